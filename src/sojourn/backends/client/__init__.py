@@ -1,0 +1,1 @@
+"""Connections that several ports and verbs share: no port of its own."""

@@ -1,0 +1,1 @@
+"""Backends of the launcher port; see `sojourn.core.ports`."""

@@ -1,0 +1,1 @@
+"""Backends of the loader port; see `sojourn.core.ports`."""

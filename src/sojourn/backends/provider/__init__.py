@@ -1,0 +1,1 @@
+"""Backends of the provider port; see `sojourn.core.ports`."""

@@ -1,0 +1,1 @@
+"""Backends of the transport port; see `sojourn.core.ports`."""

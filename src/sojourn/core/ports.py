@@ -1,0 +1,121 @@
+"""The four ports. Each has a contract suite in `testing/contracts`; a backend is one file in its folder under `backends/`.
+
+A backend module holds one class named `Backend` that fulfils the port. Traits are data on the class; behaviour is added by wrapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from sojourn.core.law import Clearance
+from sojourn.core.need import Need
+from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
+
+
+@dataclass(frozen=True)
+class Tether:
+    """How a launcher finds again what it started. Plain data; written to the journal."""
+
+    launcher: str
+    native: str  # pid and start time, session name, job id
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a provider would rent, at which rate."""
+
+    native: str
+    rate_micro_per_h: int
+    currency: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """How bytes and argv get to the box. Made with `Backend(site)`; holds no state that a second one would miss."""
+
+    def call(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
+    ) -> Ended | NoAnswer:
+        """Run argv there (an argv list, never a shell line), feed `stdin`, and wait at most `timeout_s`.
+
+        Both streams are bounded by `limit_bytes`; what is over is dropped and `truncated` says so. Children that the
+        command leaves behind with our pipes open do not keep the call open for longer than `timeout_s`.
+        """
+        ...
+
+    def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
+        """Copy one local file to `remote` (absolute); it appears there whole or not at all. Idempotent."""
+        ...
+
+    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError (no such file)."""
+        ...
+
+
+class Launcher(Protocol):
+    """What keeps the keeper alive without us. Every launcher starts the same argv."""
+
+    survives: ClassVar[frozenset[str]]  # of: link-drop client-exit logout reboot
+
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+        """Start argv detached, all three streams redirected, and return at once. A second start is harmless: the keeper sees to it."""
+        ...
+
+    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+        """Whether what `start` began still exists. UNKNOWN when the box does not answer."""
+        ...
+
+    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+        """TERM it, and KILL it after `grace_s`. Idempotent."""
+        ...
+
+
+class Provider(Protocol):
+    """Starts and stops the meter."""
+
+    metered: ClassVar[bool]
+    stop_verb: ClassVar[str]
+    is_final: ClassVar[bool]
+
+    def offers(self, need: Need) -> Sequence[Offer]:
+        """What could be rented for `need`, cheapest first."""
+        ...
+
+    def take(self, offer: Offer, token: str, now_s: float) -> Lease:
+        """Rent it. The same `token` never rents twice."""
+        ...
+
+    def look(self, lease: Lease) -> Pulse:
+        """Whether the provider says that the lease still exists."""
+        ...
+
+    def release(self, lease: Lease, clearance: Clearance) -> str:
+        """Stop the meter; one line of what was done or, where only a person can do it, what to do now. Idempotent."""
+        ...
+
+
+class Loader(Protocol):
+    """Proves an artifact by loading it. Never runs what it reads."""
+
+    kind: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    magic: ClassVar[tuple[bytes, ...]]
+
+    def load(self, path: str) -> Loaded:
+        """Load the whole file. Raises: Unloadable(problem, why)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What loading a file showed. `proved`: subset of ("structure", "load", "content")."""
+
+    proved: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+__all__ = ["Launcher", "Loaded", "Loader", "Offer", "Provider", "Site", "Tether", "Transport"]

@@ -1,0 +1,199 @@
+"""The six nouns as frozen values, and the three-valued words for what we know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class State(str, Enum):
+    """Where a run stands; only evidence from the box or its scheduler moves it."""
+
+    PLANNED = "planned"
+    QUEUED = "queued"
+    STARTING = "starting"
+    RUNNING = "running"
+    STALLED = "stalled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    KILLED = "killed"
+    OOM = "oom"
+    PREEMPTED = "preempted"
+    TIMEOUT = "timeout"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_alive(self) -> bool:
+        """A process of the run exists or is about to."""
+        return self in (State.QUEUED, State.STARTING, State.RUNNING, State.STALLED)
+
+    @property
+    def is_dead(self) -> bool:
+        """It ended without success and not by the user's `stop`: the identical `run` starts the next attempt."""
+        return self in (State.FAILED, State.KILLED, State.OOM, State.PREEMPTED, State.TIMEOUT, State.LOST)
+
+    @property
+    def is_final(self) -> bool:
+        """No process of the run exists; nothing moves until somebody asks."""
+        return self is State.SUCCEEDED or self is State.CANCELLED or self.is_dead
+
+
+class Pulse(Enum):
+    """What a launcher knows about the process it keeps alive. Not knowing is a value."""
+
+    ALIVE = "alive"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+class Meter(str, Enum):
+    """What we know about money."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+    FREE = "free"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call that came back from the far side. `rc`: its own exit status (negative: killed by that signal)."""
+
+    rc: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float = 0.0
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """A call that did not come back. `sent`: the far side may have received it. Never an error, never "dead"."""
+
+    sent: bool
+    kind: str  # refused auth host-key banner timeout reset name no-exec ...
+    detail: str = ""
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where runs execute. No state. `base`: absolute folder on the durable tier of the box, or "" until the box said it."""
+
+    name: str
+    transport: str = "local"
+    launcher: str = "setsid"
+    provider: str = "unmetered"
+    platform: str = "generic"
+    address: str = ""  # what the transport needs: an ssh alias, user@host:port, ...
+    base: str = ""
+    init: str = ""  # shell line before setup and run: module load, conda activate
+    python: str = ""
+    rate_micro_per_h: int = 0
+    currency: str = "USD"
+    options: Mapping[str, Any] = field(default_factory=dict)  # the provider's and launcher's own settings
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A danger clock of a platform: what happens when, and what is lost."""
+
+    what: str
+    at: str  # UTC stamp, or words where only a duration is known
+    loses: str
+    source: str = ""
+    verified: str = ""  # YYYY-MM
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What is metered. `name` is what the user types to let it go; `native` is the provider's own id."""
+
+    name: str
+    site: str
+    provider: str
+    native: str
+    rate_micro_per_h: int
+    currency: str
+    began_s: float
+    stop_verb: str
+    is_final: bool  # the stop verb destroys the data with it
+    clocks: tuple[Clock, ...] = ()
+    facts_verified: str = ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often, and on which ends, the keeper itself starts the next attempt."""
+
+    attempts: int = 1
+    on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Owed:
+    """One `outputs` glob."""
+
+    glob: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job with one set of parameters. `spec`: everything the identity covers, as written to the box (run.json)."""
+
+    id: str
+    site: str
+    root: str  # absolute, on the box
+    spec: Mapping[str, Any]
+    spec_digest: str
+    code_digest: str
+    keeper_digest: str
+    planned_s: float
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """This file, of these bytes and this sha256, was loaded HERE by this loader and held this.
+
+    `path` is its name in the manifest; `home` is the absolute path of the copy that was loaded.
+    `proved` is a subset of ("bytes", "structure", "load", "content"); `kind` is the artifact's kind, "unknown" where no loader knows it.
+    """
+
+    run: str
+    path: str
+    home: str
+    bytes: int
+    sha256: str
+    kind: str
+    loader: str
+    proved: tuple[str, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One observed thing: what, its value, where it was read, when (UTC stamp)."""
+
+    what: str
+    value: Any
+    source: str
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule's verdict about a run or a box: confirmed, likely, ruled-out, conflict or blind."""
+
+    id: str
+    status: str
+    title: str
+    severity: str = "warning"  # blocker, warning, note
+    cause: str = ""
+    fix: str = ""
+    never: str = ""
+    was: str = ""
+    evidence: tuple[Evidence, ...] = ()

@@ -1,0 +1,5 @@
+"""Evidence and rules give findings. Pure.
+
+Imports: wire core
+Outside: none
+"""

@@ -1,0 +1,64 @@
+"""Files that are either whole or absent: write aside, fsync, rename, fsync the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+
+def write(path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
+    """Replace `path` by `data`; a reader sees the old bytes or the new ones, never a mixture.
+
+    With `durable` the file and its folder are fsynced before returning, so the new bytes also survive a power cut.
+    Idempotent. On any error the old file stands and the temporary one is removed.   Raises: OSError.
+    """
+    path = os.fspath(path)
+    aside = "%s.%d.tmp" % (path, os.getpid())
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        try:
+            view = memoryview(data)
+            while len(view):
+                view = view[os.write(fd, view) :]
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(aside, path)
+    except BaseException:
+        try:
+            os.unlink(aside)
+        except OSError:
+            pass
+        raise
+    if durable:
+        sync_folder(os.path.dirname(path) or ".")
+
+
+def write_json(path: str, value: Any, *, durable: bool = True, mode: int = 0o644) -> None:
+    """`write` of one JSON document with sorted keys and a final newline. Raises: OSError, TypeError, ValueError."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    write(path, text.encode("utf-8"), durable=durable, mode=mode)
+
+
+def read_json(path: str) -> Any:
+    """The JSON document at `path`, or None where there is no such file or it is torn (not JSON). Raises: OSError otherwise."""
+    try:
+        with open(path, "rb") as f:
+            return json.loads(f.read().decode("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def sync_folder(path: str) -> None:
+    """fsync a folder, so that a rename in it survives a power cut.
+
+    Source: without it a renamed checkpoint was lost for up to 5 s after a power cut on ext4 (docs/durability, measured).
+    Raises: OSError.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,55 @@
+"""Events of a run as its keeper writes them: one JSON line each, one writer, torn tails tolerated by every reader.
+
+Every event has `v` (1), `seq` (grows by one), `at` (UTC stamp of the box's clock), `kind`, `attempt`; what else it has is in KINDS.
+A reader skips kinds it does not know, so a newer keeper does not blind an older client, nor the other way round.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Tuple
+
+VERSION = 1
+
+# kind -> fields beside v, seq, at, kind, attempt. Seconds, bytes, cores; pids with `start` = field 22 of /proc/PID/stat.
+KINDS = {
+    "attempt": "token keeper{pid,start,digest} boot_id pid1_start host clock_offset limits{cpus,memory_bytes,cgroup} oom_kill",
+    "prepared": "code copied{files,bytes,linked} setup{digest,seconds,reused}",
+    "started": "pid start pgid shim{pid,start}",
+    "beat": "payload_s cpu_s rss_bytes threads cgroup_bytes oom_kill disk{path:{free_bytes,free_inodes}} gpu[] log_bytes log_age_s progress",
+    "checkpoint": "path step bytes",
+    "stalled": "quiet_s",
+    "moving": "quiet_s",
+    "adopted": "keeper{pid,start,digest} pid start",
+    "signal": "signal why",
+    "ended": "state rc signal seconds oom_kill_delta why by detail",
+    "sealed": "manifest files bytes missing[]",
+    "refused": "why",
+}
+
+
+def line(seq: int, at: str, kind: str, attempt: int, fields: Dict[str, Any]) -> bytes:
+    """One event as a line. Raises: ValueError for a kind that is not in KINDS."""
+    if kind not in KINDS:
+        raise ValueError("unknown event kind %r" % kind)
+    head = {"v": VERSION, "seq": seq, "at": at, "kind": kind, "attempt": attempt}
+    head.update(fields)
+    return json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode("utf-8") + b"\n"
+
+
+def parse(data: bytes) -> Tuple[List[Dict[str, Any]], int]:
+    """(events, bytes used) of `data`, which starts at a line's start.
+
+    A last line without newline is not used (its writer may still be writing, or died there); a whole line that is not
+    JSON, or has no `kind`, is a torn one from before a restart: used, and skipped.
+    """
+    used = data.rfind(b"\n") + 1
+    events = []
+    for raw in data[:used].split(b"\n"):
+        try:
+            event = json.loads(raw.decode("utf-8"))
+        except ValueError:
+            continue
+        if isinstance(event, dict) and isinstance(event.get("kind"), str):
+            events.append(event)
+    return events, used

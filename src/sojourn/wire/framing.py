@@ -1,0 +1,82 @@
+"""Length-framed messages on a byte stream that others may have chatted into (a login message, a .bashrc that prints).
+
+A frame is MAGIC, kind (1 byte: J = JSON, B = bytes), length (8 bytes, big-endian), crc32 of the payload (4 bytes), payload.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any, BinaryIO, Iterator, Tuple
+
+MAGIC = b"\x00SJ1"
+_HEAD = struct.Struct(">cQI")
+HEAD_BYTES = len(MAGIC) + _HEAD.size
+
+
+class Torn(ValueError):
+    """The stream ended inside a frame, or a frame's bytes are not what its checksum says."""
+
+
+def pack(payload: bytes, kind: bytes = b"B") -> bytes:
+    """One frame. `kind` is b"J" or b"B"."""
+    return MAGIC + _HEAD.pack(kind, len(payload), zlib.crc32(payload)) + payload
+
+
+def pack_json(value: Any) -> bytes:
+    """One JSON frame. Raises: TypeError, ValueError."""
+    return pack(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8"), b"J")
+
+
+def frames(data: bytes) -> Iterator[Tuple[bytes, Any]]:
+    """(kind, value) of every frame in `data`, in order; chatter before and between frames is skipped. Raises: Torn."""
+    at = 0
+    while True:
+        at = data.find(MAGIC, at)
+        if at < 0:
+            return
+        if len(data) < at + HEAD_BYTES:
+            raise Torn("the answer ends inside a frame's head")
+        kind, length, crc = _HEAD.unpack_from(data, at + len(MAGIC))
+        start = at + HEAD_BYTES
+        payload = data[start : start + length]
+        if len(payload) < length:
+            raise Torn("the answer ends after %d of %d bytes" % (len(payload), length))
+        if zlib.crc32(payload) != crc:
+            raise Torn("a frame of the answer is damaged")
+        yield kind, (json.loads(payload.decode("utf-8")) if kind == b"J" else payload)
+        at = start + length
+
+
+def chatter(data: bytes) -> bytes:
+    """What came before the first frame: evidence when there is none."""
+    at = data.find(MAGIC)
+    return data if at < 0 else data[:at]
+
+
+def read(stream: BinaryIO, limit_bytes: int) -> Tuple[bytes, Any]:
+    """The next frame of a clean stream (our own stdin). Raises: EOFError at its end, Torn, ValueError over `limit_bytes`."""
+    head = _read_exactly(stream, HEAD_BYTES)
+    if not head:
+        raise EOFError
+    if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+        raise Torn("not a frame: %r" % head[:16])
+    kind, length, crc = _HEAD.unpack_from(head, len(MAGIC))
+    if length > limit_bytes:
+        raise ValueError("a frame of %d bytes is over the limit of %d" % (length, limit_bytes))
+    payload = _read_exactly(stream, length)
+    if len(payload) < length or zlib.crc32(payload) != crc:
+        raise Torn("a frame is cut or damaged")
+    return kind, (json.loads(payload.decode("utf-8")) if kind == b"J" else payload)
+
+
+def _read_exactly(stream: BinaryIO, count: int) -> bytes:
+    parts = []
+    while count:
+        part = stream.read(min(count, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,35 @@
+"""Names and digests: what may be a run's name, how content is named, which valid name stands nearest to a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from typing import Any, Iterable
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")  # also a safe file name and a DNS-like label
+
+
+def is_name(text: str) -> bool:
+    """True where `text` may name a run: 1-63 of lower-case letters, digits, `.`, `_`, `-`; ends are letters or digits."""
+    return bool(NAME.fullmatch(text)) and ".." not in text
+
+
+def as_name(text: str) -> str:
+    """The valid name nearest to `text` (say, of a folder with spaces); "run" where nothing is left of it. Idempotent."""
+    slug = re.sub(r"[^a-z0-9._-]+", "-", text.lower())
+    slug = re.sub(r"\.{2,}", ".", slug)[:63].strip("._-")
+    return slug or "run"
+
+
+def nearest(wrong: str, valid: Iterable[str]) -> str:
+    """The valid name nearest to `wrong`, or "" where none is near."""
+    hits = difflib.get_close_matches(wrong, list(valid), n=1, cutoff=0.6)
+    return hits[0] if hits else ""
+
+
+def digest(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of `value`: sorted keys, no spaces, UTF-8. Raises: TypeError, ValueError."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
