@@ -1,0 +1,33 @@
+# Every target is one script that can also be called by hand; `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench soak pages lock
+
+help:   ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+setup:  ## .venv with everything the checks and tests need
+	@scripts/setup dev
+
+demo:   ## train digits, kill everything half way, resume, bring it home, let go (under 3 minutes)
+	@scripts/demo
+
+check:  ## format, lint, types, house, docs, generated pages, Python 3.8 by static check
+	@scripts/check
+
+test:   ## check, then every test this machine can run
+	@scripts/test
+
+bench:  ## measure, and write docs/performance.md
+	@scripts/setup dev
+	@.venv/bin/python -m benchmarks
+
+soak:   ## the tests that run for minutes
+	@scripts/setup dev
+	@.venv/bin/python -m pytest -m soak
+
+pages:  ## write the pages that are produced from code
+	@scripts/setup dev
+	@.venv/bin/python scripts/errors_page.py
+
+lock:   ## pin requirements anew (needs uv)
+	@python3 scripts/lock.py

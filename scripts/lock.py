@@ -1,0 +1,64 @@
+"""Write requirements/*.txt from requirements/*.in: every file pinned by hash, no host and no path of this machine in them.
+
+    .venv/bin/python scripts/lock.py [--uv PATH] [NAME ...]     (all lists when none is named)
+
+Needs `uv` (pip install uv). Resolves for every platform at once, from Python 3.11 on; py38 is resolved for 3.8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+LISTS = Path(__file__).resolve().parent.parent / "requirements"
+ORDER = ["run", "dev", "demo", "torch", "py38"]
+UNWANTED = re.compile(r"://|/(work|root|home|opt|tmp|Users)/|index-url|find-links")
+
+# The CPU build of PyTorch 2.13.0 for Python 3.11 on x86_64 Linux (torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl).
+TORCH_CPU_LINUX = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
+
+
+def compiled(uv: str, name: str) -> str:
+    """The lock of `requirements/<name>.in` as uv resolves it: one entry per file set, `--hash` lines below each name."""
+    python = "3.8" if name == "py38" else "3.11"
+    argv = [uv, "pip", "compile", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
+    argv += ["--no-emit-index-url", "--no-emit-find-links", "--python-version", python, f"{name}.in"]
+    return subprocess.run(argv, cwd=LISTS, check=True, capture_output=True, text=True).stdout
+
+
+def cpu_only(lock: str) -> str:
+    """The same lock without CUDA: on Linux PyTorch is the CPU file, elsewhere the registry's own (which has no CUDA)."""
+    kept = []
+    for entry in re.split(r"\n(?=\S)", lock.strip()):
+        first = entry.splitlines()[0]
+        if first.startswith("torch=="):
+            kept.append(f"torch==2.13.0 ; sys_platform == 'linux' \\\n    --hash=sha256:{TORCH_CPU_LINUX}")
+            kept.append(entry.replace("torch==2.13.0", "torch==2.13.0 ; sys_platform != 'linux'", 1))
+        elif not re.match(r"(nvidia|cuda)-|triton==", first):
+            kept.append(entry)
+    return "\n".join(kept) + "\n"
+
+
+def main() -> int:
+    """Lock the named lists in order; 1 when a lock would name a host or a path."""
+    parser = argparse.ArgumentParser(description="Write requirements/*.txt from requirements/*.in.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(ORDER)} (default: all)")
+    parser.add_argument("--uv", default="uv", help="the uv program (default: the one on PATH)")
+    args = parser.parse_args()
+    for name in args.names or ORDER:
+        lock = compiled(args.uv, name)
+        if name == "torch":
+            lock = cpu_only(lock)
+        if unwanted := UNWANTED.search(lock):
+            print(f"lock: {name}.txt would name {unwanted.group(0)!r}; nothing written", file=sys.stderr)
+            return 1
+        (LISTS / f"{name}.txt").write_text(lock)
+        print(f"locked  requirements/{name}.txt  {lock.count('==')} pins")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
