@@ -1,0 +1,370 @@
+"""What verbs return: frozen values, each with its JSON document of interface.md (`as_json`) and its exit status.
+
+Nothing here prints, asks or reads. Times are UTC stamps as in every file of ours; `cli` turns them into local ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any
+
+from sojourn.core.values import Finding, Meter, State
+
+
+def money(micro: int | None, currency: str) -> dict[str, Any] | None:
+    """An amount in JSON: {"amount": 1.19, "currency": "USD", "micro": 1190000}; null = unknown."""
+    return None if micro is None else {"amount": micro / 1e6, "currency": currency, "micro": micro}
+
+
+def document(value: Any, kind: str = "", *, without: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """A dataclass as a JSON document: its fields but `without`, then `more`; `schema` first where there is a `kind`.
+
+    Enums become their value, tuples lists, findings and reaches their documents, "" where nothing is known null.
+    """
+    out: dict[str, Any] = {"schema": f"sojourn/{kind}/v1"} if kind else {}
+    for f in fields(value):
+        if f.name not in without:
+            out[f.name] = _plain(getattr(value, f.name))
+    return {**out, **more}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Finding):
+        return finding_json(value)
+    if isinstance(value, Reach):
+        return value.as_json()
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    return dict(value) if isinstance(value, Mapping) else None if value == "" else value
+
+
+@dataclass(frozen=True)
+class Reach:
+    """About the connection alone. `ok`: None = not asked this time (a final run whose end is known is not polled)."""
+
+    ok: bool | None = None
+    last_ok: str = ""
+    error: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """`reach` of interface.md."""
+        return {"ok": self.ok, "last_ok": self.last_ok or None, "error": self.error or None}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run in one look. State, reach and meter are three axes; none is ever derived from another."""
+
+    id: str
+    site: str
+    state: State
+    attempt: int
+    since: str  # stamp: when the state began
+    reach: Reach = field(default_factory=Reach)
+    meter: Meter = Meter.UNKNOWN
+    step: int | None = None
+    total: int | None = None
+    percentage: float | None = None
+    remaining_s: float | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    log_age_s: float | None = None
+    reason: str = ""
+    owed: int | None = None  # output files owed; None while the box has not said it
+    home: int = 0  # of them: at home and proven
+    missing: tuple[str, ...] = ()  # owed globs that no file answered
+    is_home: bool = False  # everything owed is at home and proven
+    spent_micro: int | None = 0
+    currency: str = "USD"
+    lease: str = ""
+    next: str = ""
+    sweep: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """One element of `status.runs`."""
+        progress = {
+            "step": self.step,
+            "total": self.total,
+            "percentage": self.percentage,
+            "remaining_s": self.remaining_s,
+            "metrics": dict(self.metrics),
+        }
+        return {
+            "id": self.id,
+            "sweep": self.sweep or None,
+            "site": self.site,
+            "state": self.state.value,
+            "attempt": self.attempt,
+            "since": self.since or None,
+            "reach": self.reach.as_json(),
+            "meter": self.meter.value,
+            "progress": progress,
+            "log_age_s": self.log_age_s,
+            "reason": self.reason or None,
+            "owed": self.owed,
+            "home": self.home,
+            "missing": list(self.missing),
+            "is_home": self.is_home,
+            "spent": money(self.spent_micro, self.currency),
+            "lease": self.lease or None,
+            "next": self.next or None,
+        }
+
+
+@dataclass(frozen=True)
+class Status:
+    """One bounded look at runs. `exit_status` is the table of `status --exit-status` and `watch`."""
+
+    rows: tuple[Row, ...]
+    at: str
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `status` document."""
+        return {"schema": "sojourn/status/v1", "at": self.at, "runs": [row.as_json() for row in self.rows]}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One look of `watch`. `news`: one line for each thing that changed since the look before; empty = nothing new."""
+
+    status: Status
+    news: tuple[str, ...]
+    quiet_s: float  # how long nothing has been new
+    next_look_s: float  # 0: this was the last look
+    is_last: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The `status` document of this look, with what is new in it."""
+        more = {"news": list(self.news), "quiet_s": round(self.quiet_s, 1), "is_last": self.is_last}
+        return {**self.status.as_json(), "schema": "sojourn/watch/v1", **more}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What `run` or `resume` came to. `did`: launched, adopted (a keeper was put back), nothing, or blocked."""
+
+    id: str
+    site: str
+    root: str
+    attempt: int
+    state: State
+    did: str
+    why: str  # one sentence
+    next: str
+    findings: tuple[Finding, ...] = ()
+    log_tail: str = ""
+    seconds: float = 0.0
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `launch` document: the fields, with `exit` for `exit_status`."""
+        return document(self, "launch", without=("exit_status",), exit=self.exit_status)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `run` would do and cost; nothing was changed anywhere by asking.
+
+    `decision`: {"do": new|continue|adopt|next-attempt|nothing|refuse, "attempt", "why", "differs": [what differs]}
+    `push`: {"files","bytes","new_bytes","snapshots":[{"what","digest","files","bytes","there": bool|None}]}
+    `copy`: {"bytes","inodes","mode"} · `disk`: {"path","free_bytes","needed_bytes","free_inodes","needed_inodes"} or {}
+    `survival`: {"path","verb","survives": bool|None,"why"} · `setup`: {"text","digest","reused": bool|None}
+    """
+
+    id: str
+    site: str
+    identity: str
+    decision: Mapping[str, Any]
+    push: Mapping[str, Any]
+    copy: Mapping[str, Any]
+    disk: Mapping[str, Any]
+    survival: Mapping[str, Any]
+    rate_micro_per_h: int
+    currency: str
+    max_spent_micro: int | None
+    clocks: tuple[Mapping[str, Any], ...]
+    setup: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    argv: tuple[str, ...]
+    reach: Reach
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]
+    next: str
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""
+        return document(
+            self,
+            "plan",
+            without=("rate_micro_per_h", "currency", "max_spent_micro", "exit_status"),
+            rate=money(self.rate_micro_per_h, self.currency),
+            max_spent=money(self.max_spent_micro, self.currency),
+            exit=self.exit_status,
+        )
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What `stop` came to. `ended`: the box showed the end of the attempt; False = asked, and not yet seen."""
+
+    id: str
+    attempt: int
+    state: State
+    ended: bool
+    why: str
+    next: str
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `stop` document: the fields, with `exit` for `exit_status`."""
+        return document(self, "stop", without=("exit_status",), exit=self.exit_status)
+
+
+@dataclass(frozen=True)
+class Pull:
+    """What came home of one run. `artifacts`: as `verify` has them. `files`/`bytes`: what is home and whole now."""
+
+    run: str
+    ok: bool
+    home: str  # the folder
+    artifacts: tuple[Mapping[str, Any], ...]
+    files: int
+    bytes: int
+    moved_files: int  # of them: transferred this time
+    moved_bytes: int
+    seconds: float
+    receipts: int
+    missing: tuple[str, ...]
+    why: str
+    next: str
+    meter: Meter = Meter.UNKNOWN
+    spent_micro: int | None = 0
+    currency: str = "USD"
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `pull` document: `verify` and run, files, bytes, seconds, receipts, missing, home, moved, spent."""
+        return document(
+            self,
+            "pull",
+            without=("moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
+            moved={"files": self.moved_files, "bytes": self.moved_bytes},
+            spent=money(self.spent_micro, self.currency),
+        )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question before something is stopped or let go: show `lines`, and have `name` typed exactly.
+
+    `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
+    """
+
+    verb: str
+    name: str
+    lines: tuple[str, ...]
+    command: str
+
+
+Confirm = Callable[[Ask], str | None]
+
+
+@dataclass(frozen=True)
+class Down:
+    """What `down` came to: the lease is released (or was gone already: `settled`, with what was `lost`)."""
+
+    lease: str
+    site: str
+    runs: tuple[str, ...]
+    released: bool
+    settled: bool
+    line: str  # what the provider did, or what only a person can do now
+    acknowledged: tuple[str, ...]  # what was listed when the name was asked for
+    abandoned: tuple[str, ...]
+    lost: tuple[str, ...]
+    spent_micro: int | None
+    currency: str
+    next: str
+    exit_status: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `down` document: the fields, with `spent` as money."""
+        without = ("spent_micro", "currency", "exit_status")
+        return document(self, "down", without=without, spent=money(self.spent_micro, self.currency))
+
+
+@dataclass(frozen=True)
+class LeaseRow:
+    """One lease with its meter. `idle_s`: since its last run ended; None while one runs or nothing is known."""
+
+    id: str
+    site: str
+    platform: str
+    provider: str
+    rate_micro_per_h: int
+    currency: str
+    began: str
+    meter: Meter
+    spent_micro: int | None
+    idle_s: float | None
+    clocks: tuple[Mapping[str, Any], ...]
+    stop_verb: str
+    is_final: bool
+    runs: tuple[str, ...]
+    ended: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """One element of `leases` of interface.md."""
+        return document(
+            self,
+            without=("rate_micro_per_h", "currency", "spent_micro", "stop_verb", "is_final"),
+            rate=money(self.rate_micro_per_h, self.currency),
+            spent=money(self.spent_micro, self.currency),
+            stop={"verb": self.stop_verb, "final": self.is_final},
+        )
+
+
+@dataclass(frozen=True)
+class Leases:
+    """`leases` (open ones) and `cost` (all, with what each run spent). `total`: one amount a currency."""
+
+    kind: str  # leases | cost
+    rows: tuple[LeaseRow, ...]
+    total: tuple[tuple[int, str], ...]  # (micro, currency)
+    runs: tuple[Mapping[str, Any], ...] = ()  # cost: {"id","lease","spent"}
+    at: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The `leases` or `cost` document; only `cost` has `runs`."""
+        total = [money(micro, currency) for micro, currency in self.total]
+        rows = [row.as_json() for row in self.rows]
+        without = ("kind", "rows", "total") if self.kind == "cost" else ("kind", "rows", "total", "runs")
+        return document(self, self.kind, without=without, leases=rows, total=total)
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """One element of `findings` of interface.md."""
+    return {
+        "id": finding.id,
+        "was": finding.was or None,
+        "status": finding.status,
+        "severity": finding.severity,
+        "title": finding.title,
+        "cause": finding.cause or None,
+        "fix": finding.fix or None,
+        "never": finding.never or None,
+        "evidence": [{"what": e.what, "value": e.value, "source": e.source, "at": e.at} for e in finding.evidence],
+    }
+
+
+def worst(findings: Sequence[Finding]) -> int:
+    """11 with a confirmed blocker, 10 with anything else that is likely and no note, else 0."""
+    heard = [f for f in findings if f.status in ("confirmed", "likely")]
+    if any(f.status == "confirmed" and f.severity == "blocker" for f in heard):
+        return 11
+    return 10 if any(f.severity != "note" for f in heard) else 0
