@@ -1,4 +1,4 @@
-"""Write requirements/*.txt from requirements/*.in: every file pinned by hash, no host and no path of this machine in them.
+"""Write requirements/*.txt from requirements/*.in: every file pinned by hash, no host or path of this machine named.
 
     .venv/bin/python scripts/lock.py [--uv PATH] [NAME ...]     (all lists when none is named)
 
@@ -17,12 +17,12 @@ LISTS = Path(__file__).resolve().parent.parent / "requirements"
 ORDER = ["run", "dev", "demo", "torch", "py38"]
 UNWANTED = re.compile(r"://|/(work|root|home|opt|tmp|Users)/|index-url|find-links")
 
-# The CPU build of PyTorch 2.13.0 for Python 3.11 on x86_64 Linux (torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl).
+# PyTorch's CPU build for x86_64 Linux: torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl.
 TORCH_CPU_LINUX = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
 
 
 def compiled(uv: str, name: str) -> str:
-    """The lock of `requirements/<name>.in` as uv resolves it: one entry per file set, `--hash` lines below each name."""
+    """The lock of `requirements/<name>.in` as uv resolves it: an entry for each name, `--hash` lines below it."""
     python = "3.8" if name == "py38" else "3.11"
     argv = [uv, "pip", "compile", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
     argv += ["--no-emit-index-url", "--no-emit-find-links", "--python-version", python, f"{name}.in"]
@@ -30,7 +30,7 @@ def compiled(uv: str, name: str) -> str:
 
 
 def cpu_only(lock: str) -> str:
-    """The same lock without CUDA: on Linux PyTorch is the CPU file, elsewhere the registry's own (which has no CUDA)."""
+    """The same lock without CUDA: on Linux the CPU file, elsewhere the registry's own (which has no CUDA)."""
     kept = []
     for entry in re.split(r"\n(?=\S)", lock.strip()):
         first = entry.splitlines()[0]

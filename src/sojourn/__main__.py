@@ -18,8 +18,9 @@ def main() -> int:
         return 0
     if sys.version_info < NEEDED:
         print(
-            "sojourn: the command line needs Python 3.11 or newer, this is %d.%d (sojourn.train works here)"
-            % sys.version_info[:2],
+            "sojourn: the command line needs Python 3.11 or newer, this is {}.{} (sojourn.train works here)".format(
+                *sys.version_info[:2]
+            ),
             file=sys.stderr,
         )
         return 2

@@ -1,0 +1,133 @@
+"""The rules of the house hold in src/sojourn, and every rule is seen to fire on a small tree that breaks it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import house
+
+ROOT = Path(__file__).resolve().parent.parent
+DOOR = '"""The room.\n\nImports: {imports}\nOutside: {outside}\n"""\n'
+
+
+def rooms(tmp_path: Path, files: dict[str, str]) -> list[house.Breach]:
+    """Write the files as a package called sojourn, give every room without a door an ordinary one, and judge it."""
+    package = tmp_path / "sojourn"
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for room in {name.split("/")[0] for name in files if "/" in name}:
+        door = package / room / "__init__.py"
+        if not door.exists():
+            door.write_text(DOOR.format(imports="none", outside="none"))
+    return house.breaches(package)
+
+
+def rules(found: list[house.Breach]) -> list[str]:
+    return sorted({breach.rule for breach in found})
+
+
+def test_our_own_house_is_in_order() -> None:
+    found = house.breaches(ROOT / "src/sojourn")
+    assert not found, "\n" + "\n".join(f"src/sojourn/{breach}" for breach in found)
+
+
+def test_no_test_script_or_benchmark_is_longer_than_a_file_may_be() -> None:
+    long = []
+    for folder in ("tests", "scripts", "benchmarks", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            count = len(path.read_text().splitlines())
+            if count > house.MAX_LINES:
+                long.append(f"{path.relative_to(ROOT)}: {count} lines")
+    assert not long, "\n".join(long)
+
+
+def test_a_clean_tree_has_no_breach(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": '"""The package."""\n__version__ = "1"\n',
+        "wire/units.py": '"""Units."""\nimport json\n\n\ndef gib() -> str:\n    """One."""\n    return json.dumps(1)\n',
+        "core/__init__.py": DOOR.format(imports="wire", outside="none (standard library only)"),
+        "core/fold.py": '"""Folds."""\nfrom sojourn import __version__\nfrom sojourn.wire import units\n',
+        "store/__init__.py": DOOR.format(imports="wire core", outside="yaml (job files), pathspec"),
+        "store/spec.py": '"""Jobs."""\n\n\ndef load() -> object:\n    """Read."""\n    import yaml\n    return yaml\n',
+    }
+    assert rooms(tmp_path, files) == []
+
+
+BREAKS = {
+    "a room without a door": ("door", {"core/__init__.py": '"""No lines."""\n'}),
+    "a door that allows a higher floor": ("floor", {"core/__init__.py": DOOR.format(imports="store", outside="none")}),
+    "a door that allows its own floor": ("floor", {"box/__init__.py": DOOR.format(imports="core", outside="none")}),
+    "a door that allows all": ("floor", {"cli/__init__.py": DOOR.format(imports="all", outside="none")}),
+    "a room that is not in the house": ("floor", {"attic/__init__.py": DOOR.format(imports="none", outside="none")}),
+    "an import that the door does not allow": ("door", {"core/a.py": '"""A."""\nimport sojourn.wire.units\n'}),
+    "a room taken from the package": ("door", {"core/a.py": '"""A."""\nfrom sojourn import wire\n'}),
+    "an import inside a function": ("door", {"core/a.py": '"""A."""\ndef _f():\n    from sojourn.store import x\n'}),
+    "testing imported by a room": ("door", {"verbs/a.py": '"""A."""\nfrom sojourn.testing import fakes\n'}),
+    "an outsider that the door does not name": ("outside", {"wire/a.py": '"""A."""\nimport requests\n'}),
+    "an outsider in the package itself": ("outside", {"a.py": '"""A."""\nimport requests\n'}),
+    "the package loading a room at once": ("lazy", {"__init__.py": '"""A."""\nfrom sojourn.train import x\n'}),
+    "a relative import": ("absolute", {"wire/a.py": '"""A."""\nfrom . import b\n'}),
+    "a heavy import at module top": (
+        "heavy",
+        {
+            "store/__init__.py": DOOR.format(imports="none", outside="yaml"),
+            "store/a.py": '"""A."""\nimport yaml\n',
+        },
+    ),
+    "a wrapping file imported at module top": (
+        "heavy",
+        {
+            "store/__init__.py": DOOR.format(imports="none", outside="yaml"),
+            "store/a.py": '"""A.\n\nWraps: yaml\n"""\nimport yaml\n',
+            "store/b.py": '"""B."""\nfrom sojourn.store import a\n',
+        },
+    ),
+    "a file that is too long": ("length", {"wire/a.py": '"""A."""\n' + "\n" * 400}),
+    "a name that says nothing": ("name", {"wire/utils.py": '"""A."""\n'}),
+    "a folder name that says nothing": ("name", {"wire/helpers/a.py": '"""A."""\n'}),
+    "a file without a docstring": ("docstring", {"wire/a.py": "X = 1\n"}),
+    "a public function without a docstring": ("docstring", {"wire/a.py": '"""A."""\ndef f(): return 1\n'}),
+    "a public class without a docstring": ("docstring", {"wire/a.py": '"""A."""\nclass A: x = 1\n'}),
+    "an error swallowed": ("swallow", {"wire/a.py": '"""A."""\ntry:\n    X = 1\nexcept Exception:\n    pass\n'}),
+    "any error swallowed": ("swallow", {"wire/a.py": '"""A."""\ntry:\n    X = 1\nexcept:\n    ...\n'}),
+    "a clock in core": ("pure", {"core/a.py": '"""A."""\nimport time\n'}),
+    "chance in core": ("pure", {"core/a.py": '"""A."""\nfrom random import random\n'}),
+    "the time of day in core": ("pure", {"core/a.py": '"""A."""\nimport datetime\nX = datetime.datetime.now()\n'}),
+    "a file opened in diagnose": ("pure", {"diagnose/a.py": '"""A."""\nX = open("x")\n'}),
+    "a path that touches the disk": ("pure", {"diagnose/a.py": '"""A."""\nfrom pathlib import Path\n'}),
+    "a match statement on the box": ("py38", {"box/a.py": '"""A."""\nmatch 1:\n    case 1:\n        X = 1\n'}),
+    "a new method in training": ("py38", {"train/a.py": '"""A."""\nX = "ab".removeprefix("a")\n'}),
+    "an annotation 3.8 cannot evaluate": ("py38", {"wire/a.py": '"""A."""\nX: int | None = None\n'}),
+    "code among the data": ("data", {"data/a.py": "X = 1\n", "wire/a.py": '"""A."""\n'}),
+    "a file that is not Python": ("syntax", {"wire/a.py": '"""A."""\ndef\n'}),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_a_broken_rule_is_found(case: str, tmp_path: Path) -> None:
+    rule, files = BREAKS[case]
+    assert rules(rooms(tmp_path, files)) == [rule]
+
+
+def test_a_breach_names_the_line(tmp_path: Path) -> None:
+    (breach,) = rooms(tmp_path, {"core/a.py": '"""A."""\n\n\nimport time\n'})
+    assert str(breach).startswith("core/a.py:4: pure: ")
+
+
+def test_an_import_for_types_only_may_be_heavy_at_the_top(tmp_path: Path) -> None:
+    text = '"""A."""\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import numpy\n'
+    door = DOOR.format(imports="none", outside="numpy")
+    assert rooms(tmp_path, {"store/__init__.py": door, "store/a.py": text}) == []
+
+
+@pytest.mark.parametrize("module", ["sojourn", "sojourn.cli.main"])
+def test_importing_the_command_line_loads_nothing_heavy(module: str) -> None:
+    if not (ROOT / "src" / (module.replace(".", "/") + ".py")).exists() and module != "sojourn":
+        return  # the room is not built yet
+    code = f"import sys, {module}; print(sorted(set(sys.modules) & {house.HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
