@@ -1,0 +1,29 @@
+"""Asks for the exact NAME before something is stopped or let go. `-y` never answers here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.screen import Screen
+from sojourn.cli.show.text import clean, fold
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Ask, Confirm
+
+
+def confirm(screen: Screen, given: str) -> Confirm:
+    """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None)."""
+
+    def answer(ask: Ask) -> str | None:
+        if given:
+            return given
+        if not screen.may_ask:
+            return None
+        for line in ask.lines:
+            for part in fold(clean(line), screen.columns):
+                screen.say_line(part)
+        return screen.prompt(
+            f"Type {clean(ask.name)} to {clean(ask.verb)} it (anything else leaves it alone): "
+        ).strip()
+
+    return answer

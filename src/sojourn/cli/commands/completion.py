@@ -1,0 +1,33 @@
+"""`sojourn completion`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.screen import Screen
+
+SUMMARY = "print what makes your shell complete sojourn's commands"
+ABOUT = ("Prints a script for bash, zsh or fish, made from this very grammar. It reads no run and asks no box.",)
+EXAMPLES = (
+    ('eval "$(sojourn completion bash)"', "in ~/.bashrc"),
+    ("sojourn completion zsh > ~/.zfunc/_sojourn", "a folder of your fpath"),
+    ("sojourn completion fish | source", "in ~/.config/fish/config.fish"),
+)
+EXITS = (
+    (0, "printed"),
+    (2, "no such shell"),
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("shell", metavar="SHELL", help="bash, zsh or fish")
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.completion import script
+    from sojourn.cli.parser import build
+
+    screen.show(script(build(), args.shell).splitlines())
+    return 0

@@ -1,0 +1,40 @@
+"""`sojourn cost`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json
+from sojourn.cli.screen import Screen
+
+SUMMARY = "money: what every lease and every run has cost"
+ABOUT = ("Open leases and closed ones. An amount is shown with its currency; currencies are never added up.",)
+EXAMPLES = (
+    ("sojourn cost", "everything so far"),
+    ("sojourn cost digits", "one run"),
+)
+EXITS = (
+    (0, "listed"),
+    (2, "no such run"),
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import leases as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.cost import cost
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = cost(ctx, args.runs)
+    if args.json:
+        screen.show_json(answer.as_json())
+    else:
+        screen.show(show.lines(answer, screen.columns))
+    return 0

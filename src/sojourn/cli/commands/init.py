@@ -1,0 +1,46 @@
+"""`sojourn init`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json
+from sojourn.cli.screen import Screen
+
+SUMMARY = "look at the project and write a commented sojourn.yaml that runs"
+ABOUT = (
+    "Reads the project's source without running any of it: the training script and its flags, what it must have"
+    " installed, the files it writes. An existing sojourn.yaml is left as it is.",
+)
+EXAMPLES = (
+    ("sojourn init", "write ./sojourn.yaml"),
+    ("sojourn init --dry-run", "only print what would be written"),
+    ("sojourn init ~/work/digits", "for the project in another folder"),
+)
+EXITS = (
+    (0, "written (or printed)"),
+    (2, "there is a sojourn.yaml already, or no such folder"),
+)
+INTERRUPTED = "Nothing was written."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)")
+    parser.add_argument("--name", default="", metavar="NAME", help="the job's name (default: the folder's)")
+    parser.add_argument("--force", action="store_true", help="write over an existing sojourn.yaml")
+    parser.add_argument("--dry-run", action="store_true", help="print the file instead of writing it")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import init as show
+    from sojourn.verbs.init import init
+
+    draft = init(args.folder, name=args.name, force=args.force, dry_run=args.dry_run)
+    if args.json:
+        screen.show_json(draft.as_json())
+    else:
+        screen.show(show.lines(draft, screen.columns))
+    return draft.exit_status

@@ -1,0 +1,33 @@
+"""`sojourn leases`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json
+from sojourn.cli.screen import Screen
+
+SUMMARY = "what is still open: machines, their meters and danger clocks"
+ABOUT = ("Every lease that was not given back, what it has cost so far, and what happens to it when.",)
+EXAMPLES = (("sojourn leases", "every open lease"),)
+EXITS = ((0, "listed"),)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import leases as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.leases import leases
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = leases(ctx)
+    if args.json:
+        screen.show_json(answer.as_json())
+    else:
+        screen.show(show.lines(answer, screen.columns))
+    return 0

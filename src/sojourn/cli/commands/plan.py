@@ -1,0 +1,45 @@
+"""`sojourn plan`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_job, add_json
+from sojourn.cli.screen import Screen
+
+SUMMARY = "what `run` would do and cost; changes nothing"
+ABOUT = (
+    "Asks the site once: is this run new, going on or done; what would be copied there and whether it fits; whether"
+    " the run's folder outlives the stop of the machine; what it costs an hour and at most.",
+)
+EXAMPLES = (
+    ("sojourn plan", "for ./sojourn.yaml"),
+    ("sojourn plan job.yaml --site local", "another job file, on this machine"),
+)
+EXITS = (
+    (0, "`run` would start it, or has nothing to do"),
+    (2, "the job file is wrong, or the name is taken by a run with another specification"),
+    (10, "`run` would start it, with warnings"),
+    (11, "a confirmed blocker: `run` would not start it"),
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    add_job(parser)
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import plan as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.plan import plan
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
+    if args.json:
+        screen.show_json(answer.as_json())
+    else:
+        screen.show(show.lines(answer, screen.columns))
+    return answer.exit_status

@@ -1,0 +1,45 @@
+"""`sojourn resume`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json
+from sojourn.cli.screen import Screen
+
+SUMMARY = "the next attempt of a run that ended, with the same arguments"
+ABOUT = (
+    "Needs no job file: the box has the run's code and specification. The training goes on from its newest checkpoint."
+    " After `stop` this is the only way on.",
+)
+EXAMPLES = (("sojourn resume digits", "start its next attempt"),)
+EXITS = (
+    (0, "the run lives, or has succeeded and needs nothing"),
+    (1, "its process ended at once with an error"),
+    (2, "no such run"),
+    (3, "the site cannot be reached"),
+    (5, "the site answered with an error"),
+    (11, "a confirmed blocker: nothing was started"),
+)
+INTERRUPTED = "What was launched goes on; see sojourn status."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import launch as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.resume import resume
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = resume(ctx, args.run)
+    if args.json:
+        screen.show_json(answer.as_json())
+    else:
+        screen.show(show.lines(answer, screen.columns))
+    return answer.exit_status

@@ -1,0 +1,80 @@
+"""`sojourn status`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json, duration
+from sojourn.cli.screen import Screen
+
+SUMMARY = "one look at every run: state, progress, what is home, money"
+ABOUT = (
+    "Every box is asked once, for a bounded time. What cannot be reached keeps its last known state, and says so."
+    " Without RUN: every run that is not final, and the newest of those that are.",
+)
+EXAMPLES = (
+    ("sojourn status", "one line a run"),
+    ("sojourn status digits", "everything known about one run"),
+    ("sojourn status --since 2d --json", "what changed its state within two days, as JSON"),
+    ("sojourn status digits --exit-status", "for scripts: the answer as an exit status"),
+)
+EXITS = (
+    (0, "answered; with --exit-status: every run succeeded, is home and verified"),
+    (2, "no such run"),
+    (3, "no box could be reached"),
+    (100, "with --exit-status: a run failed, was killed, ran out of memory or was lost"),
+    (101, "with --exit-status: not finished"),
+    (102, "with --exit-status: no such run"),
+    (103, "with --exit-status: cancelled"),
+    (110, "with --exit-status: succeeded, but not home and verified"),
+    (111, "with --exit-status: cannot be reached"),
+    (112, "with --exit-status: stalled"),
+    (113, "with --exit-status: ended by budget, walltime or clock"),
+)
+FINAL_SHOWN = 20  # finished runs listed without --all
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("--since", type=duration, metavar="TIME", help="only runs whose state began within this time")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help=f"list every finished run, not the newest {FINAL_SHOWN}"
+    )
+    parser.add_argument("--exit-status", action="store_true", help="answer by exit status; of several runs the worst")
+    parser.add_argument("--timeout", type=duration, default=20.0, metavar="TIME", help="wait for a box so long (20s)")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from dataclasses import replace
+
+    from sojourn.cli.show import status as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.status import status
+    from sojourn.wire.errors import Misuse
+    from sojourn.wire.units import unstamp
+
+    with Context.open(say=screen.progress) as ctx:
+        try:
+            answer = status(ctx, args.runs, timeout_s=args.timeout)
+        except Misuse as unknown:
+            if args.exit_status and unknown.code == "not-found":
+                unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see interface.md
+            raise
+    now_s = unstamp(answer.at)
+    if args.since is not None:
+        rows = tuple(row for row in answer.rows if row.since and now_s - unstamp(row.since) <= args.since)
+        answer = replace(answer, rows=rows)
+    if args.json:
+        screen.show_json(answer.as_json())
+    elif len(args.runs) == 1 and len(answer.rows) == 1:
+        screen.show(show.one(answer.rows[0], now_s, screen.columns))
+    else:
+        most = None if args.all or args.runs or args.since is not None else FINAL_SHOWN
+        screen.show(show.lines(answer, screen.columns, finals=most))
+    if args.exit_status:
+        return answer.exit_status
+    asked = [row.reach.ok for row in answer.rows if row.reach.ok is not None]
+    return 3 if asked and not any(asked) else 0

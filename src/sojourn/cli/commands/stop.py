@@ -1,0 +1,52 @@
+"""`sojourn stop`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_confirm, add_json, duration
+from sojourn.cli.screen import Screen
+
+SUMMARY = "end a run's process, with time to save; asks for the run's name"
+ABOUT = (
+    "The process is asked to end (SIGTERM) and ended (SIGKILL) when its time is over; a Checkpointer saves in between."
+    " Everything it wrote stays where it is. Only `sojourn resume` goes on with it; the lease and its meter run on.",
+)
+EXAMPLES = (
+    ("sojourn stop digits", "asks, and waits until it has ended"),
+    ("sojourn stop digits --confirm digits --grace 2m", "in a script, with two minutes to save"),
+)
+EXITS = (
+    (0, "it has ended"),
+    (1, "asked to end, and still there when the waiting was over"),
+    (2, "no such run, or it has ended already"),
+    (3, "the site cannot be reached: nothing is concluded"),
+    (4, "not confirmed"),
+)
+INTERRUPTED = "What was asked stays asked: the box ends the run by itself. See sojourn status."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument(
+        "--grace", type=duration, metavar="TIME", help="time to save before it is killed (default: 30s)"
+    )
+    add_confirm(parser, "RUN")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.ask import confirm
+    from sojourn.cli.show import stop as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.stop import stop
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = stop(ctx, args.run, confirm=confirm(screen, args.confirm), grace_s=args.grace)
+    if args.json:
+        screen.show_json(answer.as_json())
+    else:
+        screen.show(show.lines(answer, screen.columns))
+    return answer.exit_status

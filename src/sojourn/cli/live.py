@@ -1,0 +1,66 @@
+"""`watch` on the screen: one table that replaces itself on a terminal, rare lines anywhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sojourn.cli.screen import Screen
+from sojourn.cli.show import status
+from sojourn.cli.show.text import clean, clock, fold
+from sojourn.wire.units import say_seconds, unstamp
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Snapshot
+
+FIRST_QUIET_S, LONGEST_QUIET_S = 60.0, 1800.0  # "nothing new" is said after a minute, then ever more rarely
+
+
+def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
+    """Draw each look over the one before it. The last one, which stays on the screen."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    last = None
+    with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as live:
+        for last in looks:
+            size = os.get_terminal_size()
+            drawn = status.lines(last.status, size.columns)
+            if not last.is_last:
+                drawn = [*_fitting(drawn, size.lines - 3), *fold(_pace(last), size.columns)]
+            live.update(Text("\n".join(drawn), no_wrap=True, overflow="crop"), refresh=True)
+    return last
+
+
+def lines(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
+    """The first look, a line for each change, a line that nothing is new; the last look. The last one."""
+    last, quiet_s = None, FIRST_QUIET_S
+    for look in looks:
+        now_s = unstamp(look.status.at)
+        if last is None or look.is_last:
+            screen.show(status.lines(look.status, screen.columns), stream=True)
+        elif look.news:
+            screen.show([f"{clock(now_s, now_s)}  {clean(news)}" for news in look.news], stream=True)
+        elif look.quiet_s >= quiet_s:
+            screen.show([f"{clock(now_s, now_s)}  nothing new since {clock(now_s - look.quiet_s, now_s)}"], stream=True)
+            quiet_s = min(quiet_s * 2, quiet_s + LONGEST_QUIET_S)
+        if look.news:
+            quiet_s = FIRST_QUIET_S
+        last = look
+    return last
+
+
+def _pace(look: Snapshot) -> str:
+    now_s = unstamp(look.status.at)
+    new = "; ".join(clean(news) for news in look.news)
+    if not new:
+        new = f"nothing new since {clock(now_s - look.quiet_s, now_s)}" if look.quiet_s >= 1 else "first look"
+    return f"{clock(now_s, now_s)}  {new}  (next look in {say_seconds(look.next_look_s)}; Ctrl-C ends no run)"
+
+
+def _fitting(drawn: list[str], most: int) -> list[str]:
+    if len(drawn) <= most:
+        return drawn
+    return [*drawn[: max(1, most - 1)], f"and {len(drawn) - most + 1} more lines: sojourn status --all"]

@@ -1,0 +1,111 @@
+"""Calls one command; whatever comes back, or flies, becomes lines and an exit status. The one place that catches."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+from sojourn.cli.screen import Screen, deafen, open_screen
+from sojourn.cli.show.text import clean, command
+from sojourn.wire.errors import Defect, Misuse, SojournError
+
+INTERRUPTED = 130
+_REPORT = (
+    "This is a defect of sojourn, not of your input. Please report the lines above, the command and `sojourn --version`"
+    " to the project this copy came from (README.md, Reporting a defect)."
+)
+# What a full, read-only or forbidden disk says; anything else that the system says is ours to explain.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOTDIR)
+
+
+class OwnDisk(Misuse):
+    """{path}: {reason}."""
+
+    # This machine's disk, not the box's.
+    code = "own-disk"
+    next_step = "df -h; ls -ld {folder}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `sojourn ARGV...` and return its exit status (table in docs/errors.md). Raises nothing."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    screen = open_screen()
+    try:
+        return _run(words, screen)
+    except BrokenPipeError:
+        deafen()  # `sojourn logs -f ... | head`: what was asked for was read
+        return 0
+    except KeyboardInterrupt:
+        return _interrupted(words, screen)
+    except SojournError as error:
+        return _report(error, words, screen)
+    except OSError as error:
+        if error.errno not in _DISK:
+            return _report(_defect(error), words, screen)
+        path = os.fsdecode(error.filename or "stdout") if not isinstance(error.filename, int) else "a file"
+        folder = os.path.dirname(path) or "."
+        return _report(OwnDisk(path=path, reason=error.strerror, folder=folder), words, screen)
+    except Exception as error:  # noqa: BLE001 - the border: whatever nobody foresaw is a defect, with its traceback
+        return _report(_defect(error), words, screen)
+
+
+def _run(words: list[str], screen: Screen) -> int:
+    from sojourn.cli import parser
+
+    if not words or words[0] in ("-h", "--help", "help"):
+        if words[1:]:
+            return _run([words[1], "--help"], screen)
+        screen.show(parser.overview())
+        return 0 if words else 2
+    if words[0] == "--version":
+        from sojourn import __version__
+
+        screen.show([f"sojourn {__version__}"])
+        return 0
+    spec = parser.load(words[0])
+    if "-h" in _before_dashes(words) or "--help" in _before_dashes(words):
+        screen.show(parser.page(words[0]))
+        return 0
+    args = parser.parse(words[0], words[1:])
+    return int(spec.call(args, screen))
+
+
+def _report(error: SojournError, words: list[str], screen: Screen) -> int:
+    screen.settle()
+    if isinstance(error, Defect):
+        import traceback
+
+        for line in "".join(traceback.format_exception(error.__cause__ or error)).splitlines():
+            screen.say_line(clean(line))
+    screen.say(error.message)
+    for line in error.fields.get("lines", ()):
+        screen.say_line("  " + clean(line))
+    if isinstance(error, Defect):
+        screen.say(_REPORT)
+    if error.next:
+        screen.say_line(command("next", clean(error.next)))
+    if "--json" in _before_dashes(words):
+        import json
+
+        screen.say_line(json.dumps(error.as_json()))
+    return error.exit_status
+
+
+def _defect(error: Exception) -> Defect:
+    made = Defect(detail=f"{type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
+def _interrupted(words: list[str], screen: Screen) -> int:
+    from sojourn.cli import parser
+
+    screen.settle()
+    screen.say("interrupted. " + getattr(parser.load(words[0]), "INTERRUPTED", "Nothing was changed."))
+    return INTERRUPTED
+
+
+def _before_dashes(words: list[str]) -> list[str]:
+    return words[: words.index("--")] if "--" in words else words

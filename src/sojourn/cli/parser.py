@@ -1,0 +1,220 @@
+"""The command line's grammar: every command is a file in `cli/commands`, its help is written here. Imports no verb."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from sojourn.cli.show.text import fold, pad
+from sojourn.wire import units
+from sojourn.wire.errors import Misuse
+from sojourn.wire.names import nearest
+
+# The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
+GROUPS = (
+    ("before it costs anything", ("init", "plan", "smoke")),
+    ("run it", ("run", "status", "watch", "logs", "stop", "resume")),
+    ("bring it home", ("pull", "verify")),
+    ("let go", ("down", "leases", "cost")),
+    ("your shell", ("completion",)),
+)
+NAMES = tuple(name for _, names in GROUPS for name in names)
+WIDE = 80  # columns of every help page, so that it is the same everywhere
+
+
+class BadCommandLine(Misuse):
+    """{detail}"""
+
+    code = "bad-command-line"
+    next_step = "{help} --help"
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser with our help page, and errors that are raised and name the nearest valid flag."""
+
+    spec: ModuleType | None = None  # the command's own module
+
+    def error(self, message: str) -> NoReturn:
+        """Raises: BadCommandLine."""
+        raise BadCommandLine(detail=message, help=self.prog)
+
+
+def build() -> Parser:
+    """The whole grammar, as shell completion wants it. Imports every file of cli/commands and no verb."""
+    top = Parser(prog="sojourn", description="Take a training run to another machine and bring it home, proven.")
+    top.add_argument("--version", action="version", version="sojourn")
+    commands = top.add_subparsers(metavar="COMMAND", dest="command", parser_class=Parser)
+    for name in NAMES:
+        module = load(name)
+        child = commands.add_parser(name, help=module.SUMMARY, add_help=False, allow_abbrev=False)
+        _fill(child, module)
+    return top
+
+
+def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
+    """What stands after `sojourn NAME`. Options and arguments may come in any order.
+
+    Raises: BadCommandLine, with the nearest valid flag.
+    """
+    child = _child(name)
+    args, unknown = child.parse_known_intermixed_args(list(words))
+    if unknown:
+        wrong = unknown[0]
+        flag = wrong.split("=")[0]
+        near = nearest(flag, [s for action in child._actions for s in action.option_strings])
+        what = (
+            f"there is no option {flag}"
+            if flag.startswith("-") and flag != "-"
+            else f"{wrong!r} is one argument too many"
+        )
+        child.error(what + (f", did you mean {near}?" if near else ""))
+    return args
+
+
+def load(name: str) -> ModuleType:
+    """The module of a command. Raises: BadCommandLine with the nearest name."""
+    if name not in NAMES:
+        near = nearest(name, NAMES)
+        raise BadCommandLine(
+            detail=f"there is no command {name!r}" + (f", did you mean {near}?" if near else ""), help="sojourn"
+        )
+    return importlib.import_module(f"sojourn.cli.commands.{name}")
+
+
+def page(name: str) -> list[str]:
+    """What `sojourn NAME --help` shows; our own, since argparse's changes from one Python to the next."""
+    return _page(_child(name))
+
+
+def overview() -> list[str]:
+    """What `sojourn --help` shows."""
+    lines = ["sojourn: take a training run to another machine and bring it home, proven.", ""]
+    for title, names in GROUPS:
+        lines.append(title)
+        lines += [f"  sojourn {pad(name, 10)}  {load(name).SUMMARY}" for name in names]
+    return [
+        *lines,
+        "",
+        "Every command has --help with an example; every reading one has --json.",
+        "A run, a lease or a site may be named by any unique beginning of its name.",
+    ]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """`--json`, the same for every command that answers with a document."""
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout instead of text")
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """What names a job and where it runs: FILE, --site, --name, --env."""
+    parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
+    parser.add_argument("--site", default="", metavar="S", help="run there, whatever the job file says")
+    parser.add_argument("--name", default="", metavar="N", help="the run's name, whatever the job file says")
+    parser.add_argument(
+        "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
+    )
+
+
+def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--confirm NAME`, and `-y`, which is taken and answers nothing."""
+    parser.add_argument(
+        "--confirm", default="", metavar=what, help="the exact name, for scripts; no beginning of it will do"
+    )
+    parser.add_argument("-y", "--yes", action="store_true", help="taken, but never an answer here: give the name")
+
+
+def duration(text: str) -> float:
+    """argparse type: seconds from 90s, 20m, 1h30m."""
+    return _kind(units.seconds, text)
+
+
+def whole(text: str) -> int:
+    """argparse type: a whole number, 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """argparse type: `KEY=VALUE`; KEY is the name of an environment variable."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.replace("_", "a").isalnum() or not key.isascii() or key[0].isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def _kind(read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
+def _child(name: str) -> Parser:
+    return _fill(Parser(prog=f"sojourn {name}", add_help=False, allow_abbrev=False), load(name))
+
+
+def _fill(child: Parser, module: ModuleType) -> Parser:
+    child.spec = module
+    module.arguments(child)
+    child.add_argument("-h", "--help", action="help", help="this page")
+    return child
+
+
+def _page(parser: Parser) -> list[str]:
+    spec: Any = parser.spec
+    lines = fold(f"{parser.prog}: {spec.SUMMARY}", WIDE)
+    lines += ["", *_folded("usage    ", _usage(parser))]
+    for paragraph in spec.ABOUT:
+        lines += ["", *fold(paragraph, WIDE)]
+    positional = [a for a in parser._actions if not a.option_strings]
+    options = [a for a in parser._actions if a.option_strings]
+    for title, actions in (("arguments", positional), ("options", options)):
+        if actions:
+            lines += ["", title]
+            for action in actions:
+                lines += _entry(_spelling(action), action.help or "")
+    lines += ["", "examples"]
+    for line, what in spec.EXAMPLES:
+        lines += _entry(line, what)
+    lines += ["", "exit status"]
+    for status, what in spec.EXITS:
+        lines += _folded(f"  {status:>3}  ", what)
+    return lines
+
+
+def _entry(left: str, right: str) -> list[str]:
+    if len(left) <= 24:
+        return _folded(f"  {left:<24}  ", right)
+    return [f"  {left}", *_folded(" " * 28, right)]
+
+
+def _folded(left: str, text: str) -> list[str]:
+    parts = fold(text, WIDE - len(left))
+    return [(left if i == 0 else " " * len(left)) + part for i, part in enumerate(parts)]
+
+
+def _usage(parser: Parser) -> str:
+    words = [parser.prog]
+    for action in [a for a in parser._actions if a.option_strings and a.dest != "help"]:
+        value = _value(action)
+        words.append(f"[{action.option_strings[0]}{' ' + value if value else ''}]".replace(" ", "\u00a0"))
+    words += [_value(action) for action in parser._actions if not action.option_strings]
+    return " ".join(words).replace("\u00a0", " ")
+
+
+def _value(action: argparse.Action) -> str:
+    if action.nargs == 0:
+        return ""
+    name = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if action.nargs == "?":
+        return f"[{name}]"
+    return f"[{name}...]" if action.nargs == "*" else f"{name}..." if action.nargs == "+" else name
+
+
+def _spelling(action: argparse.Action) -> str:
+    value = _value(action)
+    return ", ".join(action.option_strings) + (" " + value if value else "") if action.option_strings else value

@@ -1,0 +1,136 @@
+"""The one place that prints: answers to stdout, all else to stderr. Knows what is a terminal, and how wide it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
+
+from sojourn.cli.show.text import clean, cut, fold
+
+if TYPE_CHECKING:
+    from sojourn.cli.progress import Progress
+
+NARROWEST = 40
+_WHO = "sojourn: "
+
+
+class Screen:
+    """Where this command line was called from. `columns`: 80 where nobody says."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out, self._err = out, err
+        self.out_is_terminal = _is_terminal(out)
+        self.err_is_terminal = _is_terminal(err)
+        self.may_ask = _is_terminal(sys.stdin) and self.err_is_terminal
+        self.columns = max(NARROWEST, _columns(out if self.out_is_terminal else err))
+        self._progress: Progress | None = None
+
+    def show(self, lines: Iterable[str], *, stream: bool = False) -> None:
+        """The answer, line by line, to stdout.
+
+        When nobody reads on (`| head`), the rest of an answer is dropped and its exit status stands; a `stream` ends.
+        Raises: BrokenPipeError (stream); OSError (a full disk).
+        """
+        self.settle()
+        try:
+            for line in lines:
+                self._out.write(line + "\n")
+            self._out.flush()
+        except BrokenPipeError:
+            deafen()
+            self._out = sys.stdout
+            if stream:
+                raise
+
+    def show_json(self, document: dict[str, Any], *, stream: bool = False) -> None:
+        """One JSON document to stdout, in ASCII, so that a terminal obeys nothing in it.
+
+        On one line; indented on a terminal, unless it is one of a `stream`.
+        """
+        import json
+
+        indent = 2 if self.out_is_terminal and not stream else None
+        self.show([json.dumps(document, indent=indent, allow_nan=False)], stream=stream)
+
+    def show_bytes(self, data: bytes) -> None:
+        """Bytes as they are; only for a stdout that is no terminal."""
+        self.settle()
+        self._out.flush()
+        self._out.buffer.write(data)
+        self._out.buffer.flush()
+
+    def say(self, text: str) -> None:
+        """`sojourn: text`, folded, to stderr. `text` need not be clean."""
+        for i, part in enumerate(fold(clean(text), self.columns - len(_WHO))):
+            self.say_line((_WHO if i == 0 else " " * len(_WHO)) + part)
+
+    def say_line(self, line: str) -> None:
+        """One line to stderr as it is. A stderr that cannot be written loses the line, never the answer."""
+        self.settle()
+        self._to_err(line + "\n")
+
+    def progress(self, line: str) -> None:
+        """What is being done, for whoever waits longer than a second. `line` need not be clean."""
+        if self._progress is None:
+            from sojourn.cli.progress import Progress
+
+            self._progress = Progress(self._rewrite, is_terminal=self.err_is_terminal)
+        self._progress(line)
+
+    def settle(self) -> None:
+        """Wipe the progress line, so that something else can be printed. Called twice, it does nothing."""
+        if self._progress is not None:
+            self._progress.clear()
+            self._progress = None
+
+    def prompt(self, text: str) -> str:
+        """Ask on stderr and read one line from the terminal, without its newline; "" at the end of input."""
+        self.settle()
+        self._to_err(text)
+        return sys.stdin.readline().rstrip("\n")
+
+    def _rewrite(self, line: str) -> None:
+        if self.err_is_terminal:
+            self._to_err("\r\x1b[K" + cut(clean(line), self.columns - 1))
+        else:
+            self._to_err(_WHO + clean(line) + "\n")
+
+    def _to_err(self, text: str) -> None:
+        try:
+            self._err.write(text)
+            self._err.flush()
+        except (OSError, ValueError):  # ValueError: closed
+            return
+
+
+def open_screen() -> Screen:
+    """The screen of this process. Letters that its encoding does not have are shown escaped."""
+    if sys.stdout is None:  # closed by the caller: >&-
+        deafen()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    return Screen(sys.stdout, sys.stderr)
+
+
+def deafen() -> None:
+    """Send what is still to be written to stdout nowhere; Python flushes it once more at its end and would complain."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _columns(stream: TextIO) -> int:
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

@@ -1,0 +1,28 @@
+"""What `down` came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, line
+from sojourn.wire.units import say_money
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Down
+
+
+def lines(answer: Down, columns: int) -> list[str]:
+    """The lease, what the provider did, what was given up or lost, what it cost."""
+    word = "released" if answer.released else "settled" if answer.settled else "kept"
+    out = line(word, f"{clean(answer.lease)}  ({', '.join(clean(run) for run in answer.runs) or 'no runs'})", columns)
+    for label, texts in (
+        ("", (answer.line,) if answer.line else ()),
+        ("without", answer.acknowledged),
+        ("given up", answer.abandoned),
+        ("lost", answer.lost),
+    ):
+        for text in texts:
+            out += line(label, clean(text), columns)
+    if answer.spent_micro is not None:
+        out += line("cost", say_money(answer.spent_micro, answer.currency) if answer.spent_micro else "free", columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out

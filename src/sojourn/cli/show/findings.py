@@ -1,0 +1,29 @@
+"""Findings on the screen: what is wrong, why, what to do, and what never to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, line
+
+if TYPE_CHECKING:
+    from sojourn.core.values import Finding
+
+
+def lines(findings: Sequence[Finding], columns: int) -> list[str]:
+    """Best first, as they come. What was ruled out is not shown."""
+    out: list[str] = []
+    for finding in findings:
+        if finding.status == "ruled-out":
+            continue
+        label = finding.severity if finding.status == "confirmed" else finding.status
+        out += line(label, f"{clean(finding.title)} [{clean(finding.id)}]", columns)
+        for evidence in finding.evidence:
+            out += line(
+                "", f"seen: {clean(evidence.what)} = {clean(evidence.value)} ({clean(evidence.source)})", columns
+            )
+        for word, text in (("cause", finding.cause), ("fix", finding.fix), ("never", finding.never)):
+            if text:
+                out += line("", f"{word}: {clean(text)}", columns)
+    return out

@@ -1,0 +1,24 @@
+"""What `run` and `resume` came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, command, line
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Launch
+
+_DID = {"launched": "started", "adopted": "adopted", "nothing": "nothing", "blocked": "blocked"}
+
+
+def lines(answer: Launch, columns: int) -> list[str]:
+    """The run's id first, then what was done and why, then the next command."""
+    attempt = f", attempt {answer.attempt}" if answer.attempt > 1 else ""
+    out = line("run", f"{clean(answer.id)}  on {clean(answer.site)}{attempt}", columns)
+    out += findings.lines(answer.findings, columns)
+    out += line(_DID.get(answer.did, answer.did), clean(answer.why), columns)
+    if answer.log_tail:
+        out += ["log"] + ["  " + clean(text) for text in answer.log_tail.splitlines()]
+    return [*out, command("next", clean(answer.next))] if answer.next else out

@@ -1,0 +1,57 @@
+"""Leases and money on the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, clock, command, count, line, table
+from sojourn.wire.units import say_money, say_seconds, unstamp
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import LeaseRow, Leases
+
+HEAD = ("LEASE", "SITE", "METER", "RATE", "COST", "SINCE", "IDLE", "RUNS")
+
+
+def lines(answer: Leases, columns: int) -> list[str]:
+    """A table, the danger clocks below it, the total, the next command. `cost` also lists what each run spent."""
+    if not answer.rows:
+        nothing = "no open leases: no meter of ours runs" if answer.kind == "leases" else "nothing was ever leased"
+        return [nothing, command("next", "sojourn run")]
+    now_s = unstamp(answer.at)
+    out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
+    for row in answer.rows:
+        for danger in row.clocks:
+            text = f"{clean(row.id)}: {clean(danger['what'])} at {clean(danger['at'])}; loses {clean(danger['loses'])}"
+            out += line("clock", text, columns)
+    if answer.runs:
+        spent = [(clean(run["id"]), clean(run["lease"] or ""), _amount(run["spent"])) for run in answer.runs]
+        out += ["", *table(("RUN", "LEASE", "COST"), spent, columns)]
+    out += line("total", ", ".join(say_money(micro, currency) for micro, currency in answer.total) or "free", columns)
+    step = next((f"sojourn down {row.id}" for row in answer.rows if not row.ended), "")
+    return [*out, command("next", clean(step))] if step and answer.kind == "leases" else out
+
+
+def _cells(row: LeaseRow, now_s: float) -> tuple[str, ...]:
+    rate = say_money(row.rate_micro_per_h, row.currency) + "/h" if row.rate_micro_per_h else "free"
+    cost = (
+        "unknown"
+        if row.spent_micro is None
+        else say_money(row.spent_micro, row.currency)
+        if row.rate_micro_per_h
+        else "free"
+    )
+    return (
+        clean(row.id),
+        clean(row.site) if row.site != row.id else "",
+        "given back" if row.ended else row.meter.value,
+        rate,
+        cost,
+        clock(unstamp(row.began), now_s) if row.began else "",
+        say_seconds(row.idle_s) if row.idle_s is not None else "",
+        count(len(row.runs), "run"),
+    )
+
+
+def _amount(spent: dict[str, float | str] | None) -> str:
+    return "unknown" if spent is None else say_money(int(spent["micro"]), str(spent["currency"]))

@@ -1,0 +1,69 @@
+"""What `run` would do and cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, command, count, line
+from sojourn.wire.units import say_bytes, say_money
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Plan
+
+_DO = {
+    "new": "start it, attempt 1",
+    "continue": "finish the start that was cut off",
+    "adopt": "put a keeper back in charge of the living process",
+    "next-attempt": "start the next attempt",
+    "nothing": "nothing",
+    "refuse": "refuse",
+}
+
+
+def lines(answer: Plan, columns: int) -> list[str]:
+    """What, where, what would be copied, what survives, what it costs; then the next command."""
+    decision, push, disk, survival = answer.decision, answer.push, answer.disk, answer.survival
+    out = line("run", f"{clean(answer.id)}  on {clean(answer.site)}", columns)
+    why = f": {clean(decision['why'])}" if decision.get("why") else ""
+    out += line("would", _DO.get(decision["do"], decision["do"]) + why, columns)
+    for what in decision.get("differs") or ():
+        out += line("differs", clean(what), columns)
+    new = push.get("new_bytes")
+    pushed = f"{count(push['files'], 'file')}  {say_bytes(push['bytes'])}"
+    out += line("push", pushed + (f", of which {say_bytes(new)} are not there yet" if new is not None else ""), columns)
+    if answer.setup.get("text"):
+        reused = {True: "there already", False: "made now", None: "not known whether it is there"}[
+            answer.setup["reused"]
+        ]
+        out += line("setup", f"{clean(answer.setup['text'])}  ({reused})", columns)
+    if disk:
+        room = f"needs {say_bytes(disk['needed_bytes'])} and {count(disk['needed_inodes'], 'inode')}"
+        room += f"; free are {say_bytes(disk['free_bytes'])} and {disk['free_inodes']:,} at {clean(disk['path'])}"
+        out += line("disk", room, columns)
+    if survival:
+        word = {True: "outlives", False: "IS LOST with", None: "may not outlive"}[survival["survives"]]
+        out += line(
+            "keeps", f"{clean(survival['path'])} {word} {clean(survival['verb'])}: {clean(survival['why'])}", columns
+        )
+    out += line("owes", ", ".join(clean(glob) for glob in answer.outputs) or "nothing: no outputs are named", columns)
+    out += line("cost", _cost(answer), columns)
+    for danger in answer.clocks:
+        out += line(
+            "clock", f"{clean(danger['what'])} at {clean(danger['at'])}; loses {clean(danger['loses'])}", columns
+        )
+    if answer.reach.ok is False:
+        out += line("box", f"does not answer ({clean(answer.reach.error)}), so what it has is not known", columns)
+    out += findings.lines(answer.findings, columns)
+    for remark in answer.remarks:
+        out += line("remark", clean(remark), columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _cost(answer: Plan) -> str:
+    if not answer.rate_micro_per_h:
+        return "free"
+    most = (
+        f", at most {say_money(answer.max_spent_micro, answer.currency)}" if answer.max_spent_micro is not None else ""
+    )
+    return f"{say_money(answer.rate_micro_per_h, answer.currency)} an hour{most or ', without a limit'}"

@@ -1,0 +1,41 @@
+"""What came home of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import verify
+from sojourn.cli.show.text import clean, command, count, line
+from sojourn.wire.units import say_bytes, say_money, say_seconds
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Pull
+
+
+def lines(answer: Pull, columns: int) -> list[str]:
+    """Bytes, proof, meter, next command; what is missing or bad between them."""
+    size = f"{count(answer.files, 'file')}  {say_bytes(answer.bytes)}  in {say_seconds(answer.seconds)}"
+    if answer.moved_files < answer.files:
+        size += f"  ({answer.files - answer.moved_files} were here already)"
+    out = line("run", clean(answer.run), columns)
+    out += line("pulled", size, columns)
+    out += line("into", clean(answer.home), columns) if answer.home else []
+    out += verify.artifacts(answer.artifacts, columns)
+    for glob in answer.missing:
+        out += line("missing", f"{clean(glob)}: owed, and no such file was made", columns)
+    if answer.why:
+        out += line("so", clean(answer.why), columns)
+    out += line("meter", _meter(answer), columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def nothing(columns: int) -> list[str]:
+    """When no run owes anything."""
+    return [*line("pulled", "nothing: no run owes a file that is not home", columns), command("next", "sojourn status")]
+
+
+def _meter(answer: Pull) -> str:
+    if answer.meter.value == "free":
+        return "free"
+    spent = "unknown" if answer.spent_micro is None else say_money(answer.spent_micro, answer.currency)
+    return f"{answer.meter.value}  {spent} so far"

@@ -1,0 +1,165 @@
+"""Runs on the screen: a table, or everything about one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.show.text import clean, clock, command, count, fold, line, table
+from sojourn.wire.units import say_money, say_seconds, unstamp
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Row, Status
+
+HEAD = ("RUN", "STATE", "TRY", "STEP", "LEFT", "HOME", "COST", "FOR", "SITE", "BOX")
+_LEAVE_OUT = (7, 4, 2, 8)  # in this order, where the screen is too narrow for all
+
+
+def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[str]:
+    """One line a run, notes below, the next command. `finals`: list at most so many finished runs."""
+    now_s = unstamp(answer.at)
+    rows, hidden = _newest(answer.rows, finals)
+    if not rows:
+        return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
+    several = len({row.site for row in rows}) > 1
+    out = table(HEAD, [_cells(row, now_s, several) for row in rows], columns, right=(2,), leave_out=_LEAVE_OUT)
+    notes = [note for row in rows for note in notes_of(row, now_s)]
+    for note in notes:
+        out += fold(note, columns)
+    out += _hidden(hidden)
+    step = next_of(rows)
+    return [*out, command("next", clean(step))] if step else out
+
+
+def one(row: Row, now_s: float, columns: int) -> list[str]:
+    """Everything known about one run."""
+    facts = [
+        ("run", f"{clean(row.id)}  on {clean(row.site)}" + (f", attempt {row.attempt}" if row.attempt > 1 else ""))
+    ]
+    facts.append(("state", _state(row, now_s)))
+    if row.reason:
+        facts.append(("reason", clean(row.reason)))
+    if row.step is not None:
+        facts.append(("step", _step_words(row)))
+    if row.metrics:
+        facts.append(("metrics", ", ".join(f"{clean(k)} {_number(v)}" for k, v in row.metrics.items())))
+    if row.log_age_s is not None and row.state.is_alive:
+        facts.append(("log", f"last written {say_seconds(row.log_age_s)} ago"))
+    facts.append(("home", _home_words(row)))
+    facts.append(("cost", _cost(row)))
+    if row.reach.ok is False:
+        facts.append(("box", _unreached(row, now_s)))
+    out = [part for label, text in facts for part in line(label, text, columns)]
+    return [*out, command("next", clean(row.next))] if row.next else out
+
+
+def notes_of(row: Row, now_s: float) -> list[str]:
+    """What a table has no room for: why it ended or stands still, what is missing, that its box does not answer."""
+    name = clean(row.id)
+    notes = []
+    if row.reason:
+        notes.append(f"{name}: {clean(row.reason)}")
+    if row.missing and row.state.is_final:
+        notes.append(f"{name}: no file for {', '.join(clean(glob) for glob in row.missing)}")
+    if row.reach.ok is False:
+        notes.append(f"{name}: {_unreached(row, now_s)}")
+    return notes
+
+
+def next_of(rows: Sequence[Row]) -> str:
+    """The next command for several runs: for what is final and not home, else for what ended badly, else `watch`."""
+    for wanted in (
+        [row for row in rows if row.state.value == "succeeded" and not row.is_home],
+        [row for row in rows if row.state.is_dead],
+    ):
+        if wanted and wanted[0].next:
+            return wanted[0].next
+    alive = [row for row in rows if row.state.is_alive]
+    if alive:
+        return alive[0].next if len(rows) == 1 and alive[0].next else "sojourn watch"
+    return next((row.next for row in rows if row.next), "")
+
+
+def _cells(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
+    return (
+        clean(row.id),
+        row.state.value,
+        str(row.attempt) if row.attempt > 1 else "",
+        _step(row),
+        say_seconds(row.remaining_s) if row.remaining_s is not None and row.state.is_alive else "",
+        "home" if row.is_home else "" if row.owed is None else f"{row.home} of {row.owed}",
+        _cost(row),
+        say_seconds(max(0.0, now_s - unstamp(row.since))) if row.since else "",
+        clean(row.site) if several else "",
+        "no answer" if row.reach.ok is False else "",
+    )
+
+
+def _step(row: Row) -> str:
+    if row.step is None:
+        return ""
+    if row.total:
+        return f"{row.step}/{row.total}" + (f" {row.percentage:.0f}%" if row.percentage is not None else "")
+    return str(row.step)
+
+
+def _step_words(row: Row) -> str:
+    words = f"{row.step:,}"
+    if row.total:
+        words += f" of {row.total:,}" + (f" ({row.percentage:.1f} %)" if row.percentage is not None else "")
+    if row.remaining_s is not None and row.state.is_alive:
+        words += f", about {say_seconds(row.remaining_s)} left"
+    return words
+
+
+def _state(row: Row, now_s: float) -> str:
+    if not row.since:
+        return row.state.value
+    since_s = unstamp(row.since)
+    ago = say_seconds(max(0.0, now_s - since_s))
+    how = f"for {ago}, since" if row.state.is_alive else f"{ago} ago,"
+    return f"{row.state.value} {how} {clock(since_s, now_s)}"
+
+
+def _home_words(row: Row) -> str:
+    missing = f"; no file for {', '.join(clean(glob) for glob in row.missing)}" if row.missing else ""
+    if row.is_home:
+        return "everything owed is here and loads" + missing
+    if row.owed is None:
+        return "nothing yet: it is not known what it will owe" + missing
+    return f"{row.home} of {count(row.owed, 'file')} owed" + missing
+
+
+def _cost(row: Row) -> str:
+    if row.meter.value == "free":
+        return "free"
+    if row.spent_micro is None:
+        return "unknown"
+    spent = say_money(row.spent_micro, row.currency)
+    return spent + {"running": ", meter on", "unknown": ", meter ?"}.get(row.meter.value, "")
+
+
+def _unreached(row: Row, now_s: float) -> str:
+    seen = f"; this is from {clock(unstamp(row.reach.last_ok), now_s)}" if row.reach.last_ok else ""
+    return f"does not answer ({clean(row.reach.error) or 'no reason given'}){seen}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else clean(value)
+
+
+def _newest(rows: Iterable[Row], finals: int | None) -> tuple[list[Row], int]:
+    kept: list[Row] = []
+    hidden = listed = 0
+    for row in rows:
+        if row.state.is_final and finals is not None:
+            listed += 1
+            if listed > finals:
+                hidden += 1
+                continue
+        kept.append(row)
+    return kept, hidden
+
+
+def _hidden(hidden: int) -> list[str]:
+    return [f"and {count(hidden, 'older finished run')}: sojourn status --all"] if hidden else []
