@@ -1,6 +1,7 @@
-"""The four ports. Each has a contract suite in `testing/contracts`; a backend is one file in its folder under `backends/`.
+"""The four ports. Each has a contract suite in `testing/contracts`; a backend is one file in its folder in `backends`.
 
-A backend module holds one class named `Backend` that fulfils the port. Traits are data on the class; behaviour is added by wrapping.
+A backend module holds one class named `Backend` that fulfils the port. Traits are data on the class; behaviour is added
+by wrapping.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Transport(Protocol):
         ...
 
     def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
-        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError (no such file)."""
+        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError."""
         ...
 
 
@@ -61,7 +62,10 @@ class Launcher(Protocol):
     survives: ClassVar[frozenset[str]]  # of: link-drop client-exit logout reboot
 
     def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
-        """Start argv detached, all three streams redirected, and return at once. A second start is harmless: the keeper sees to it."""
+        """Start argv detached, all three streams redirected, and return at once.
+
+        A second start is harmless: the keeper sees to it.
+        """
         ...
 
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:

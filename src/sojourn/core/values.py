@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 
-class State(str, Enum):
+class State(StrEnum):
     """Where a run stands; only evidence from the box or its scheduler moves it."""
 
     PLANNED = "planned"
@@ -49,7 +49,7 @@ class Pulse(Enum):
     UNKNOWN = "unknown"
 
 
-class Meter(str, Enum):
+class Meter(StrEnum):
     """What we know about money."""
 
     RUNNING = "running"
@@ -81,7 +81,7 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Site:
-    """Where runs execute. No state. `base`: absolute folder on the durable tier of the box, or "" until the box said it."""
+    """Where runs execute. No state. `base`: absolute folder on the box's durable tier, or "" until the box said it."""
 
     name: str
     transport: str = "local"
@@ -122,7 +122,9 @@ class Lease:
     stop_verb: str
     is_final: bool  # the stop verb destroys the data with it
     clocks: tuple[Clock, ...] = ()
-    facts_verified: str = ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
+    facts_verified: str = (
+        ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
+    )
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ class Run:
 class Receipt:
     """This file, of these bytes and this sha256, was loaded HERE by this loader and held this.
 
-    `path` is its name in the manifest; `home` is the absolute path of the copy that was loaded.
-    `proved` is a subset of ("bytes", "structure", "load", "content"); `kind` is the artifact's kind, "unknown" where no loader knows it.
+    `path` is its name in the manifest; `home` is the absolute path of the copy that was loaded. `proved` is a subset of
+    ("bytes", "structure", "load", "content"); `kind` is the artifact's kind, "unknown" where no loader knows it.
     """
 
     run: str

@@ -1,0 +1,295 @@
+"""Events of a run -> its status. Pure and incremental: folding a prefix and then the rest equals folding all.
+
+The fold reads only what the keeper wrote; what `since` says beside the events (keeper and payload alive or gone) is
+laid over it by `settle`, whose result is shown and never folded into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sojourn.core.plain import finite
+from sojourn.core.values import State
+from sojourn.wire import units
+
+_PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
+_KEPT_ENDS = 20
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a run stands, by its own events. Stamps are of the box's clock; "" or None = not heard."""
+
+    state: State = State.PLANNED
+    attempt: int = 0
+    since: str = ""  # when the state began
+    started_at: str = ""  # when the process of this attempt began
+    beat_at: str = ""
+    step: int | None = None
+    total: int | None = None
+    epoch: int | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    remaining_s: float | None = None  # as of the last step heard
+    log_bytes: int | None = None
+    log_age_s: float | None = None  # as of the last beat
+    reason: str = ""
+    rc: int | None = None
+    signal: int | None = None
+    oom_kill: int | None = None
+    checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}
+    manifest: str = ""  # digest of the sealed manifest of this attempt
+    missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
+    ends: tuple[Mapping[str, Any], ...] = ()  # the last ends: {"attempt", "state", "rc", "signal", "at", "reason"}
+    pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
+    seq: int = 0
+
+    @property
+    def percentage(self) -> float | None:
+        """0 to 100, or None where the training said no total."""
+        if self.step is None or not self.total:
+            return None
+        return min(100.0, 100.0 * self.step / self.total)
+
+    @property
+    def is_sealed(self) -> bool:
+        """The keeper sealed this attempt's manifest: it has nothing more to say."""
+        return self.state.is_final and bool(self.manifest)
+
+
+def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
+    """`status` moved on by `events`, in their order. Events already seen (by `seq`) and kinds unknown are skipped."""
+    for event in events:
+        seq = event.get("seq")
+        if not isinstance(seq, int) or isinstance(seq, bool) or seq <= status.seq:
+            continue
+        status = replace(status, seq=seq)
+        attempt = event.get("attempt")
+        move = _MOVES.get(str(event.get("kind")))
+        if move is None or not isinstance(attempt, int) or attempt < status.attempt:
+            continue
+        status = move(status, event)
+    return status
+
+
+def settle(status: Status, keeper: str, payload: str, asked: int = 0) -> Status:
+    """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown".
+
+    `asked` is the attempt that was launched last. Only evidence moves the state: a pulse that is unknown moves nothing.
+    """
+    if asked > status.attempt:
+        if keeper == "alive":
+            return replace(status, state=State.STARTING, attempt=asked, reason="", rc=None, signal=None, manifest="")
+        return replace(status, reason=f"attempt {asked} was asked for and has not begun")
+    if not status.state.is_alive or keeper in ("alive", "unknown"):
+        return status
+    if payload == "alive":
+        state = State.RUNNING if status.state is State.STARTING else status.state
+        return replace(status, state=state, reason="the keeper is gone; the process goes on until it is adopted")
+    if payload in ("gone", "none") and keeper == "gone":
+        return replace(
+            status, state=State.LOST, remaining_s=None, reason="its processes are gone and left no record of an end"
+        )
+    return status
+
+
+def to_plain(status: Status) -> dict[str, Any]:
+    """The status as JSON data: only what differs from the default, so that a thousand of them stay small."""
+    out = {name: getattr(status, name) for name in _DEFAULTS if getattr(status, name) != _DEFAULTS[name]}
+    if "state" in out:
+        out["state"] = status.state.value
+    return out
+
+
+def from_plain(data: Mapping[str, Any]) -> Status:
+    """The status of `to_plain`. Unknown keys are dropped; a newer version's state reads as "failed"."""
+    known = {name: data[name] for name in data if name in _DEFAULTS}
+    if "state" in known:
+        known["state"], why = _state(str(known["state"]))
+        known["reason"] = known.get("reason", "") or why
+    for name in ("missing", "ends"):
+        known[name] = tuple(known.get(name, ()))
+    known["pace"] = tuple((mark[0], mark[1]) for mark in known.get("pace", ()))
+    return Status(**known)
+
+
+_DEFAULTS: dict[str, Any] = vars(Status())
+
+
+def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
+    if event["attempt"] == status.attempt and status.state is not State.PLANNED:
+        return status
+    return replace(
+        status,
+        state=State.STARTING,
+        attempt=event["attempt"],
+        since=_text(event.get("at")),
+        started_at="",
+        reason="",
+        rc=None,
+        signal=None,
+        remaining_s=None,
+        log_bytes=None,
+        log_age_s=None,
+        oom_kill=_count(event.get("oom_kill")),
+        manifest="",
+        missing=(),
+        pace=(),
+    )
+
+
+def _started(status: Status, event: Mapping[str, Any]) -> Status:
+    at = _text(event.get("at"))
+    return replace(status, state=State.RUNNING, attempt=event["attempt"], since=at, started_at=at, reason="")
+
+
+def _beat(status: Status, event: Mapping[str, Any]) -> Status:
+    status = replace(
+        status,
+        beat_at=_text(event.get("at")),
+        log_bytes=_count(event.get("log_bytes")),
+        log_age_s=_number(event.get("log_age_s")),
+        oom_kill=_count(event.get("oom_kill")),
+    )
+    progress = event.get("progress")
+    return with_progress(status, progress) if isinstance(progress, Mapping) else status
+
+
+def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
+    """`status` with the progress file of the training process: {"step","total","epoch","metrics","at","checkpoint"}."""
+    step, total, epoch = (_count(progress.get(name)) for name in ("step", "total", "epoch"))
+    metrics = progress.get("metrics")
+    status = replace(
+        status,
+        step=step if step is not None else status.step,
+        total=total if total is not None else status.total,
+        epoch=epoch if epoch is not None else status.epoch,
+        metrics=finite(metrics) if isinstance(metrics, Mapping) else status.metrics,
+    )
+    mark = _mark(_text(progress.get("at")), step)
+    if mark is None:
+        return status
+    pace = _paced(status.pace, mark)
+    return replace(status, pace=pace, remaining_s=_remaining_s(pace, status.total))
+
+
+def _paced(pace: tuple[tuple[float, int], ...], mark: tuple[float, int]) -> tuple[tuple[float, int], ...]:
+    """At most three marks: older, younger, newest. The younger becomes the older once it is a window old."""
+    if pace and mark[0] <= pace[-1][0]:
+        return pace
+    if len(pace) < 3:
+        return (*pace, mark)
+    older, younger, _ = pace
+    if mark[0] - younger[0] >= _PACE_WINDOW_S:
+        return (younger, mark, mark)
+    return (older, younger, mark)
+
+
+def _remaining_s(pace: tuple[tuple[float, int], ...], total: int | None) -> float | None:
+    if len(pace) < 2 or total is None:
+        return None
+    seconds, steps = pace[-1][0] - pace[0][0], pace[-1][1] - pace[0][1]
+    if seconds <= 0 or steps <= 0:
+        return None
+    return round(max(0, total - pace[-1][1]) * seconds / steps, 1)
+
+
+def _checkpoint(status: Status, event: Mapping[str, Any]) -> Status:
+    kept = {name: event.get(name) for name in ("path", "step", "bytes", "at")}
+    return replace(status, checkpoint=kept)
+
+
+def _stalled(status: Status, event: Mapping[str, Any]) -> Status:
+    if status.state is not State.RUNNING:
+        return status
+    quiet_s = _number(event.get("quiet_s")) or 0.0
+    reason = f"no output, no step and no movement for {units.say_seconds(quiet_s)}"
+    return replace(status, state=State.STALLED, since=_text(event.get("at")), reason=reason)
+
+
+def _moving(status: Status, event: Mapping[str, Any]) -> Status:
+    if status.state is not State.STALLED:
+        return status
+    return replace(status, state=State.RUNNING, since=_text(event.get("at")), reason="")
+
+
+def _signal(status: Status, event: Mapping[str, Any]) -> Status:
+    if not status.state.is_alive:
+        return status
+    return replace(status, reason=f"signal {event.get('signal')} sent: {_text(event.get('why'))}")
+
+
+def _ended(status: Status, event: Mapping[str, Any]) -> Status:
+    state, unknown = _state(_text(event.get("state")))
+    at = _text(event.get("at"))
+    reason = unknown or _text(event.get("detail")) or _text(event.get("why"))
+    rc, signal = _count(event.get("rc")), _count(event.get("signal"))
+    end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
+    return replace(
+        status,
+        state=state,
+        attempt=event["attempt"],
+        since=at,
+        reason=reason,
+        rc=rc,
+        signal=signal,
+        remaining_s=None,
+        ends=(*status.ends, end)[-_KEPT_ENDS:],
+    )
+
+
+def _sealed(status: Status, event: Mapping[str, Any]) -> Status:
+    missing = event.get("missing")
+    globs = tuple(str(glob) for glob in missing) if isinstance(missing, (list, tuple)) else ()
+    return replace(status, manifest=_text(event.get("manifest")), missing=globs)
+
+
+def _refused(status: Status, event: Mapping[str, Any]) -> Status:
+    return replace(
+        status,
+        state=State.FAILED,
+        attempt=event["attempt"],
+        since=_text(event.get("at")),
+        reason=_text(event.get("why")),
+    )
+
+
+_MOVES = {
+    "attempt": _attempt,
+    "started": _started,
+    "beat": _beat,
+    "checkpoint": _checkpoint,
+    "stalled": _stalled,
+    "moving": _moving,
+    "signal": _signal,
+    "ended": _ended,
+    "sealed": _sealed,
+    "refused": _refused,
+}
+
+
+def _state(word: str) -> tuple[State, str]:
+    try:
+        return State(word), ""
+    except ValueError:
+        return State.FAILED, f"ended as {word!r}, a word of a newer version"
+
+
+def _mark(at: str, step: int | None) -> tuple[float, int] | None:
+    try:
+        return None if step is None else (units.unstamp(at), step)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,68 @@
+"""Frozen values as plain JSON data and back. Reading is tolerant: unknown keys are dropped, absent ones take defaults.
+
+So a journal written by a newer or an older version is read by this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any, TypeVar
+
+from sojourn.core.values import Clock, Lease, Receipt, Run, Site
+
+T = TypeVar("T")
+
+_EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": 0.0, "bool": False}
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A frozen value as a dict of JSON types (tuples become lists when written). Raises: TypeError for other things."""
+    if not is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"not a value: {value!r}")
+    return asdict(value)
+
+
+def revive(cls: type[T], data: Mapping[str, Any]) -> T:
+    """The value of class `cls` whose fields are in `data`; lists become tuples, what lacks is the default or empty."""
+    found: dict[str, Any] = {}
+    for spec in fields(cls):  # type: ignore[arg-type]
+        if spec.name in data:
+            value = data[spec.name]
+            found[spec.name] = tuple(value) if isinstance(value, list) else value
+        elif spec.default is MISSING and spec.default_factory is MISSING:
+            found[spec.name] = _EMPTY.get(str(spec.type), {})
+    return cls(**found)
+
+
+def site_from(data: Mapping[str, Any]) -> Site:
+    """The site as it was when the run was planned."""
+    return revive(Site, data)
+
+
+def run_from(data: Mapping[str, Any]) -> Run:
+    """The run of a `planned` record."""
+    return revive(Run, data)
+
+
+def receipt_from(data: Mapping[str, Any]) -> Receipt:
+    """One receipt of a `pulled` record."""
+    return revive(Receipt, data)
+
+
+def lease_from(data: Mapping[str, Any]) -> Lease:
+    """The lease of a `leased` record, with its clocks."""
+    clocks = [revive(Clock, clock) for clock in data.get("clocks", ())]
+    return revive(Lease, {**data, "clocks": clocks})
+
+
+def finite(value: Any) -> Any:
+    """`value` with every float that JSON cannot say replaced by its name: "nan", "inf", "-inf"."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(inner) for inner in value]
+    return value

@@ -1,0 +1,257 @@
+"""The index: a SQLite cache of the journal, so that a thousand runs list in milliseconds.
+
+It may be deleted at any time, and is built anew when it is missing, damaged, of another version, or not of this
+journal. Where it cannot be written (read-only or full disk, locked by a hung process) it is built in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from sojourn.core.fold import Status, to_plain
+from sojourn.store import rows
+from sojourn.store.journal import Journal
+from sojourn.store.records import LeaseRecord, RunRecord
+from sojourn.wire import names
+from sojourn.wire.errors import Misuse
+
+T = TypeVar("T")
+
+_ANCHOR = 4096  # bytes before the indexed offset, by which a replaced journal is noticed
+_LOCK_WAIT_S = 2.0
+
+
+class NotFound(Misuse):
+    """No {what} is called {wanted!r}{hint}."""
+
+    code = "not-found"
+    next_step = "sojourn status"
+
+
+class Ambiguous(Misuse):
+    """{wanted!r} is the beginning of {count} {what}s: {some}."""
+
+    code = "ambiguous"
+
+
+class Index:
+    """What the journal says, by run and by lease. Opening catches up with the journal."""
+
+    def __init__(self, state_dir: str, journal: Journal) -> None:
+        self._path = os.path.join(state_dir, "index.sqlite")
+        self._journal = journal
+        self._had_folder = os.path.isdir(state_dir)
+        self._db = self._open()
+
+    def close(self) -> None:
+        """Let go of the file. Idempotent."""
+        self._db.close()
+
+    def catch_up(self) -> None:
+        """Take in what the journal has got since. Cheap where nothing is new. Raises: as `Journal.records`."""
+        if not self._had_folder and os.path.isdir(os.path.dirname(self._path)):
+            self._had_folder = True
+            self._db.close()
+            self._db = self._open()
+        self._safely(_caught_up, self._journal)
+
+    def run(self, run: str) -> RunRecord | None:
+        """The run of exactly this id."""
+        found = self._runs("WHERE id = ?", (run,))
+        return found[0] if found else None
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, in the order they were planned."""
+        return self._runs("ORDER BY n", ())
+
+    def find(self, wanted: str) -> RunRecord:
+        """The run of this id, or the only one whose id begins so. Raises: NotFound, Ambiguous."""
+        ids = [row[0] for row in self._safely(_select, "SELECT id FROM runs ORDER BY n", ())]
+        record = self.run(resolve(wanted, ids, "run"))
+        if record is None:
+            raise NotFound(what="run", wanted=wanted, hint="")
+        return record
+
+    def runs_on(self, lease: str) -> list[RunRecord]:
+        """Every run that was ever launched on the newest lease of this name, in the order they were planned."""
+        return self._runs(
+            "WHERE id IN (SELECT run FROM tenants WHERE generation ="
+            " (SELECT max(generation) FROM leases WHERE name = ?)) ORDER BY n",
+            (lease,),
+        )
+
+    def leases(self, open_only: bool = True) -> list[LeaseRecord]:
+        """Leases, oldest first: those not let go yet, or all there ever were."""
+        where = "WHERE state NOT IN ('released', 'settled')" if open_only else ""
+        query = f"SELECT {', '.join(_LEASE_COLUMNS)} FROM leases {where} ORDER BY generation"
+        return [_lease(row) for row in self._safely(_select, query, ())]
+
+    def lease(self, name: str) -> LeaseRecord | None:
+        """The newest lease of exactly this name, open or not."""
+        return next((one for one in reversed(self.leases(open_only=False)) if one.name == name), None)
+
+    def hear(
+        self, run: str, offset: int, status: Status, keeper: str, payload: str, at_s: float, root: str = ""
+    ) -> None:
+        """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
+        said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
+        self._safely(_written, lambda db: rows.set_heard(db, run, offset, said, at_s, root))
+
+    def _runs(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
+        query = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs {where}"
+        return [_run(row) for row in self._safely(_select, query, values)]
+
+    def _open(self) -> sqlite3.Connection:
+        for attempt in (1, 2):
+            try:
+                return _opened(self._path, self._journal)
+            except sqlite3.Error as error:
+                if attempt == 2 or not _is_damage(error) or not _removed(self._path):
+                    break
+        return self._in_memory()
+
+    def _in_memory(self) -> sqlite3.Connection:
+        return _opened(":memory:", self._journal)
+
+    def _safely(self, act: Callable[..., T], *arguments: Any) -> T:
+        """`act(db, ...)`; when the file fails under us (deleted, damaged, full, locked) once more on a new index."""
+        try:
+            return act(self._db, *arguments)
+        except sqlite3.Error:
+            self._db.close()
+            self._db = self._open()
+        try:
+            return act(self._db, *arguments)
+        except sqlite3.Error:
+            self._db.close()
+            self._db = self._in_memory()
+        return act(self._db, *arguments)
+
+
+def resolve(wanted: str, valid: Iterable[str], what: str) -> str:
+    """The one of `valid` that `wanted` names: exactly, or as a unique beginning. Raises: NotFound, Ambiguous."""
+    known = list(valid)
+    if wanted in known:
+        return wanted
+    hits = [name for name in known if wanted and name.startswith(wanted)]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        some = ", ".join(hits[:5]) + (", ..." if len(hits) > 5 else "")
+        raise Ambiguous(what=what, wanted=wanted, count=len(hits), some=some)
+    near = names.nearest(wanted, known)
+    hint = f"; the nearest is {near!r}" if near else "" if known else f"; there is no {what} yet"
+    raise NotFound(what=what, wanted=wanted, hint=hint)
+
+
+def _opened(path: str, journal: Journal) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
+    try:
+        # A power cut may cost the last transaction of a cache that is read again from the journal.
+        db.execute("PRAGMA synchronous = NORMAL")
+        _caught_up(db, journal)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    """The file itself is bad: not a database, malformed, or without our tables (a plain error, says the library)."""
+    return not isinstance(error, sqlite3.OperationalError) or error.sqlite_errorcode == sqlite3.SQLITE_ERROR
+
+
+def _removed(path: str) -> bool:
+    try:
+        for suffix in ("-journal", "-wal", "-shm", ""):
+            if os.path.lexists(path + suffix):
+                os.unlink(path + suffix)
+    except OSError:
+        return False
+    return True
+
+
+def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    return db.execute(query, values).fetchall()
+
+
+def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], None]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        write(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _caught_up(db: sqlite3.Connection, journal: Journal) -> None:
+    if _mark(db, journal) == journal.size_bytes():
+        return
+
+    def take_in(db: sqlite3.Connection) -> None:
+        since = _mark(db, journal)
+        if since is None:
+            _emptied(db)
+            since = 0
+        records, offset = journal.records(since)
+        for record in records:
+            rows.apply(db, record)
+        anchor = _anchor(journal, offset)
+        db.execute("INSERT OR REPLACE INTO marks VALUES ('journal', ?)", (f"{offset} {anchor}",))
+
+    _written(db, take_in)
+
+
+def _mark(db: sqlite3.Connection, journal: Journal) -> int | None:
+    """Up to which byte the index holds this very journal, or None where it must be built anew."""
+    if db.execute("PRAGMA user_version").fetchone()[0] != rows.SCHEMA_VERSION:
+        return None
+    found = db.execute("SELECT value FROM marks WHERE key = 'journal'").fetchone()
+    if found is None:
+        return None
+    offset, _, anchor = found[0].partition(" ")
+    return int(offset) if offset.isdigit() and anchor == str(_anchor(journal, int(offset))) else None
+
+
+def _anchor(journal: Journal, offset: int) -> int:
+    start = max(0, offset - _ANCHOR)
+    data = journal.read(start, offset - start)
+    return zlib.crc32(data) if len(data) == offset - start else -1
+
+
+def _emptied(db: sqlite3.Connection) -> None:
+    for (table,) in db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall():
+        db.execute(f'DROP TABLE "{table}"')
+    for statement in rows.TABLES.split(";"):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
+
+
+_RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
+_RUN_COLUMNS = [
+    *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),
+    *"pulled_dir manifest_digest owed home".split(),
+    *_RUN_TEXTS,
+]
+_LEASE_TEXTS = ("lease", "abandoned", "lost")
+_LEASE_COLUMNS = [*"name generation state began_s ended_s spent_micro line".split(), *_LEASE_TEXTS]
+
+
+def _run(row: tuple[Any, ...]) -> RunRecord:
+    cut = len(row) - len(_RUN_TEXTS)
+    plain: Any = row[:cut]
+    return RunRecord(*plain, dict(zip(_RUN_TEXTS, row[cut:], strict=True)))
+
+
+def _lease(row: tuple[Any, ...]) -> LeaseRecord:
+    cut = len(row) - len(_LEASE_TEXTS)
+    plain: Any = row[:cut]
+    return LeaseRecord(*plain, dict(zip(_LEASE_TEXTS, row[cut:], strict=True)))

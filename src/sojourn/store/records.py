@@ -1,0 +1,120 @@
+"""What the index gives back: one run, one lease, as the journal tells them. JSON is decoded when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sojourn.core import plain
+from sojourn.core.fold import Status, from_plain, settle
+from sojourn.core.values import Lease, Receipt, Run, Site
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run: what was asked, what was heard last, what is home. `attempt`: the last one launched (0: none)."""
+
+    id: str
+    site_name: str
+    planned_s: float
+    attempt: int
+    token: str
+    lease: str  # name of the lease that its last attempt was launched on, or ""
+    phase: str  # the last intent or result in the journal: planned launching launched stopping pulling pulled
+    offset: int  # of the events heard
+    heard_s: float | None  # when the box answered last
+    keeper: str  # pulses of that answer: alive gone none unknown, or "" before any
+    payload: str
+    pulled_dir: str
+    manifest_digest: str  # of the manifest that was pulled, or ""
+    owed: int  # files in the pulled manifest; before, the number of `outputs` globs
+    home: int  # files that came home and were loaded
+    row: Mapping[str, str]  # JSON texts of the rest
+
+    @cached_property
+    def run(self) -> Run:
+        """The run as planned; `root` is "" until the box said it."""
+        return plain.run_from(json.loads(self.row["run"]))
+
+    @cached_property
+    def site(self) -> Site:
+        """The site as it was when the run was planned."""
+        return plain.site_from(json.loads(self.row["site"]))
+
+    @cached_property
+    def local(self) -> dict[str, Any]:
+        """What concerns this machine alone: job_file, workdir, notify, hooks, budget, ..."""
+        return dict(json.loads(self.row["local"]))
+
+    @cached_property
+    def tether(self) -> dict[str, Any] | None:
+        """How its launcher finds it again, or None where no launch came back."""
+        value: dict[str, Any] | None = json.loads(self.row["tether"])
+        return value
+
+    @cached_property
+    def heard(self) -> Status:
+        """The fold of the events heard: give this to `fold` together with new events."""
+        return from_plain(json.loads(self.row["status"]))
+
+    @cached_property
+    def status(self) -> Status:
+        """What to show: the fold with the last pulses laid over it."""
+        return settle(self.heard, self.keeper, self.payload, self.attempt)
+
+    @cached_property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Receipts of the last pull."""
+        return tuple(plain.receipt_from(one) for one in json.loads(self.row["receipts"]))
+
+    @cached_property
+    def problems(self) -> tuple[Any, ...]:
+        """What did not come home or does not load, by the last pull: missing globs, then problems as `verify` has them."""
+        return tuple(json.loads(self.row["problems"]))
+
+    @property
+    def is_home(self) -> bool:
+        """All it owes came home and was loaded, and the keeper's sealed manifest is still the one that was pulled."""
+        return bool(self.manifest_digest) and self.manifest_digest == self.heard.manifest and not self.problems
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing more is to be heard: the last attempt asked for has ended and its manifest is sealed."""
+        return self.heard.is_sealed and self.heard.attempt >= self.attempt
+
+
+@dataclass(frozen=True)
+class LeaseRecord:
+    """A lease and how far its end has come. `state`: open clearing releasing released settled."""
+
+    name: str
+    generation: int  # number of its `leased` record; a name may be rented again after it was let go
+    state: str
+    began_s: float
+    ended_s: float | None
+    spent_micro: int | None  # as recorded when it was let go
+    line: str  # what the provider said when it was let go
+    row: Mapping[str, str]
+
+    @cached_property
+    def lease(self) -> Lease:
+        """The lease as the provider gave it."""
+        return plain.lease_from(json.loads(self.row["lease"]))
+
+    @cached_property
+    def abandoned(self) -> tuple[dict[str, Any], ...]:
+        """What the user gave up by name: {"run", "what"} each."""
+        return tuple(json.loads(self.row["abandoned"]))
+
+    @cached_property
+    def lost(self) -> tuple[Any, ...]:
+        """What was lost with a lease that was settled because its provider said twice that it is gone."""
+        return tuple(json.loads(self.row["lost"]))
+
+    @property
+    def is_open(self) -> bool:
+        """Not let go yet, as far as this machine knows."""
+        return self.state not in ("released", "settled")

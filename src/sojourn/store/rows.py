@@ -1,0 +1,213 @@
+"""Journal records -> rows of the index. One function per kind; kinds of a newer version are skipped."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.wire import units
+
+Record = Mapping[str, Any]
+
+# Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
+SCHEMA_VERSION = 1
+TABLES = """
+CREATE TABLE runs (
+  id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
+  attempt INTEGER NOT NULL DEFAULT 0, token TEXT NOT NULL DEFAULT '', lease TEXT NOT NULL DEFAULT '',
+  phase TEXT NOT NULL, offset INTEGER NOT NULL DEFAULT 0, heard_s REAL,
+  keeper TEXT NOT NULL DEFAULT '', payload TEXT NOT NULL DEFAULT '',
+  pulled_dir TEXT NOT NULL DEFAULT '', manifest_digest TEXT NOT NULL DEFAULT '',
+  owed INTEGER NOT NULL DEFAULT 0, home INTEGER NOT NULL DEFAULT 0,
+  run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
+  status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]'
+);
+CREATE TABLE leases (
+  generation INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, began_s REAL NOT NULL, ended_s REAL,
+  spent_micro INTEGER, line TEXT NOT NULL DEFAULT '', lease TEXT NOT NULL,
+  abandoned TEXT NOT NULL DEFAULT '[]', lost TEXT NOT NULL DEFAULT '[]'
+);
+CREATE INDEX leases_by_name ON leases (name);
+CREATE TABLE tenants (generation INTEGER NOT NULL, run TEXT NOT NULL, PRIMARY KEY (generation, run)) WITHOUT ROWID;
+CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+# kind -> fields that a record of it must have. Kinds that are not here may have any.
+NEEDS = {
+    "planned": ("run", "site", "spec"),
+    "launching": ("run", "attempt"),
+    "launched": ("run", "attempt", "tether"),
+    "heard": ("run", "offset", "status"),
+    "stopping": ("run", "attempt"),
+    "pulling": ("run",),
+    "pulled": ("run", "manifest", "dir", "receipts"),
+    "leased": ("lease",),
+    "clearing": ("lease",),
+    "releasing": ("lease",),
+    "abandoned": ("lease", "run"),
+    "released": ("lease",),
+    "settled": ("lease",),
+}
+
+
+def apply(db: sqlite3.Connection, record: Record) -> None:
+    """Move the rows on by one record. A record that lacks what its kind needs is skipped. Raises: sqlite3.Error."""
+    move = _MOVES.get(record["kind"])
+    if move is None:
+        return
+    try:
+        move(db, record)
+    except (KeyError, TypeError, ValueError):
+        # Written by another version or edited by hand; the rest of the journal still counts.
+        return
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _planned(db: sqlite3.Connection, r: Record) -> None:
+    spec, at_s = r["spec"], units.unstamp(r["at"])
+    run = {
+        "id": r["run"],
+        "site": r["site"]["name"],
+        "root": r.get("root", ""),
+        "spec": spec,
+        "spec_digest": spec["identity"],
+        "code_digest": spec["code"],
+        "keeper_digest": spec.get("keeper", ""),
+        "planned_s": at_s,
+    }
+    local = {"job_file": r.get("job_file", ""), "workdir": r.get("workdir", ""), **r.get("local", {})}
+    kept = db.execute("SELECT identity, site FROM runs WHERE id = ?", (r["run"],)).fetchone()
+    site = _text(r["site"])
+    if kept is not None and (kept[0], kept[1]) == (spec["identity"], site):
+        db.execute("UPDATE runs SET run = ?, local = ? WHERE id = ?", (_text(run), _text(local), r["run"]))
+        return
+    db.execute(
+        "INSERT OR REPLACE INTO runs (id, n, site_name, planned_s, identity, phase, owed, run, site, local)"
+        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?)",
+        (
+            r["run"],
+            r["n"],
+            r["site"]["name"],
+            at_s,
+            spec["identity"],
+            len(spec.get("outputs", ())),
+            _text(run),
+            site,
+            _text(local),
+        ),
+    )
+
+
+def _launching(db: sqlite3.Connection, r: Record) -> None:
+    lease = r.get("lease", "")
+    db.execute(
+        "UPDATE runs SET phase = 'launching', attempt = max(attempt, ?), token = ?, lease = ? WHERE id = ?",
+        (r["attempt"], r.get("token", ""), lease, r["run"]),
+    )
+    found = db.execute("SELECT max(generation) FROM leases WHERE name = ?", (lease,)).fetchone()
+    if found[0] is not None:
+        db.execute("INSERT OR IGNORE INTO tenants (generation, run) VALUES (?, ?)", (found[0], r["run"]))
+
+
+def _launched(db: sqlite3.Connection, r: Record) -> None:
+    db.execute("UPDATE runs SET phase = 'launched', tether = ? WHERE id = ?", (_text(r["tether"]), r["run"]))
+
+
+def _heard(db: sqlite3.Connection, r: Record) -> None:
+    set_heard(db, r["run"], r["offset"], r["status"], units.unstamp(r["at"]), r.get("root", ""))
+
+
+def set_heard(
+    db: sqlite3.Connection, run: str, offset: int, status: Mapping[str, Any], at_s: float, root: str = ""
+) -> None:
+    """What the box said last: `status` is {"fold": to_plain(Status), "keeper", "payload"}; root "" changes none."""
+    db.execute(
+        "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ? WHERE id = ?",
+        (offset, _text(status["fold"]), status.get("keeper", ""), status.get("payload", ""), at_s, run),
+    )
+    kept = db.execute("SELECT run FROM runs WHERE id = ?", (run,)).fetchone()
+    if root and kept is not None:
+        db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**json.loads(kept[0]), "root": root}), run))
+
+
+def _phase(db: sqlite3.Connection, r: Record) -> None:
+    db.execute("UPDATE runs SET phase = ? WHERE id = ?", (r["kind"], r["run"]))
+
+
+def _pulled(db: sqlite3.Connection, r: Record) -> None:
+    receipts, missing, problems = r.get("receipts", []), r.get("missing", []), r.get("problems", [])
+    db.execute(
+        "UPDATE runs SET phase = 'pulled', pulled_dir = ?, manifest_digest = ?, owed = ?, home = ?, receipts = ?,"
+        " problems = ? WHERE id = ?",
+        (
+            r["dir"],
+            r["manifest"],
+            r.get("owed", r.get("files", len(receipts)) + len(missing)),
+            len(receipts),
+            _text(receipts),
+            _text([*missing, *problems]),
+            r["run"],
+        ),
+    )
+
+
+def _leased(db: sqlite3.Connection, r: Record) -> None:
+    lease = r["lease"]
+    # The same lease journaled twice (a crash between the two) stays one row.
+    same = db.execute(
+        "SELECT generation FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')", (lease["name"],)
+    ).fetchone()
+    if same is None:
+        db.execute(
+            "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'open', ?, ?)",
+            (r["n"], lease["name"], lease["began_s"], _text(lease)),
+        )
+
+
+def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(f"UPDATE leases SET state = ? WHERE {_NEWEST}", (r["kind"], r["lease"]))
+
+
+def _abandoned(db: sqlite3.Connection, r: Record) -> None:
+    kept = db.execute(f"SELECT abandoned FROM leases WHERE {_NEWEST}", (r["lease"],)).fetchone()
+    if kept is not None:
+        given_up = [*json.loads(kept[0]), {"run": r["run"], "what": r.get("what", "")}]
+        db.execute(f"UPDATE leases SET abandoned = ? WHERE {_NEWEST}", (_text(given_up), r["lease"]))
+
+
+def _released(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(
+        f"UPDATE leases SET state = 'released', ended_s = ?, spent_micro = ?, line = ? WHERE {_NEWEST}",
+        (units.unstamp(r["at"]), r.get("spent_micro"), r.get("line", ""), r["lease"]),
+    )
+
+
+def _settled(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(
+        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ? WHERE {_NEWEST}",
+        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r["lease"]),
+    )
+
+
+_NEWEST = "generation = (SELECT max(generation) FROM leases WHERE name = ?)"
+_MOVES = {
+    "planned": _planned,
+    "launching": _launching,
+    "launched": _launched,
+    "heard": _heard,
+    "stopping": _phase,
+    "pulling": _phase,
+    "pulled": _pulled,
+    "leased": _leased,
+    "clearing": _lease_moves,
+    "releasing": _lease_moves,
+    "abandoned": _abandoned,
+    "released": _released,
+    "settled": _settled,
+}
