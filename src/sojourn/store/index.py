@@ -247,11 +247,9 @@ _LEASE_COLUMNS = [*"name generation state began_s ended_s spent_micro line".spli
 
 def _run(row: tuple[Any, ...]) -> RunRecord:
     cut = len(row) - len(_RUN_TEXTS)
-    plain: Any = row[:cut]
-    return RunRecord(*plain, dict(zip(_RUN_TEXTS, row[cut:], strict=True)))
+    return RunRecord(*[*row[:cut], dict(zip(_RUN_TEXTS, row[cut:], strict=True))])
 
 
 def _lease(row: tuple[Any, ...]) -> LeaseRecord:
     cut = len(row) - len(_LEASE_TEXTS)
-    plain: Any = row[:cut]
-    return LeaseRecord(*plain, dict(zip(_LEASE_TEXTS, row[cut:], strict=True)))
+    return LeaseRecord(*[*row[:cut], dict(zip(_LEASE_TEXTS, row[cut:], strict=True))])

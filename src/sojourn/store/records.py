@@ -72,7 +72,7 @@ class RunRecord:
 
     @cached_property
     def problems(self) -> tuple[Any, ...]:
-        """What did not come home or does not load, by the last pull: missing globs, then problems as `verify` has them."""
+        """What did not come home or does not load, by the last pull: globs missing, problems as in `verify`."""
         return tuple(json.loads(self.row["problems"]))
 
     @property
