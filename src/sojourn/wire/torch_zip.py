@@ -1,0 +1,258 @@
+"""PyTorch files without PyTorch: list, check, read, write. Standard library only, and nothing in a file is ever run.
+
+    walk(path, crc=True) -> Structure    any zip that torch.save or torch.jit.save wrote: its entries, its tensors and
+                                         everything wrong with it; raises only OSError
+    read(path, check=True) -> Opened     the tree of one that torch.load(weights_only=True) would read; raises Damaged
+    is_ours(path) -> bool                sojourn.train wrote it: a sha256 of every piece lies inside
+    facts(path) -> Mapping               what such a file says of itself: token, step, epoch, metrics, best, at
+
+Writing: `torch_write.plan(tree, facts).write_to(fd)`.
+
+A tree is made of None, bool, int, float, complex, str, bytes, list, tuple, set, dict, OrderedDict, Counter, `Tensor`
+(whose storage gives a memoryview; the caller makes an array of it), `Name` (a dtype: "torch.float32") and `Made`
+(torch.device). All that `read` hands out looks into one private map of the file; it lives as long as anything in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import mmap
+import sys
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from sojourn.wire import torch_entries, torch_unpickle, torch_write
+from sojourn.wire.torch_entries import Entry
+from sojourn.wire.torch_values import DTYPES, Damaged, Made, Name, Storage, Tensor, tensors
+
+SUMS = torch_write.SUMS
+SCHEMA = torch_write.SCHEMA
+LIMIT_PICKLE_BYTES = 1 << 30
+_LIMIT_SMALL_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a PyTorch file holds, and `problems`: (word of the `verify` document, what it is) of all that is wrong.
+
+    entries: in the directory's order. tensors: (path in the tree, Tensor) in the tree's order. globals: every global
+    the pickle names; `unsafe`: those weights_only refuses. facts: what sojourn wrote beside the tensors ({} where
+    `ours` is false). `proved` says what was really looked at: "bytes" (every CRC, and every sha256 where `ours`),
+    "structure" (pickle and views).
+    """
+
+    path: str
+    bytes: int
+    ours: bool
+    entries: tuple[Entry, ...] = ()
+    tensors: tuple[tuple[str, Tensor], ...] = ()
+    globals: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
+    facts: Mapping[str, Any] | None = None
+    problems: tuple[tuple[str, str], ...] = ()
+    proved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file that was read: its `tree`, the `facts` sojourn wrote (or {}), its size."""
+
+    path: str
+    bytes: int
+    tree: Any
+    facts: Mapping[str, Any]
+
+
+def walk(path: str, crc: bool = True) -> Structure:
+    """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read. Raises: OSError."""
+    data = _map(path)
+    try:
+        found = _Archive(path, data)
+    except Damaged as e:
+        return Structure(path, len(data), False, problems=((e.problem, e.fields["detail"]),))
+    problems: list[tuple[str, str]] = []
+    proved: list[str] = []
+    if crc:
+        problems += [("corrupt", text) for text in (torch_entries.damage(data, e) for e in found.entries) if text]
+        problems += [("corrupt", text) for text in found.sum_problems()]
+        proved += [] if problems else ["bytes"]
+    table: tuple[tuple[str, Tensor], ...] = ()
+    names: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
+    try:
+        pickled = found.pickled()
+        table = tuple(tensors(pickled.tree))
+        names, unsafe = tuple(sorted(pickled.globals)), tuple(pickled.unsafe)
+        problems += [("corrupt", f"{name}: {t.problem()}") for name, t in table if t.problem()]
+        if unsafe:
+            problems.append(("unsafe", "loading it would run {}".format(", ".join(unsafe))))
+        elif not problems:
+            proved.append("structure")
+    except Damaged as e:
+        problems.append((e.problem, e.fields["detail"]))
+    return Structure(
+        path,
+        len(data),
+        found.ours,
+        tuple(found.entries),
+        table,
+        names,
+        unsafe,
+        found.facts,
+        tuple(problems),
+        tuple(proved),
+    )
+
+
+def read(path: str, check: bool = True) -> Opened:
+    """Read the whole tree. With `check` every byte is compared with its CRC, and with its sha256 where sojourn wrote
+    the file.
+
+    Raises: Damaged (also "unsafe": weights_only would refuse it), OSError.
+    """
+    data = _map(path)
+    found = _Archive(path, data)
+    if check:
+        for text in [torch_entries.damage(data, e) for e in found.entries] + found.sum_problems():
+            if text:
+                raise Damaged(path, "corrupt", text)
+    pickled = found.pickled()
+    if pickled.unsafe:
+        raise Damaged(path, "unsafe", "loading it would run {}".format(", ".join(pickled.unsafe)))
+    for name, tensor in tensors(pickled.tree):
+        if tensor.problem():
+            raise Damaged(path, "corrupt", f"{name}: {tensor.problem()}")
+    return Opened(path, len(data), pickled.tree, found.facts)
+
+
+def is_ours(path: str) -> bool:
+    """True where `path` is a whole zip that sojourn.train wrote. Cheap: only its end and its sums are read. Raises:
+    OSError.
+    """
+    try:
+        return _Archive(path, _map(path)).ours
+    except Damaged:
+        return False
+
+
+def facts(path: str) -> Mapping[str, Any]:
+    """What sojourn wrote into it beside the tensors; {} where another program wrote it. Raises: Damaged, OSError."""
+    return _Archive(path, _map(path)).facts
+
+
+def _map(path: str) -> memoryview:
+    """The file's bytes, private and copy-on-write, so that what is made of them may be written to."""
+    with open(path, "rb") as f:
+        f.seek(0, 2)
+        if not f.tell():
+            return memoryview(b"")
+        return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+class _Archive:
+    """One PyTorch zip that is open: its entries by the name below the archive's own folder. Raises Damaged where it is
+    none.
+    """
+
+    def __init__(self, path: str, data: memoryview) -> None:
+        self.path, self.data = path, data
+        self.entries = torch_entries.entries(data, path)
+        self.prefix = self.entries[0].name.partition("/")[0] + "/" if self.entries else ""
+        self.by_name: dict[str, Entry] = {}
+        for entry in self.entries:
+            if entry.name in self.by_name:
+                raise Damaged(path, "corrupt", f"{entry.name} occurs twice")
+            self.by_name[entry.name] = entry
+        if self.prefix + "data.pkl" not in self.by_name:
+            raise Damaged(path, "unparseable", "a zip archive that PyTorch did not write: it has no data.pkl")
+        self.sums: dict[str, Any] = {}
+        if self.prefix + SUMS in self.by_name:
+            self.sums = self._json(self.prefix + SUMS)
+        self.ours = self.sums.get("schema") == SCHEMA
+        self.facts: Mapping[str, Any] = self.sums.get("facts", {}) if self.ours else {}
+
+    def small(self, name: str) -> bytes:
+        """The bytes of a small entry below the archive's folder, b"" where there is none."""
+        entry = self.by_name.get(self.prefix + name)
+        return torch_entries.read_all(self.data, entry, LIMIT_PICKLE_BYTES, self.path) if entry else b""
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            value = json.loads(
+                torch_entries.read_all(self.data, self.by_name[name], _LIMIT_SMALL_BYTES, self.path).decode("utf-8")
+            )
+        except ValueError:
+            raise Damaged(self.path, "corrupt", f"{name} is no JSON") from None
+        return value if isinstance(value, dict) else {}
+
+    def sum_problems(self) -> list[str]:
+        """What in a file of ours differs from what was written, byte by byte: pieces by sha256, all between them by
+        building it anew.
+        """
+        if not self.ours:
+            return []
+        out = []
+        rows = {row[0]: row for row in self.sums.get("pieces", [])}
+        for entry in self.entries:
+            if entry.name == self.prefix + SUMS:
+                continue
+            row = rows.pop(entry.name, None)
+            if row is None or row[1] != entry.bytes:
+                out.append(f"{entry.name} is not what the sums say")
+            elif row[2]:
+                h = hashlib.sha256()
+                for piece in torch_entries.content(self.data, entry):
+                    h.update(piece)
+                if h.hexdigest() != row[2]:
+                    out.append(f"{entry.name} is damaged (sha256)")
+        out += [f"{name} is missing" for name in sorted(rows)]
+        return out or torch_write.frame_problems(self.data, self.entries)
+
+    def pickled(self) -> torch_unpickle.Pickled:
+        """The decoded pickle, its tensors looking into the map. Raises: Damaged."""
+        order = self.small("byteorder").decode("ascii", "replace").strip()
+        if order and order != sys.byteorder:
+            raise Damaged(self.path, "unsupported", f"written on a machine of the other byte order ({order})")
+        kept: dict[str, Storage] = {}
+        arrays, locations = self.sums.get("arrays", {}), self.sums.get("locations", {})
+
+        def storage(key: str, location: str, size_bytes: int) -> Storage:
+            if key not in kept:
+                entry = self.by_name.get(f"{self.prefix}data/{key}")
+                if entry is None:
+                    raise Damaged(self.path, "corrupt", f"the bytes of storage {key} are not in it")
+                if entry.bytes != size_bytes:
+                    text = f"storage {key} has {entry.bytes} bytes, its pickle says {size_bytes}"
+                    raise Damaged(self.path, "corrupt", text)
+                where = locations.get(key, location)
+                kept[key] = Storage(size_bytes, functools.partial(self._view, entry), key, where, arrays.get(key))
+            return kept[key]
+
+        try:
+            return torch_unpickle.loads(self.small("data.pkl"), storage)
+        except ValueError as e:
+            raise Damaged(self.path, "corrupt", str(e)) from None
+
+    def _view(self, entry: Entry) -> memoryview:
+        if entry.packed == entry.bytes:
+            return self.data[entry.offset : entry.offset + entry.bytes]
+        return memoryview(bytearray(torch_entries.read_all(self.data, entry, entry.bytes, self.path)))
+
+
+__all__ = [
+    "DTYPES",
+    "Damaged",
+    "Entry",
+    "Made",
+    "Name",
+    "Opened",
+    "Storage",
+    "Structure",
+    "Tensor",
+    "facts",
+    "is_ours",
+    "read",
+    "walk",
+]
