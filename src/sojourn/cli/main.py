@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sojourn.cli.screen import Screen, deafen, open_screen
 from sojourn.cli.show.text import clean, command
 from sojourn.wire.errors import Defect, Misuse, SojournError
+from sojourn.wire.quote import join
 
 INTERRUPTED = 130
 _REPORT = (
@@ -21,11 +22,11 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, err
 
 
 class OwnDisk(Misuse):
-    """{path}: {reason}."""
+    """{what}: {reason}."""
 
-    # This machine's disk, not the box's.
+    # The disk of this machine, not of the box: full, read-only, or not ours to write.
     code = "own-disk"
-    next_step = "df -h; ls -ld {folder}"
+    next_step = "df -h {folder}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,9 +45,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _DISK:
             return _report(_defect(error), words, screen)
-        path = os.fsdecode(error.filename or "stdout") if not isinstance(error.filename, int) else "a file"
-        folder = os.path.dirname(path) or "."
-        return _report(OwnDisk(path=path, reason=error.strerror, folder=folder), words, screen)
+        named = error.filename if isinstance(error.filename, (str, bytes)) else b""
+        path = os.fsdecode(named)
+        where = OwnDisk(
+            what=path or "this machine's disk", reason=error.strerror, folder=join([os.path.dirname(path) or "."])
+        )
+        return _report(where, words, screen)
     except Exception as error:  # noqa: BLE001 - the border: whatever nobody foresaw is a defect, with its traceback
         return _report(_defect(error), words, screen)
 

@@ -62,8 +62,9 @@ class Screen:
         self._out.buffer.flush()
 
     def say(self, text: str) -> None:
-        """`sojourn: text`, folded, to stderr. `text` need not be clean."""
-        for i, part in enumerate(fold(clean(text), self.columns - len(_WHO))):
+        """`sojourn: text` to stderr: folded on a terminal, one line in a log file. `text` need not be clean."""
+        room = self.columns - len(_WHO) if self.err_is_terminal else 1 << 20
+        for i, part in enumerate(fold(clean(text), room)):
             self.say_line((_WHO if i == 0 else " " * len(_WHO)) + part)
 
     def say_line(self, line: str) -> None:

@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with everything below it")
     parser.add_argument(
-        "--manifest", default="", metavar="F", help="what should be there, as the box or `pull` wrote it"
+        "--manifest", default="", metavar="FILE", help="what should be there, as the box or `pull` wrote it"
     )
     add_json(parser)
 

@@ -17,13 +17,21 @@ class Lines:
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self._rest = ""
+        self._shown_bar = False
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that `chunk` completes. A progress bar that is not complete yet counts as one line a piece."""
+        """The lines that `chunk` completes. Of a bar that moves, its last whole form is one."""
         *whole, self._rest = (self._rest + self._decode(chunk)).split("\n")
+        if whole and not whole[0] and self._shown_bar:
+            del whole[0]  # the newline that ends a bar already shown
         out = [_seen(line) for line in whole]
         *bars, rest = self._rest.split("\r")
-        if rest and len(rest) > LONGEST or any(bars) and rest == "":
+        bar = next((text for text in reversed(bars) if text), "")
+        self._shown_bar = bool(bar) or (self._shown_bar and not whole)
+        if bar:
+            out.append(_seen(bar))
+            self._rest = rest
+        if len(self._rest) > LONGEST:
             out.append(_seen(self._rest))
             self._rest = ""
         return out

@@ -1,0 +1,65 @@
+"""The real command line with one command exchanged: `sojourn leases` does what FLY says. The tests run it as a program."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+import types
+
+from sojourn.cli import main
+from sojourn.cli.parser import add_json
+from sojourn.cli.screen import Screen
+from sojourn.wire.errors import Defect, Refusal, Unreachable
+
+
+class StillOwed(Refusal):
+    """{count} files are not home."""
+
+    code = "still-owed"
+    next_step = "sojourn pull {run}"
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Fly."""
+    how = os.environ["FLY"]
+    if how == "refusal":
+        raise StillOwed(count=2, run="digits", lines=["digits: best.pt", "digits: \x1b[2J"])
+    if how == "unreachable":
+        raise Unreachable(site="local", detail="no answer in 20 s")
+    if how == "defect":
+        raise Defect(detail="a law was bent")
+    if how == "bug":
+        return len(None)  # type: ignore[arg-type]
+    if how == "full-disk":
+        with open("/dev/full", "w") as f:
+            f.write("x")
+    if how == "no-folder":
+        os.mkdir("/proc/nope")
+    if how == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    if how == "much":
+        screen.show(f"line {i}" for i in range(100_000))
+        return 110
+    if how == "stream":
+        for i in range(100_000):
+            screen.show([f"line {i}"], stream=True)
+    if how == "slow":
+        screen.progress("reading \x1b[2J 1 of 2")
+        time.sleep(1.4)
+        screen.show(["done"])
+    if how == "quick":
+        screen.progress("reading 1 of 2")
+        screen.show(["done"])
+    if how == "letters":
+        screen.show(["zażółć 数字"])
+    return 0
+
+
+stand_in = types.ModuleType("sojourn.cli.commands.leases")
+stand_in.__dict__.update(
+    SUMMARY="s", ABOUT=(), EXAMPLES=(), EXITS=(), arguments=add_json, call=call, INTERRUPTED="It goes on."
+)
+sys.modules[stand_in.__name__] = stand_in
+sys.exit(main.main(["leases", *sys.argv[1:]]))
