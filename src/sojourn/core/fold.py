@@ -44,6 +44,7 @@ class Status:
     ends: tuple[Mapping[str, Any], ...] = ()  # the last ends: {"attempt", "state", "rc", "signal", "at", "reason"}
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
     seq: int = 0
+    spent_s: float = 0.0  # of the process, in all attempts that ended
 
     @property
     def percentage(self) -> float | None:
@@ -236,6 +237,7 @@ def _ended(status: Status, event: Mapping[str, Any]) -> Status:
         signal=signal,
         remaining_s=None,
         ends=(*status.ends, end)[-_KEPT_ENDS:],
+        spent_s=status.spent_s + (_number(event.get("seconds")) or 0.0),
     )
 
 
