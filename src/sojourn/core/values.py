@@ -87,7 +87,7 @@ class Site:
     transport: str = "local"
     launcher: str = "setsid"
     provider: str = "unmetered"
-    platform: str = "generic"
+    platform: str = "local"
     address: str = ""  # what the transport needs: an ssh alias, user@host:port, ...
     base: str = ""
     init: str = ""  # shell line before setup and run: module load, conda activate

@@ -1,0 +1,37 @@
+"""Money in integer micro-units of a currency, and what a meter has cost."""
+
+from __future__ import annotations
+
+import re
+
+_MONEY = re.compile(r"(\d+(?:\.\d{1,6})?)\s*([A-Za-z]{3})")
+_RATE = re.compile(r"(.*?)\s*(?:/|per)\s*(?:h|hr|hour)\s*")
+
+
+def read_money(text: object) -> tuple[int, str]:
+    """(micro-units, currency) of "20 USD", "0.5 eur". Raises: ValueError, also without a currency: we guess none."""
+    hit = _MONEY.fullmatch(str(text).strip())
+    if not hit:
+        raise ValueError(f"not an amount of money: {str(text)!r} (write 20 USD)")
+    whole, _, part = hit.group(1).partition(".")
+    return int(whole) * 1_000_000 + int(part.ljust(6, "0")), hit.group(2).upper()
+
+
+def read_rate(text: object) -> tuple[int, str]:
+    """(micro-units per hour, currency) of "1.19 USD/h". Raises: ValueError."""
+    hit = _RATE.fullmatch(str(text).strip())
+    try:
+        return read_money(hit.group(1) if hit else "")
+    except ValueError:
+        raise ValueError(f"not a rate: {str(text)!r} (write 1.19 USD/h)") from None
+
+
+def spent_micro(rate_micro_per_h: int, began_s: float, until_s: float) -> int:
+    """What a meter cost from `began_s` to `until_s`, rounded up to a micro-unit; 0 where the clock ran backwards."""
+    elapsed_ms = max(0, round((until_s - began_s) * 1000))
+    return -(-rate_micro_per_h * elapsed_ms // 3_600_000)
+
+
+def affords_s(budget_micro: int, rate_micro_per_h: int) -> float | None:
+    """Seconds that a budget pays for at a rate; None where the box is free and no budget is ever spent."""
+    return budget_micro * 3600 / rate_micro_per_h if rate_micro_per_h > 0 else None

@@ -1,0 +1,201 @@
+"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, `ssh:ALIAS`, `slurm:ALIAS`, `k8s:CONTEXT`, ...
+
+Whether a site's backends exist is for its user to find out; here names and settings are only read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sojourn.core import money
+from sojourn.core.values import Site
+from sojourn.store import places
+from sojourn.store.index import resolve
+from sojourn.wire import names, units
+from sojourn.wire.errors import Misuse
+
+
+class BadSettings(Misuse):
+    """{path}:{line}: {detail}"""
+
+    code = "bad-settings"
+
+
+class UnknownSite(Misuse):
+    """No site is called {wanted!r}{hint}. Sites: local, those in {path}, ssh:ALIAS."""
+
+    code = "unknown-site"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the settings file holds. `sites`: NAME -> site."""
+
+    path: str
+    sites: Mapping[str, Site] = field(default_factory=dict)
+
+
+def read_site(text: str, path: str = "") -> Site:
+    """The site that `text` names; names of the settings file also by their unique beginning.
+
+    `path`: settings file, by default the user's own.   Raises: UnknownSite, Ambiguous, BadSettings, Misuse (unreadable).
+    """
+    settings = read_settings(path)
+    known = {"local": _local(), **settings.sites}
+    if text in known:
+        return known[text]
+    kind, _, rest = text.partition(":")
+    if kind in _REMOTE and (rest or kind in ("kaggle", "colab")):
+        return replace(_REMOTE[kind], name=text, address=rest)
+    if any(name.startswith(text) for name in known) and text:
+        return known[resolve(text, known, "site")]
+    near = names.nearest(text, known)
+    raise UnknownSite(wanted=text, hint=f"; the nearest is {near!r}" if near else "", path=settings.path)
+
+
+def read_settings(path: str = "") -> Settings:
+    """The settings; no file is no settings. Raises: BadSettings; Misuse where the file cannot be read."""
+    path = path or places.settings_path()
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except FileNotFoundError:
+        return Settings(path)
+    except OSError as error:
+        raise Misuse(detail=f"{path} cannot be read: {error.strerror}") from error
+    import tomllib
+
+    try:
+        text = raw.decode("utf-8-sig")
+        data = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise BadSettings(path=path, line=line, detail="this is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        where = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(where.group(1)) if where else text.count("\n") + 1
+        raise BadSettings(path=path, line=line, detail=str(error).split(" (at ")[0]) from error
+    return _Reader(path, text).settings(data)
+
+
+def _local() -> Site:
+    return Site(name="local", base=places.data_dir())
+
+
+# What a site's name alone says. Settings may say more under a name of their own.
+_REMOTE = {
+    "ssh": Site("", "ssh", "setsid", "unmetered", "generic-ssh"),
+    "slurm": Site("", "ssh", "sbatch", "unmetered", "slurm"),
+    "k8s": Site("", "kube", "k8s_job", "unmetered", "kubernetes"),
+    "kaggle": Site("", "kaggle", "kaggle", "unmetered", "kaggle"),
+    "colab": Site("", "colab", "colab", "unmetered", "colab"),
+}
+
+
+class _Reader:
+    """Checks the parsed settings; `path` and `text` are for saying where."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path, self._lines = path, text.splitlines()
+
+    def settings(self, data: Mapping[str, Any]) -> Settings:
+        self._known(data, ["sites"], "", "key")
+        tables = data.get("sites", {})
+        if not isinstance(tables, dict):
+            raise self._bad("", "sites", "write [sites.NAME]")
+        return Settings(self._path, {name: self._site(name, table) for name, table in tables.items()})
+
+    def _site(self, name: str, table: Any) -> Site:
+        if not isinstance(table, dict):
+            raise self._bad("sites", name, f"write [sites.{name}] and its settings below")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", name):
+            raise self._bad(
+                f"sites.{name}", "", f"{name!r} is no name for a site: letters, digits, '.', '_', '-', at most 63"
+            )
+        section = f"sites.{name}"
+        self._known(table, [*_TEXTS, *_OPTIONS, "rate", "clocks"], section, "setting")
+        site = _local() if name == "local" else Site(name, platform="generic-ssh")
+        if name != "local" and table.get("transport", "local") == "local":
+            site = replace(site, platform="local", base=places.data_dir())
+        texts = {key: self._typed(section, table, key, str, "text in quotes") for key in _TEXTS if key in table}
+        site = replace(site, **texts)
+        if "rate" in table:
+            rate, currency = self._read(section, table, "rate", money.read_rate)
+            site = replace(site, rate_micro_per_h=rate, currency=currency)
+        options = {key: self._option(section, table, key) for key in _OPTIONS if key in table}
+        options |= {"clocks": self._clocks(section, table)} if "clocks" in table else {}
+        return replace(site, options=options)
+
+    def _option(self, section: str, table: Mapping[str, Any], key: str) -> Any:
+        if key == "stop_is_final":
+            return self._typed(section, table, key, bool, "true or false")
+        if key == "began":
+            return self._read(section, table, key, _began)
+        return self._typed(section, table, key, str, "text in quotes")
+
+    def _clocks(self, section: str, table: Mapping[str, Any]) -> list[dict[str, str]]:
+        clocks = self._typed(section, table, "clocks", list, f"[[{section}.clocks]] with what, at and loses")
+        for clock in clocks:
+            if not isinstance(clock, dict) or not all(isinstance(value, str) for value in clock.values()):
+                raise self._bad(
+                    section, "clocks", f"write [[{section}.clocks]] with what, at and loses, texts in quotes"
+                )
+            self._known(clock, ["what", "at", "loses"], f"{section}.clocks", "setting")
+            if "what" not in clock:
+                raise self._bad(section, "clocks", "a clock needs `what`: what happens")
+        return [{"at": "", "loses": "", **clock} for clock in clocks]
+
+    def _known(self, table: Mapping[str, Any], valid: list[str], section: str, what: str) -> None:
+        for key in table:
+            if key not in valid:
+                near = names.nearest(key, valid)
+                hint = f"the nearest is {near!r}" if near else f"there are {', '.join(valid)}"
+                raise self._bad(section, key, f"no {what} is called {key!r}; {hint}")
+
+    def _typed(self, section: str, table: Mapping[str, Any], key: str, kind: type, what: str) -> Any:
+        if type(table[key]) is not kind:
+            raise self._bad(section, key, f"{key}: write {what}, not {table[key]!r}")
+        return table[key]
+
+    def _read(self, section: str, table: Mapping[str, Any], key: str, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(table[key])
+        except ValueError as error:
+            raise self._bad(section, key, f"{key}: {error}") from error
+
+    def _bad(self, section: str, key: str, detail: str) -> BadSettings:
+        return BadSettings(path=self._path, line=self._line(section, key), detail=detail)
+
+    def _line(self, section: str, key: str) -> int:
+        """The line of `key` in [section] where it is written plainly, else of a header that holds it, else 1."""
+        here, found = section == "", {}
+        for number, line in enumerate(self._lines, 1):
+            header = re.match(r"\s*\[{1,2}\s*([^\]]*?)\s*\]", line)
+            if header:
+                title = re.sub(r"""["' ]""", "", header.group(1))
+                here = title == section
+                found.setdefault(title if section else title.partition(".")[0], number)
+            elif here and key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""", line):
+                return number
+        return found.get(f"{section}.{key}" if section else key) or found.get(section) or 1
+
+
+def _began(value: Any) -> str:
+    """A stamp of an instant written as TOML time or text. Raises: ValueError."""
+    from datetime import UTC, datetime
+
+    when = value if isinstance(value, datetime) else None
+    if isinstance(value, str):
+        when = datetime.fromisoformat(value)
+    if when is None:
+        raise ValueError(f"not an instant: {value!r} (write 2026-11-21T10:00:00Z)")
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return units.stamp(when.timestamp())
+
+
+_TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
+_OPTIONS = ("stop", "stop_is_final", "began")
