@@ -108,8 +108,15 @@ class Loader(Protocol):
     suffixes: ClassVar[tuple[str, ...]]
     magic: ClassVar[tuple[bytes, ...]]
 
+    def owns(self, path: str, head: bytes) -> bool:
+        """Whether the content, whatever the name, is of this kind. Asked only where `magic` fits (or is empty).
+
+        Raises: OSError.
+        """
+        ...
+
     def load(self, path: str) -> Loaded:
-        """Load the whole file. Raises: Unloadable(problem, why)."""
+        """Load the whole file. Raises: Unloadable(problem, why) of `wire.damage`, OSError; nothing else."""
         ...
 
 

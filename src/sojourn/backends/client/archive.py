@@ -1,0 +1,149 @@
+"""Zip archives that loaders look into: nothing in them is trusted before the whole frame adds up.
+
+What ordinary zip readers pass over is refused here: bytes that belong to no entry, entries that overlap, local headers
+that disagree with the directory, names that leave the archive, sizes that only a bomb has.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+
+from sojourn.wire import torch_entries
+from sojourn.wire.damage import Unloadable
+from sojourn.wire.torch_entries import BIG, LOCAL, Entry
+from sojourn.wire.torch_values import Damaged
+
+# Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
+BOMB_RATIO = 100
+BOMB_BYTES = 4 << 30
+_DESCRIPTOR_FLAG = 8
+_ENTRY_START = b"PK\x03\x04"
+
+
+def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
+    """The archive's bytes (a private map) and its entries, in the order of its directory, frame checked.
+
+    The map lives as long as the view.
+    Raises: Unloadable (empty, truncated, corrupt, unsafe, escapes-root, unsupported), OSError.
+    """
+    with open(path, "rb") as f:
+        f.seek(0, 2)
+        size_bytes = f.tell()
+        if not size_bytes:
+            raise Unloadable("empty", "the file has no bytes")
+        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        entries = torch_entries.entries(data, path)
+    except Damaged as error:
+        problem = "corrupt" if error.problem == "unparseable" else error.problem
+        raise Unloadable(problem, str(error.fields["detail"])) from None
+    check_frame(data, entries)
+    return data, entries
+
+
+def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
+    """See the module. Raises: Unloadable (corrupt, unsafe, escapes-root)."""
+    at = 0
+    if len({entry.name for entry in entries}) < len(entries):
+        raise Unloadable("corrupt", "an entry occurs twice")
+    for entry in sorted(entries, key=lambda e: e.header):
+        if entry.name.startswith("/") or ".." in entry.name.split("/") or "\\" in entry.name or "\x00" in entry.name:
+            raise Unloadable("escapes-root", f"an entry is named {entry.name[:80]!r}")
+        if entry.header != at:
+            what = (
+                "overlaps the one before it" if entry.header < at else f"follows {entry.header - at} bytes of no entry"
+            )
+            raise Unloadable("corrupt", f"{entry.name[:80]} {what}")
+        at = _end(data, entry)
+    if entries and bytes(data[at : at + 4]) != b"PK\x01\x02":
+        raise Unloadable("corrupt", "bytes that belong to no entry stand before its directory")
+    total = sum(entry.bytes for entry in entries)
+    if total > BOMB_BYTES and total > BOMB_RATIO * len(data):
+        raise Unloadable("unsafe", f"{len(data)} bytes would inflate to {total}")
+
+
+def _end(data: memoryview, entry: Entry) -> int:
+    """Where the entry ends in the file, its descriptor included."""
+    row = LOCAL.unpack_from(data, entry.header)
+    flags, method, crc, packed, plain = row[2], row[3], row[6], row[7], row[8]
+    end = entry.offset + entry.packed
+    if method != entry.method or (method == 0 and entry.packed != entry.bytes):
+        raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
+    if not flags & _DESCRIPTOR_FLAG:
+        told = (crc, packed, plain)
+        if crc != entry.crc32 or not all(
+            a in (b, BIG) for a, b in zip(told[1:], (entry.packed, entry.bytes), strict=True)
+        ):
+            raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
+        return end
+    # After the data: an optional signature, CRC and both sizes, which take 4 or 8 bytes each (APPNOTE 4.3.9).
+    for form in ("<4sIQQ", "<4sIII", "<IQQ", "<III"):
+        size = struct.calcsize(form)
+        found = struct.unpack_from(form, data, end) if end + size <= len(data) else ()
+        if form.startswith("<4s"):
+            if not found or found[0] != b"PK\x07\x08":
+                continue
+            found = found[1:]
+        if found == (entry.crc32, entry.packed, entry.bytes):
+            return end + size
+    raise Unloadable("corrupt", f"what follows {entry.name[:80]} is not its description")
+
+
+class Member:
+    """One entry as a stream: inflated in pieces, and its CRC and size compared when the end is reached."""
+
+    def __init__(self, data: memoryview, entry: Entry) -> None:
+        self.entry = entry
+        self._pieces = torch_entries.content(data, entry)
+        self._rest = memoryview(b"")
+        self._crc = 0
+        self._count = 0
+
+    def read(self, count: int) -> bytes:
+        """At most `count` bytes, b"" at the end. Raises: Unloadable("corrupt")."""
+        parts: list[bytes] = []
+        while count > 0 and (len(self._rest) or self._more()):
+            part, self._rest = self._rest[:count], self._rest[count:]
+            parts.append(bytes(part))
+            count -= len(part)
+        return b"".join(parts)
+
+    def pieces(self) -> Iterator[memoryview]:
+        """All that is left, in pieces of about 1 MiB. Raises: Unloadable("corrupt")."""
+        while len(self._rest) or self._more():
+            piece, self._rest = self._rest, memoryview(b"")
+            yield piece
+
+    def _more(self) -> bool:
+        try:
+            self._rest = next(self._pieces, memoryview(b""))
+        except zlib.error as error:
+            raise Unloadable("corrupt", f"{self.entry.name[:80]} does not inflate: {error}") from None
+        if len(self._rest):
+            self._crc = zlib.crc32(self._rest, self._crc)
+            self._count += len(self._rest)
+            return True
+        if self._count != self.entry.bytes or self._crc != self.entry.crc32:
+            raise Unloadable("corrupt", f"{self.entry.name[:80]} is damaged: its checksum (CRC) does not fit")
+        return False
+
+
+def is_archive(head: bytes) -> bool:
+    """The file begins as a zip archive with entries does."""
+    return head.startswith(_ENTRY_START)
+
+
+def names(path: str) -> list[str]:
+    """The names in the directory of a zip, [] where there is none that can be read. Raises: OSError."""
+    with open(path, "rb") as f:
+        f.seek(0, 2)
+        if not f.tell():
+            return []
+        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        return [entry.name for entry in torch_entries.entries(data, path)]
+    except Damaged:
+        return []

@@ -1,0 +1,254 @@
+"""Proves JSON: parsed whole and strictly in pieces of 64 KiB, whatever its size. NaN and Infinity, which Python writes
+and JSON does not have, are `non-finite`; a document that only lacks its end is `truncated`.
+
+Source: RFC 8259.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from typing import Any, ClassVar
+
+from sojourn.core.ports import Loaded
+from sojourn.wire.damage import Unloadable
+
+_PIECE_BYTES = 1 << 16
+_MAX_DEPTH = 500  # Python's own reader gives up near 1,000
+_MAX_TOKEN = 64 << 20  # characters of one string
+_KEYS_KNOWN = 100_000  # an object's keys are remembered up to here, to tell doubled ones
+_LISTED = 32
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER_BEGUN = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-fA-F]{0,4})?")
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
+
+
+class Backend:
+    """Loads one .json file."""
+
+    kind: ClassVar[str] = "json"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    magic: ClassVar[tuple[bytes, ...]] = ()
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """Text does not say what it is: only the name does."""
+        return False
+
+    def load(self, path: str) -> Loaded:
+        """Parse it. Raises: Unloadable, OSError."""
+        reader = _Reader(path)
+        try:
+            reader.document()
+        finally:
+            reader.close()
+        facts = {
+            "type": reader.kind,
+            "count": reader.count,
+            "keys": reader.keys,
+            "values": reader.values,
+            "by": "sojourn",
+        }
+        if reader.not_finite:
+            raise Unloadable("non-finite", "; ".join(reader.not_finite[:5]))
+        return Loaded(("structure", "load", "content"), facts, tuple(reader.remarks))
+
+
+class _Reader:
+    """A pushdown reader over a window of the text. `values` counts all; `keys`, `count` are of the outermost value."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb")  # noqa: SIM115 - closed by `close`
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self._line = 1
+        self.kind = ""
+        self.count = 0
+        self.keys: list[str] = []
+        self.values = 0
+        self.remarks: list[str] = []
+        self.not_finite: list[str] = []
+
+    def close(self) -> None:
+        self._file.close()
+
+    def document(self) -> None:
+        """Read exactly one value and nothing after it."""
+        self._more()
+        if self._text.startswith("\ufeff"):
+            self._at = 1
+            self.remarks.append("begins with a byte order mark, which many readers refuse")
+        if not self._peek():
+            raise Unloadable("empty", "no bytes" if not self._text else "nothing but white space")
+        stack: list[set[str] | None] = []  # of each open container: its keys, or None for an array
+        doubled: list[str] = []
+        self.kind = {"{": "object", "[": "array"}.get(self._peek(), "value")
+        while True:
+            opened = self._value(len(stack) + 1)
+            if opened is not None:
+                stack.append(set() if opened == "{" else None)
+                if self._peek() == "}]"[opened == "["]:
+                    self._at += 1
+                    stack.pop()
+                else:
+                    self._key(stack, doubled)
+                    continue
+            while stack:
+                mark = self._peek()
+                if not mark:
+                    raise self._cut()
+                self._at += 1
+                if mark == ",":
+                    self._key(stack, doubled)
+                    break
+                if mark != ("]" if stack[-1] is None else "}"):
+                    raise self._wrong("a comma or the end of what is open")
+                stack.pop()
+            if not stack:
+                break
+        if self._peek():
+            raise self._wrong("nothing more: the document had ended")
+        if doubled:
+            self.remarks.append(f"keys that stand twice in one object: {', '.join(doubled[:5])}")
+
+    def _key(self, stack: list[set[str] | None], doubled: list[str]) -> None:
+        """In an object, the next key and its colon; counts what the outermost container holds."""
+        keys = stack[-1]
+        if len(stack) == 1:
+            self.count += 1
+        if keys is None:
+            return
+        if self._peek() != '"':
+            raise self._wrong("a key in double quotes") if self._peek() else self._cut()
+        key = self._string()
+        if key in keys:
+            doubled.append(key[:80])
+        elif len(keys) < _KEYS_KNOWN:
+            keys.add(key)
+        if len(stack) == 1 and len(self.keys) < _LISTED:
+            self.keys.append(key[:200])
+        if self._peek() != ":":
+            raise self._wrong("a colon") if self._peek() else self._cut()
+        self._at += 1
+
+    def _value(self, depth: int) -> str | None:
+        """Read one plain value, or just the bracket that opens a container, which is returned."""
+        mark = self._peek()
+        if not mark:
+            raise self._cut()
+        self.values += 1
+        if mark in "{[":
+            if depth > _MAX_DEPTH:
+                raise Unloadable("unparseable", f"line {self._line}: nested deeper than {_MAX_DEPTH}")
+            self._at += 1
+            return mark
+        if mark == '"':
+            self._string()
+            return None
+        self._need(max(map(len, _WORDS)))
+        for word in _WORDS:
+            if self._text.startswith(word, self._at):
+                if word in _NOT_FINITE:
+                    self.not_finite.append(f"{word} on line {self._line}")
+                self._at += len(word)
+                return None
+        if self._ended and any(word.startswith(self._text[self._at :]) for word in _WORDS):
+            raise self._cut()
+        self._number()
+        return None
+
+    def _number(self) -> None:
+        begin = self._at
+        while True:
+            hit = _NUMBER_BEGUN.match(self._text, self._at)
+            end = hit.end() if hit else self._at
+            if end < len(self._text) or self._ended or end - self._at > 4096:
+                break
+            begin = self._more()
+        whole = _NUMBER.match(self._text, begin)
+        if whole is None or whole.end() < end:
+            raise self._cut() if self._ended and end == len(self._text) > begin else self._wrong("a value")
+        text = whole.group()
+        if len(text) < 4096 and ("e" in text or "E" in text) and not math.isfinite(float(text)):
+            self.not_finite.append(f"{text[:20]} on line {self._line} is more than a float holds")
+        self._at = whole.end()
+
+    def _string(self) -> str:
+        """The string that starts here, as it is written (escapes are not resolved)."""
+        parts: list[str] = []
+        length = 0
+        self._at += 1
+        while True:
+            plain = _PLAIN.match(self._text, self._at)
+            part = plain.group() if plain else ""
+            parts.append(part)
+            self._at += len(part)
+            length += len(part)
+            if length > _MAX_TOKEN:
+                raise Unloadable("unsupported", f"line {self._line}: a string of more than {_MAX_TOKEN} characters")
+            if self._at == len(self._text):
+                if self._ended:
+                    raise self._cut()
+                self._more()
+                continue
+            mark = self._text[self._at]
+            if mark == '"':
+                self._at += 1
+                return "".join(parts)
+            if mark != "\\":
+                raise self._wrong("a string without control characters")
+            self._need(6)
+            escape = _ESCAPE.match(self._text, self._at)
+            if escape is None:
+                begun = _ESCAPE_BEGUN.match(self._text, self._at)
+                is_cut = self._ended and begun is not None and begun.end() == len(self._text)
+                raise self._cut() if is_cut else self._wrong("an escape that JSON knows")
+            parts.append(escape.group())
+            length += 6
+            self._at = escape.end()
+
+    def _peek(self) -> str:
+        """The next character that is no white space, "" at the end; stands on it."""
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            end = space.end() if space else self._at
+            self._line += self._text.count("\n", self._at, end)
+            self._at = end
+            if end < len(self._text):
+                return self._text[end]
+            if self._ended:
+                return ""
+            self._more()
+
+    def _need(self, count: int) -> None:
+        while len(self._text) - self._at < count and not self._ended:
+            self._more()
+
+    def _more(self) -> int:
+        """Drop what was read and append the next piece; where we stand now."""
+        raw = self._file.read(_PIECE_BYTES)
+        try:
+            text = self._decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            if not raw or error.reason == "unexpected end of data":
+                raise Unloadable("truncated", "it ends inside a character") from None
+            raise Unloadable("unparseable", f"line {self._line} or later: not UTF-8") from None
+        self._ended = not raw
+        self._text = self._text[self._at :] + text
+        self._at = 0
+        return 0
+
+    def _cut(self) -> Unloadable:
+        return Unloadable("truncated", f"it ends on line {self._line} before its brackets are closed")
+
+    def _wrong(self, wanted: str) -> Unloadable:
+        seen: Any = self._text[self._at : self._at + 12]
+        return Unloadable("unparseable", f"line {self._line}: {seen!r} where there must be {wanted}")

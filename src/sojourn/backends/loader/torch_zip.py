@@ -1,0 +1,177 @@
+"""Proves PyTorch files (torch.save since 1.6): zip frame and every CRC, the pickle decoded without running it, every
+value looked at; and loaded, weights only: by PyTorch where it is installed, by our own reader where our writer made it.
+
+What `torch.load` alone accepts (a flipped bit, a hole, NaN: C19 of the training catalog) is refused before it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sojourn.core.plain import finite
+from sojourn.core.ports import Loaded
+from sojourn.wire import torch_zip
+from sojourn.wire.damage import Unloadable
+from sojourn.wire.torch_values import DTYPES, Damaged, Tensor
+
+if TYPE_CHECKING:
+    from sojourn.backends.client.content import Content, Scan
+
+# A pickle describes tensors in some 200 bytes each; one larger than this is no description of weights.
+PICKLE_LIMIT_BYTES = 64 << 20
+# torch.save before 1.6: a pickled magic number. Source: torch.serialization.MAGIC_NUMBER, 2.13.
+LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+_EXACT_BYTES = 256 << 20
+
+
+class Backend:
+    """Loads one .pt, .pth or .ckpt file."""
+
+    kind: ClassVar[str] = "torch_zip"
+    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt")
+    magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """An archive that holds data.pkl."""
+        from sojourn.backends.client import archive
+
+        return any(name == "data.pkl" or name.endswith("/data.pkl") for name in archive.names(path))
+
+    def load(self, path: str) -> Loaded:
+        """Walk, open and scan it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive
+
+        with open(path, "rb") as f:
+            head = f.read(len(LEGACY))
+        if head and not archive.is_archive(head):
+            raise _no_archive(head)
+        data, entries = archive.open_archive(path)
+        for entry in entries:
+            if entry.name.endswith("data.pkl") and entry.bytes > PICKLE_LIMIT_BYTES:
+                raise Unloadable(
+                    "unsupported", f"its pickle has {entry.bytes} bytes, our limit is {PICKLE_LIMIT_BYTES}"
+                )
+        is_packed = any(entry.method for entry in entries)
+        found = torch_zip.walk(path)
+        _refuse(found)
+        content = _scan(found.tensors)
+        by, is_loaded = _open(path, found.ours, is_packed)
+        content.settle()
+        facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
+        facts["by"] = by
+        if found.ours:
+            facts["sojourn"] = finite(found.facts)
+        remarks = content.remarks
+        if not is_loaded:
+            remarks += ("not loaded: PyTorch is not installed here; structure and content are proven without it",)
+        return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
+
+
+def _no_archive(head: bytes) -> Unloadable:
+    if head == LEGACY:
+        why = "written by a PyTorch before 1.6 (or with its old format asked for); load it there and save it again"
+        return Unloadable("unsupported", why)
+    if head[:1] == b"\x80":
+        return Unloadable("unsafe", "a plain pickle: reading it would run what it says")
+    return Unloadable("corrupt", "it does not begin as a PyTorch file does")
+
+
+def _refuse(found: torch_zip.Structure) -> None:
+    if found.unsafe:
+        names = ", ".join(found.unsafe[:5]) + (" ..." if len(found.unsafe) > 5 else "")
+        raise Unloadable("unsafe", f"it cannot be judged safely: loading it would call {names[:300]}")
+    for problem, why in found.problems:
+        if problem == "unparseable":
+            raise Unloadable("mismatch", why)
+        raise Unloadable(problem, why)
+
+
+def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
+    """(who loaded it, whether it was loaded)."""
+    if is_ours:
+        try:
+            torch_zip.read(path, check=False)
+        except Damaged as error:
+            raise Unloadable(error.problem, str(error.fields["detail"])) from None
+        return "sojourn", True
+    try:
+        import torch
+    except ImportError:
+        return "", False
+    import pickle
+
+    try:
+        # Only mapped, not read: the walker has read every byte already. A compressed entry cannot be mapped.
+        torch.load(path, weights_only=True, map_location="cpu", mmap=not is_packed)
+    except pickle.UnpicklingError as error:
+        raise Unloadable("unsafe", f"PyTorch refuses it as not weights only: {_first_line(error)}") from error
+    except MemoryError as error:
+        raise Unloadable("unsafe", "PyTorch ran out of memory reading it") from error
+    except Exception as error:
+        # PyTorch raises what its C++ and the pickle's shape come to: any of them means that it does not load.
+        raise Unloadable("corrupt", f"PyTorch refuses it: {_first_line(error)}") from error
+    return f"torch {torch.__version__}", True
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def _scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
+    """Look at every value some tensor shows; where several look into the same bytes, once, under the first name."""
+    from sojourn.backends.client import content
+
+    groups: dict[tuple[int, str], list[tuple[int, int, str, Tensor]]] = {}
+    for name, tensor in tensors:
+        if tensor.elements:
+            end = tensor.offset + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
+            groups.setdefault((id(tensor.storage), tensor.dtype), []).append((tensor.offset, end, name, tensor))
+    found = content.Content()
+    for (_, dtype), rows in groups.items():
+        view, width = rows[0][3].storage.view(), DTYPES[dtype][0]
+        rows.sort(key=lambda row: (row[0], row[1]))
+        at = 0
+        while at < len(rows):
+            begin, end, name, _ = rows[at]
+            members = [rows[at][3]]
+            while at + 1 < len(rows) and rows[at + 1][0] < end:
+                at += 1
+                end = max(end, rows[at][1])
+                members.append(rows[at][3])
+            at += 1
+            scan = content.scan(dtype, [view[begin * width : end * width]])
+            if (scan.nan or scan.infinite) and not all(_is_dense(t) for t in members):
+                scan = _exact(view, members, scan)
+            found.add(name or "the tensor", scan)
+    return found
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """It shows every element between its first and its last."""
+    want = 1
+    for stride, size in sorted(zip(tensor.stride, tensor.shape, strict=True)):
+        if size > 1 and stride > want:
+            return False
+        want = max(want, stride * size)
+    return True
+
+
+def _exact(view: memoryview, members: list[Tensor], rough: Scan) -> Scan:
+    """The scan of only what the tensors show; what lies between (another tensor's, or nobody's) does not count."""
+    import numpy as np
+
+    from sojourn.backends.client import content
+
+    scan = rough
+    for tensor in members:
+        width = DTYPES[tensor.dtype][0]
+        if tensor.elements * width > _EXACT_BYTES:
+            return rough
+        flat = np.frombuffer(view, dtype=f"V{width}", offset=tensor.offset * width)
+        strides = [stride * width for stride in tensor.stride]
+        shown = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
+        scan = content.scan(tensor.dtype, [np.ascontiguousarray(shown).tobytes()])
+        if scan.nan or scan.infinite:
+            break
+    return scan
