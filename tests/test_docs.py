@@ -1,0 +1,207 @@
+"""Pages hold together: links lead somewhere, produced pages are fresh, words are ours, nothing names a machine."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from scripts import errors_page
+from sojourn.wire.errors import Misuse, SojournError
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADINGS = ["Context", "Choice", "What we gave up", "When to look again"]
+
+
+def pages() -> list[Path]:
+    return sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("examples/**/*.md")]
+    )
+
+
+def committed() -> list[Path]:
+    """Every file that git tracks or would add."""
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(argv, cwd=ROOT, capture_output=True, check=True, timeout=30).stdout.split(b"\0")
+    return [ROOT / name.decode() for name in names if name and (ROOT / name.decode()).is_file()]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made on the usual code hosts."""
+    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path) if path else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(target)
+    return broken
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    broken = {page.relative_to(ROOT).as_posix(): broken_links(page) for page in pages()}
+    assert {page: links for page, links in broken.items() if links} == {}
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text("# One thing\n[good](#one-thing) [bad](#two) [gone](b.md) `[code](c.md)`\n")
+    assert broken_links(page) == ["#two", "b.md"]
+
+
+def machine_names(text: str) -> list[str]:
+    """Paths that only one machine has, and package registry hosts."""
+    return re.findall(
+        r"/work/(?:main|shared|\.library)|/root/\.pyenv|/tmp/design|/opt/(?:wheels|pypi)|(?:files\.pythonhosted|pypi)\.org|npmjs\.org",
+        text,
+    )
+
+
+def test_nothing_committed_names_this_machine_or_a_registry() -> None:
+    found = {}
+    for path in committed():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text)):
+            found[path.relative_to(ROOT).as_posix()] = names[:3]
+    assert found == {}
+
+
+def test_a_machine_path_or_a_registry_is_found() -> None:
+    assert machine_names("see /root/.pyenv and https://pypi.org/simple, not ${HOME:-/root}") == [
+        "/root/.pyenv",
+        "pypi.org",
+    ]
+
+
+@pytest.mark.parametrize("name", ["run", "dev", "demo", "torch", "py38"])
+def test_every_requirement_is_pinned_by_hash(name: str) -> None:
+    text = (ROOT / f"requirements/{name}.txt").read_text()
+    entries = re.split(r"\n(?=\S)", text.strip())
+    assert entries
+    loose = [
+        e.splitlines()[0] for e in entries if not re.match(r"[\w.-]+==\S+.*(\n +--hash=sha256:[0-9a-f]{64}.*)+$", e)
+    ]
+    assert loose == []
+    assert "://" not in text
+
+
+def test_decisions_are_numbered_and_have_their_headings() -> None:
+    decisions = sorted(path for path in (ROOT / "docs/decisions").glob("*.md") if path.name != "README.md")
+    numbers = [path.name[:4] for path in decisions]
+    assert numbers == sorted(set(numbers))
+    for path in decisions:
+        assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
+        assert re.findall(r"^## (.*)$", path.read_text(), re.M) == HEADINGS, path.name
+
+
+def test_a_change_starts_with_what_it_is() -> None:
+    for path in (ROOT / "changes").glob("*.md"):
+        assert path.read_text().startswith("# "), path.name
+        assert len(path.read_text().splitlines()) <= 20, f"{path.name} is too long for a note"
+
+
+def words() -> list[list[str]]:
+    """The rows of the glossary's tables, heads and rules left out."""
+    lines = (ROOT / "docs/words.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return [row for row in rows if row[0] not in ("word", "---")]
+
+
+def test_each_word_stands_once_in_the_glossary_with_a_meaning() -> None:
+    names = [row[0] for row in words()]
+    assert len(names) == len(set(names))
+    assert all(len(row[1]) > 10 for row in words())
+
+
+def refused_words() -> dict[str, str]:
+    """Words in quotes in the last column, and what to say instead."""
+    return {bad: row[0] for row in words() if len(row) > 2 for bad in re.findall(r'"(\w+)"', row[2])}
+
+
+def wrong_words(source: str, refused: dict[str, str]) -> list[str]:
+    """Public functions and classes whose name has a refused word in it."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            parts = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", node.name)
+            found += [f"{node.name}: say {refused[p.lower()]}, not {p}" for p in parts if p.lower() in refused]
+    return found
+
+
+def test_public_names_use_the_words_of_the_glossary() -> None:
+    found = []
+    for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
+        found += [f"{path.relative_to(ROOT)}: {wrong}" for wrong in wrong_words(path.read_text(), refused_words())]
+    assert not found, "\n".join(found)
+
+
+def test_a_wrong_word_is_found() -> None:
+    source = "class RemoteHost: ...\ndef heartbeat(): ...\ndef ghost(): ...\ndef _host(): ...\n"
+    assert wrong_words(source, {"host": "box", "heartbeat": "beat"}) == [
+        "RemoteHost: say box, not Host",
+        "heartbeat: say beat, not heartbeat",
+    ]
+
+
+def test_every_error_has_a_code_of_its_own_an_exit_status_of_the_table_and_a_message() -> None:
+    assert errors_page.faults(errors_page.error_classes()) == []
+
+
+def test_the_error_page_says_what_the_code_says() -> None:
+    stale = "docs/errors.md is stale. To accept what the code says: make pages"
+    assert errors_page.PAGE.read_text() == errors_page.page(errors_page.error_classes()), stale
+
+
+def test_an_error_at_fault_is_found() -> None:
+    class Wrong(SojournError):
+        code = "Not A Code"
+        exit_status = 99
+
+    class Second(Misuse):
+        """{detail}"""
+
+        code: ClassVar[str] = "misuse"
+
+    assert [fault.split(": ", 1)[1] for fault in errors_page.faults([Misuse, Wrong, Second])] == [
+        "exit status 99 is not in the table of failures",
+        "code 'Not A Code' is not in the form words-with-hyphens",
+        "its docstring is its message, and it has none",
+        "code 'misuse' is already that of Misuse",
+    ]
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    if not (ROOT / "src/sojourn/cli/parser.py").exists():
+        return
+    from sojourn.cli.parser import NAMES
+
+    planned = set("doctor sweep why reconcile up gpu reap gotchas platforms cadence net stage shard handbook".split())
+    planned |= set("tunnel recover learn ui mcp notify".split())
+    wrong = []
+    for page in [p for p in pages() if p.name not in ("errors.md",) and "decisions" not in p.parts]:
+        for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", page.read_text()):
+            if verb not in NAMES and verb not in planned:
+                wrong.append(f"{page.relative_to(ROOT)}: sojourn {verb}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_version_answers_in_one_line_without_loading_any_room() -> None:
+    code = "import sys; sys.argv[1:] = ['--version']; from sojourn.__main__ import main; assert main() == 0; "
+    code += "print(sorted(name for name in sys.modules if name.startswith('sojourn.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    version, loaded = done.stdout.splitlines()
+    assert re.fullmatch(r"sojourn \d+\.\d+\.\d+\S*", version)
+    assert loaded == "['sojourn.__main__']"
