@@ -69,6 +69,9 @@ AFTER_38 = {
 }
 
 
+GENERIC = ("list", "dict", "tuple", "set", "frozenset", "type")
+
+
 @dataclass(frozen=True)
 class Breach:
     """One broken rule: `where` is path:line from the tree's root, `rule` its short name, `what` says it to a person."""
@@ -331,13 +334,24 @@ def old_python(source: Source) -> Iterator[Breach]:
         and any(a.name == "annotations" for a in node.names)
         for node in source.tree.body
     )
+    annotated = {id(part) for note in annotations_of(source.tree) for part in ast.walk(note)}
     for node in ast.walk(source.tree):
+        if id(node) not in annotated and needs_future(node):
+            yield source.breach(node, "py38", "Python 3.8 would evaluate this type here, and cannot")
         if isinstance(node, ast.Attribute) and node.attr in AFTER_38 and not names_os(node):
             yield source.breach(node, "py38", f".{node.attr} came after Python 3.8")
-        if not has_future and isinstance(node, (ast.AnnAssign, ast.arg, ast.FunctionDef)):
-            annotation = node.returns if isinstance(node, ast.FunctionDef) else node.annotation
-            if annotation is not None and needs_future(annotation):
-                yield source.breach(node, "py38", "such an annotation needs `from __future__ import annotations`")
+    for note in annotations_of(source.tree):
+        if not has_future and any(needs_future(part) for part in ast.walk(note)):
+            yield source.breach(note, "py38", "such an annotation needs `from __future__ import annotations`")
+
+
+def annotations_of(tree: ast.Module) -> Iterator[ast.expr]:
+    """Every annotation of an argument, a result or a variable."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
+            yield node.returns
+        elif isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
+            yield node.annotation
 
 
 def names_os(node: ast.Attribute) -> bool:
@@ -345,12 +359,12 @@ def names_os(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id == "os"
 
 
-def needs_future(annotation: ast.expr) -> bool:
-    """Whether evaluating the annotation would fail on 3.8: `X | Y`, or a builtin with brackets."""
-    for node in ast.walk(annotation):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return True
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            if node.value.id in ("list", "dict", "tuple", "set", "frozenset", "type"):
-                return True
-    return False
+def needs_future(node: ast.AST) -> bool:
+    """Whether evaluating this fails on 3.8 where it is a type: `X | None`, or a builtin with brackets."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return any(
+            (isinstance(side, ast.Constant) and side.value is None)
+            or (isinstance(side, ast.Name) and side.id in (*GENERIC, "str", "int", "float", "bytes", "bool"))
+            for side in (node.left, node.right)
+        )
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in GENERIC

@@ -1,4 +1,4 @@
-"""What holds for every test: a private home, nothing left running, and nothing left out where the laboratory is required."""
+"""For every test: a private home, nothing left running, and nothing left out where the laboratory is required."""
 
 import os
 import signal

@@ -102,6 +102,8 @@ BREAKS = {
     "a match statement on the box": ("py38", {"box/a.py": '"""A."""\nmatch 1:\n    case 1:\n        X = 1\n'}),
     "a new method in training": ("py38", {"train/a.py": '"""A."""\nX = "ab".removeprefix("a")\n'}),
     "an annotation 3.8 cannot evaluate": ("py38", {"wire/a.py": '"""A."""\nX: int | None = None\n'}),
+    "a type alias 3.8 cannot evaluate": ("py38", {"wire/a.py": '"""A."""\nX = dict[str, int]\n'}),
+    "a union tested on 3.8": ("py38", {"wire/a.py": '"""A."""\nX = isinstance(1, int | str)\n'}),
     "code among the data": ("data", {"data/a.py": "X = 1\n", "wire/a.py": '"""A."""\n'}),
     "a file that is not Python": ("syntax", {"wire/a.py": '"""A."""\ndef\n'}),
 }
