@@ -82,7 +82,7 @@ def _of(call: ast.Call, module: Module, names: Names) -> Iterator[Write]:
     if not re.fullmatch(r"[\w.]{1,40}", how):
         how = last(call.func)
     if how == "Checkpointer" or how.endswith(".Checkpointer"):
-        yield from _checkpointer(call, where)
+        yield from _checkpointer(call, where, names)
         return
     path = _path(call)
     if path is None or _is_handle(path, names):
@@ -185,9 +185,10 @@ def _moved(call: ast.Call, names: Names) -> list[str]:
     return names.paths(call.func.value) if len(call.args) == 1 else []
 
 
-def _checkpointer(call: ast.Call, where: str) -> Iterator[Write]:
-    """`sojourn.train.Checkpointer`: what its names are is said in sojourn.train."""
+def _checkpointer(call: ast.Call, where: str, names: Names) -> Iterator[Write]:
+    """`sojourn.train.Checkpointer`: best.pt and ckpt-*.pt in its folder (sojourn.train.folder says the names)."""
     given = {keyword.arg: keyword.value for keyword in call.keywords}
+    folder = as_glob(names.paths(given["folder"])[0]) if "folder" in given else "checkpoints"
     if "best" in given:
-        yield Write("checkpoints/best.pt", "Checkpointer(best=...)", where)
-    yield Write("checkpoints/*.pt", "Checkpointer", where, is_periodic=True)
+        yield Write(f"{folder}/best.pt", "Checkpointer(best=...)", where)
+    yield Write(f"{folder}/ckpt-*.pt", "Checkpointer", where, is_periodic=True)
