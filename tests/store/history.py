@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sojourn.core.fold import Status, fold, to_plain
 from sojourn.core.plain import plain
 from sojourn.core.values import Lease, Receipt, Site, State
+from sojourn.store.home import Store
 from sojourn.store.journal import Journal
 
 SITE = plain(Site(name="local"))
@@ -104,3 +106,16 @@ def finished(journal: Journal, run: str) -> None:
     assert status.state is State.SUCCEEDED
     heard(journal, run, status)
     pulled(journal, run)
+
+
+def opened(state: Path) -> Store:
+    return Store(str(state), clock=lambda: 1_800_000_000.0)
+
+
+def filled(state: Path, *runs: str) -> Store:
+    store = opened(state)
+    store.append("leased", lease=lease())
+    for run in runs:
+        finished(store.journal, run)
+    store.index.catch_up()
+    return store

@@ -1,4 +1,4 @@
-"""Knowledge that ships as data: so far what `down` and `plan` need of a platform, its stop verb and its danger clocks."""
+"""Knowledge that ships as data: so far what `down` and `plan` need of a platform, stop verb and danger clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, `ssh:ALIAS`, `slurm:ALIAS`, `k8s:CONTEXT`, ...
+"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, `ssh:ALIAS`, `slurm:ALIAS`, `k8s:...`.
 
 Whether a site's backends exist is for its user to find out; here names and settings are only read.
 """
@@ -41,7 +41,7 @@ class Settings:
 def read_site(text: str, path: str = "") -> Site:
     """The site that `text` names; names of the settings file also by their unique beginning.
 
-    `path`: settings file, by default the user's own.   Raises: UnknownSite, Ambiguous, BadSettings, Misuse (unreadable).
+    `path`: settings file, by default the user's own.   Raises: UnknownSite, Ambiguous, BadSettings, Misuse.
     """
     settings = read_settings(path)
     known = {"local": _local(), **settings.sites}
@@ -171,7 +171,7 @@ class _Reader:
 
     def _line(self, section: str, key: str) -> int:
         """The line of `key` in [section] where it is written plainly, else of a header that holds it, else 1."""
-        here, found = section == "", {}
+        here, found = section == "", dict[str, int]()
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*([^\]]*?)\s*\]", line)
             if header:
