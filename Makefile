@@ -28,6 +28,7 @@ soak:   ## the tests that run for minutes
 pages:  ## write the pages that are produced from code
 	@scripts/setup dev
 	@.venv/bin/python scripts/errors_page.py
+	@.venv/bin/python scripts/commands_page.py
 
 lock:   ## pin requirements anew (needs uv)
 	@python3 scripts/lock.py

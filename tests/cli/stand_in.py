@@ -1,4 +1,4 @@
-"""The real command line with one command exchanged: `sojourn leases` does what FLY says. The tests run it as a program."""
+"""The real command line with one command exchanged: `sojourn leases` does what FLY says. Run by the tests."""
 
 import argparse
 import os
