@@ -1,12 +1,14 @@
 """For every test: a private home, nothing left running, and nothing left out where the laboratory is required."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Iterator
 
 import pytest
 
@@ -15,8 +17,8 @@ MARK = "SOJOURN_TEST_SESSION"
 SESSION = "{}-{}".format(os.getpid(), uuid.uuid4().hex)
 LEAVE_TIME_S = 5.0
 
-skipped: Dict[str, str] = {}
-leftover: List[str] = []
+skipped: dict[str, str] = {}
+leftover: list[str] = []
 
 
 def pytest_configure() -> None:
@@ -41,7 +43,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     return home
 
 
-def pytest_collection_modifyitems(items: List[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out tests marked `torch` where PyTorch cannot be imported."""
     if not any(item.get_closest_marker("torch") for item in items) or has_torch():
         return
@@ -90,7 +92,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line("{}: {}".format(name, why))
 
 
-def end_what_was_left() -> List[str]:
+def end_what_was_left() -> list[str]:
     """Wait a little for what tests started to go away by itself, end the rest, and say what it was. Linux only."""
     deadline = time.monotonic() + LEAVE_TIME_S
     while any(marked_processes()) and time.monotonic() < deadline:
