@@ -1,0 +1,263 @@
+"""One ssh process from start to end: wait until our shell on the box says it listens, hand it the command, keep
+its streams apart.
+
+The far shell prints a start mark on both streams before it reads anything, and the command's exit status with an
+end mark after it. So login files may print what they like, ssh's own 255 is never taken for the command's, and
+nothing at all has been sent as long as the start mark has not come: such a call may be repeated. Knows nothing of
+sites and retries.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+CHUNK_BYTES = 1 << 18
+CHATTER_BYTES = 1 << 16
+TAIL_BYTES = 4096
+TICK_S = 0.25
+LEAVE_S = 1.0  # how long ssh may take to go away by itself once the command has ended
+TERM_S = 0.5
+
+Sink = Callable[[bytes], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds from the start: `ready_s` for the start mark, `total_s` for all; `quiet_s` between two moved bytes
+    after it.
+    """
+
+    total_s: float
+    ready_s: float = float("inf")
+    quiet_s: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one ssh process did. `rc` is the command's own status, `ssh_rc` that of ssh; None where there was none."""
+
+    why: str  # ended closed deadline not-ready quiet terminal
+    ready: bool  # the start mark came: from then on the far side may have received the command
+    rc: int | None
+    ssh_rc: int | None
+    said: str  # what ssh and the login files wrote on stderr before our command
+    tail: str  # the last of stderr where the command did not end: its own words, then perhaps those of ssh
+    chatter: str  # what the login files wrote on stdout
+    seconds: float
+
+
+class Keep:
+    """A sink that keeps the first `limit_bytes` and counts the rest."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.kept = bytearray()
+        self.dropped_bytes = 0
+        self._limit_bytes = limit_bytes
+
+    def __call__(self, data: bytes) -> None:
+        """Take more."""
+        fits = data[: max(0, self._limit_bytes - len(self.kept))]
+        self.kept += fits
+        self.dropped_bytes += len(data) - len(fits)
+
+
+def talk(
+    argv: Sequence[str],
+    nonce: str,
+    program: bytes,
+    stdin: bytes | BinaryIO,
+    out: Sink,
+    err: Sink,
+    limits: Limits,
+    is_shared: bool,
+) -> Told:
+    """Run ssh as `argv`, send `program` and `stdin` once the far side is ready, pass its streams to `out` and `err`.
+
+    Blocks for `limits.total_s` and about two seconds more at the most; leaves no process behind. A `stdin` file
+    is read from where it stands. Raises: FileNotFoundError (no ssh here), and what reading `stdin` and the sinks
+    raise.
+    """
+    began = time.monotonic()
+    process = subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, bufsize=0
+    )
+    ears = (_Ear(nonce, out), _Ear(nonce, err))
+    why = "broken"
+    try:
+        why = _pump(process, ears, _Mouth(program, stdin), limits, began)
+    finally:
+        # The proxy command of a shared connection is in our process group, and outlives this call with its master.
+        alone = is_shared and ears[0].began
+        ssh_rc = _end(process, wait_s=LEAVE_S if why in ("ended", "closed") else 0.0, alone=alone)
+    return Told(
+        why=why,
+        ready=ears[0].began,
+        rc=ears[0].rc,
+        ssh_rc=ssh_rc,
+        said=_text(ears[1].before),
+        tail=_text(ears[1].tail + ears[1].held),
+        chatter=_text(ears[0].before),
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclass
+class _Ear:
+    """One stream of the far side: chatter, then our command's bytes, then its status, then what is left behind."""
+
+    nonce: str
+    sink: Sink
+    began: bool = False
+    is_terminal: bool = False  # lines end in CR LF: a terminal is in the way, so bytes do not pass unchanged
+    rc: int | None = None
+    before: bytearray = field(default_factory=bytearray)
+    held: bytearray = field(default_factory=bytearray)
+    tail: bytes = b""  # the last lines of a command that has not ended: ssh may have added its own
+
+    def hear(self, data: bytes) -> None:
+        """Take the next bytes. What may be the beginning of the end mark is held back until that is clear."""
+        if not self.began:
+            self.before += data
+            mark = self.nonce.encode() + b" ready"
+            at = self.before.find(mark)
+            end = self.before.find(b"\n", at) if at >= 0 else -1
+            if end < 0:
+                del self.before[:-CHATTER_BYTES]
+                return
+            self.began, self.is_terminal = True, self.before[at + len(mark) : end] == b"\r"
+            data = bytes(self.before[end + 1 :])
+            del self.before[at:]
+        if self.rc is not None:
+            return
+        self.held += data
+        mark = b"\n" + self.nonce.encode() + b" end "
+        at = self.held.find(mark)
+        end = self.held.find(b"\n", at + len(mark)) if at >= 0 else -1
+        if end >= 0:
+            self.rc = int(self.held[at + len(mark) : end])
+            self._give(at)
+            self.held.clear()
+            self.tail = b""
+        elif at < 0:
+            line = self.held.rfind(b"\n", max(0, len(self.held) - len(mark)))
+            self._give(line if line >= 0 else len(self.held))
+
+    def _give(self, count: int) -> None:
+        if count:
+            piece = bytes(self.held[:count])
+            del self.held[:count]
+            self.tail = (self.tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
+            self.sink(piece)
+
+
+class _Mouth:
+    """What is to be sent, in pieces."""
+
+    def __init__(self, program: bytes, stdin: bytes | BinaryIO) -> None:
+        self._piece = memoryview(program + stdin) if isinstance(stdin, bytes) else memoryview(program)
+        self._rest = None if isinstance(stdin, bytes) else stdin
+
+    def send(self, fd: int) -> bool:
+        """Write what the pipe takes now; False when everything is sent or nobody reads it any more."""
+        if not self._piece and self._rest is not None:
+            self._piece = memoryview(self._rest.read(CHUNK_BYTES))
+        if not self._piece:
+            return False
+        try:
+            self._piece = self._piece[os.write(fd, self._piece[:CHUNK_BYTES]) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            return False
+        return bool(self._piece) or self._rest is not None
+
+
+def _pump(
+    process: subprocess.Popen[bytes], ears: tuple[_Ear, _Ear], mouth: _Mouth, limits: Limits, began: float
+) -> str:
+    assert process.stdin and process.stdout and process.stderr
+    speaking = False  # stdin is watched only from the start mark on
+    moved = began
+    ended_at = 0.0
+    with selectors.DefaultSelector() as pipes:
+        for ear, pipe in zip(ears, (process.stdout, process.stderr), strict=True):
+            os.set_blocking(pipe.fileno(), False)
+            pipes.register(pipe, selectors.EVENT_READ, ear)
+        os.set_blocking(process.stdin.fileno(), False)
+        while pipes.get_map():
+            now = time.monotonic()
+            if ears[0].rc is not None:
+                ended_at = ended_at or now
+                if ears[1].rc is not None or now - ended_at > LEAVE_S:
+                    return "ended"
+            if now - began > limits.total_s:
+                return "deadline"
+            if not ears[0].began and now - began > limits.ready_s:
+                return "not-ready"
+            if ears[0].began and now - moved > limits.quiet_s:
+                return "quiet"
+            # A process that ssh left behind (a shared master of some versions, a proxy command) may hold our pipes
+            # open.
+            gone = process.poll() is not None
+            events = pipes.select(0.0 if gone else min(TICK_S, max(0.01, began + limits.total_s - now)))
+            for key, _ in events:
+                moved = now
+                if key.data is None:
+                    if not mouth.send(key.fd):
+                        pipes.unregister(key.fileobj)
+                        process.stdin.close()
+                    continue
+                data = _read(key.fd)
+                if data:
+                    key.data.hear(data)
+                elif data is not None:
+                    pipes.unregister(key.fileobj)
+            if gone and not [key for key, _ in events if key.data is not None]:
+                break
+            if ears[0].began and not speaking:
+                if ears[0].is_terminal:
+                    return "terminal"
+                speaking = True
+                pipes.register(process.stdin, selectors.EVENT_WRITE)
+    return "ended" if ears[0].rc is not None else "closed"
+
+
+def _read(fd: int) -> bytes | None:
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes], wait_s: float, alone: bool) -> int | None:
+    """Close our ends, wait, and end the process, with its group unless `alone`, where it does not go by itself."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+    try:
+        return process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        pass
+    for word in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            (os.kill if alone else os.killpg)(process.pid, word)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(TERM_S)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+    return None
+
+
+def _text(data: bytes | bytearray) -> str:
+    return data.decode("utf-8", "replace").replace("\r", "").strip()

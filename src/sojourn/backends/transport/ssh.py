@@ -1,0 +1,137 @@
+"""A box reached by OpenSSH: the site's address is an alias of ~/.ssh/config, `user@host` or `user@host:port`.
+
+Options of the site: `ssh_config` (a settings file instead of the user's own), `sharing` (own, user, off),
+`persist_s` (60 to 600).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from sojourn.backends.client import ssh_copy, ssh_session
+from sojourn.backends.client.ssh_argv import COPY, POLL, address
+from sojourn.backends.client.ssh_talk import Keep, Sink
+from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.wire.errors import WorldError
+
+QUIET_S = 60.0  # nothing moves and yet the link lives: a disk that hangs, on either side
+WORDS_BYTES = 1 << 16
+
+
+class CopyRefused(WorldError):
+    """{site} does not let us {what} {path}: {why}."""
+
+    code = "copy-refused"
+
+
+class NoSuchFile(WorldError):
+    """{site} has no file {path}."""
+
+    code = "no-such-file"
+
+
+class Backend:
+    """The transport `ssh`. Holds nothing but the site: connections are shared through sockets, so any other one
+    finds them.
+    """
+
+    def __init__(self, site: Site) -> None:
+        """Raises: BadSshAddress."""
+        address(site.address)
+        self._site = site
+
+    def call(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
+    ) -> Ended | NoAnswer:
+        """As the port says. A command ended by a signal has status 128 + its number: a shell stands between."""
+        out, err = Keep(limit_bytes), Keep(limit_bytes)
+        ran = ssh_session.run(self._site, POLL, argv, stdin=stdin, out=out, err=err, timeout_s=timeout_s)
+        if isinstance(ran, NoAnswer):
+            return ran
+        return Ended(
+            rc=ran.rc,
+            stdout=bytes(out.kept),
+            stderr=bytes(err.kept),
+            seconds=ran.seconds,
+            truncated=bool(out.dropped_bytes or err.dropped_bytes),
+        )
+
+    def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
+        """As the port says; goes on where an earlier one broke off. Folders are made; the file keeps its
+        executable bit and is 0600 else.
+
+        Raises: CopyRefused (no room, no rights, a folder of that name), OSError (the local file).
+        """
+        began = time.monotonic()
+        with open(local, "rb") as source:
+            size_bytes = os.fstat(source.fileno()).st_size
+            mode = "700" if os.fstat(source.fileno()).st_mode & 0o100 else "600"
+            sha256 = hashlib.file_digest(source, "sha256").hexdigest()
+            what = [remote, ssh_copy.part_name(remote, sha256), str(size_bytes), sha256]
+            block, why = 0, ""
+            if size_bytes > ssh_copy.SMALL_BYTES:
+                asked = self._words(["sh", "-c", ssh_copy.ASK, "sojourn", *what], source=b"", timeout_s=timeout_s)
+                if isinstance(asked, NoAnswer):
+                    return asked
+                if asked.stdout.strip() == b"whole":
+                    return None
+                block = int(asked.stdout or 0) // ssh_copy.BLOCK_BYTES
+            for first in (block, 0):  # from the start again where what stood there already was not ours
+                source.seek(first * ssh_copy.BLOCK_BYTES)
+                argv = ["sh", "-c", ssh_copy.STORE, "sojourn", *what, str(first), mode]
+                stored = self._words(argv, source, max(1.0, timeout_s - (time.monotonic() - began)))
+                if isinstance(stored, NoAnswer):
+                    return stored
+                if stored.rc == 0:
+                    return None
+                why = _why(stored)
+                if stored.rc != ssh_copy.DAMAGED:
+                    break
+        raise CopyRefused(site=self._site.name, what="write", path=remote, why=why)
+
+    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+        """As the port says. After a NoAnswer the local file may have grown by good bytes: go on at its new size.
+
+        Raises: NoSuchFile, CopyRefused, OSError (the local file).
+        """
+        argv = ["sh", "-c", ssh_copy.FETCH, "sojourn", remote, str(offset + 1)]
+        words = Keep(WORDS_BYTES)
+        with open(local, "ab") as target:
+            start = target.tell()
+            ran = ssh_session.run(
+                self._site, COPY, argv, stdin=b"", out=_all(target), err=words, timeout_s=timeout_s, quiet_s=QUIET_S
+            )
+            count = target.tell() - start
+        if isinstance(ran, NoAnswer):
+            return ran
+        if ran.rc == ssh_copy.ABSENT:
+            raise NoSuchFile(site=self._site.name, path=remote)
+        if ran.rc != 0:
+            why = _why(Ended(rc=ran.rc, stdout=b"", stderr=bytes(words.kept)))
+            raise CopyRefused(site=self._site.name, what="read", path=remote, why=why)
+        return count
+
+    def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
+        out, err = Keep(WORDS_BYTES), Keep(WORDS_BYTES)
+        ran = ssh_session.run(self._site, COPY, argv, stdin=source, out=out, err=err, timeout_s=timeout_s)
+        return ran if isinstance(ran, NoAnswer) else Ended(rc=ran.rc, stdout=bytes(out.kept), stderr=bytes(err.kept))
+
+
+def _all(target: BinaryIO) -> Sink:
+    def write(data: bytes) -> None:
+        target.write(data)
+
+    return write
+
+
+def _why(ended: Ended) -> str:
+    if ended.rc == ssh_copy.SHORT:
+        return "fewer bytes arrived than the file has: it changed meanwhile"
+    if ended.rc == ssh_copy.DAMAGED:
+        return "the bytes there are not those that were sent, twice"
+    lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else f"exit status {ended.rc}"

@@ -1,0 +1,68 @@
+"""Fixtures of the laboratory, for every test that is marked `lab`. Loaded as a plugin by tests/conftest.py."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import lab as laboratory
+from tests.lab.lab import Box, Lab
+
+BOXES = 2
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Two boxes, up for the whole session; whatever a killed session left behind is cleared away first."""
+    why_not = laboratory.missing()
+    if why_not:
+        pytest.skip(why_not)
+    with laboratory.locked():
+        laboratory.boxes("down")
+        laboratory.boxes("up", str(BOXES))
+        try:
+            yield Lab(tuple(Box(n + 1) for n in range(BOXES)))
+        finally:
+            laboratory.boxes("down")
+
+
+@pytest.fixture
+def inside(lab: Lab) -> Iterator[Lab]:
+    """The test, and all it starts, sees nothing but the boxes; they are whole again afterwards."""
+    with laboratory.client_namespace():
+        yield lab
+    for box in lab.boxes:
+        box.heal()
+
+
+@pytest.fixture
+def box(inside: Lab) -> Box:
+    """The first box, at `box1` of the laboratory's ssh settings."""
+    return inside.boxes[0]
+
+
+@pytest.fixture
+def ssh_config(inside: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings for `ssh -F` with the aliases box1 and box2, this test's own to change; SOJOURN_SSH_CONFIG points to it."""
+    path = tmp_path / "ssh_config"
+    text = (inside.folder / "ssh_config").read_text()
+    path.write_text(text.replace(str(inside.folder / "known_hosts"), str(tmp_path / "known_hosts")))
+    monkeypatch.setenv("SOJOURN_SSH_CONFIG", str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def sockets(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime folder of the test's own for shared ssh connections; they are hung up afterwards."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="sj-") as folder:  # short: a socket's path is limited
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+        if (Path(folder) / "sojourn").is_dir() and os.listdir(Path(folder) / "sojourn"):
+            from sojourn.backends.client import ssh_share
+
+            ssh_share.hang_up_all()

@@ -1,0 +1,145 @@
+"""The laboratory as Python values: boxes with a real sshd, their faults, and the namespace from which alone they can be reached.
+
+One laboratory per machine: the namespaces have fixed names, so a session holds a lock for as long as its boxes stand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOLDER = Path(os.environ.get("LAB", "/tmp/sojourn-lab"))
+LOCK = FOLDER.with_name(FOLDER.name + ".lock")
+CLIENT = Path("/run/netns/sj-cli")
+NEEDS = {
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "ethtool": "ethtool",
+    "mkfs.ext4": "e2fsprogs",
+    "tcsh": "tcsh",
+    "fish": "fish",
+    "zsh": "zsh",
+    "busybox": "busybox",
+}
+CLONE_NEWNET = 0x40000000
+
+
+def missing() -> str:
+    """Why there can be no laboratory here, or nothing."""
+    if os.geteuid() != 0:
+        return "the laboratory needs root"
+    places = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    absent = sorted(package for command, package in NEEDS.items() if not shutil.which(command, path=places))
+    return "missing Debian packages: " + " ".join(absent) if absent else ""
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """Wait until no other session has a laboratory on this machine."""
+    with open(LOCK, "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def client_namespace() -> Iterator[None]:
+    """Move this thread, and so everything it starts meanwhile, to where only the boxes are.
+
+    Only the network namespace changes. os.setns would do it from Python 3.12 on.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    inside = os.open(CLIENT, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(inside, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+        yield
+    finally:
+        if libc.setns(before, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns back")
+        os.close(inside)
+        os.close(before)
+
+
+def boxes(*words: str, timeout_s: float = 60.0, **knobs: str) -> str:
+    """Run the script `boxes`; what it printed. Raises: CalledProcessError, TimeoutExpired."""
+    done = subprocess.run(
+        [str(HERE / "boxes"), *words],
+        env={**os.environ, "LAB": str(FOLDER), **knobs},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, ["boxes", *words], done.stdout, done.stderr)
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box. Every fault is undone by `heal`, every extra sshd and user by `power_off` and `power_on`."""
+
+    number: int
+
+    @property
+    def address(self) -> str:
+        """Where its sshd listens, at port 22."""
+        return f"10.213.0.{10 + self.number}"
+
+    def sh(self, script: str, timeout_s: float = 30.0) -> str:
+        """Run a shell script as root inside, without ssh; what it printed."""
+        return boxes("sh", str(self.number), "sh", "-ec", script, timeout_s=timeout_s)
+
+    def fault(self, verb: str, *words: str) -> None:
+        """`cut`, `blackhole`, `refuse`, `loss PCT`, `rate MBIT`, `drop-conns [PORT]`, `power-off`, `new-hostkey`."""
+        boxes(verb, str(self.number), *words)
+
+    def heal(self) -> None:
+        """Undo `cut`, `blackhole`, `refuse`, `loss` and `rate`; switch it on where it is off."""
+        boxes("heal", str(self.number))
+        boxes("power-on", str(self.number))
+
+    def sshd(self, port: int, *lines: str) -> None:
+        """A second sshd inside, with settings of its own (they win over the box's). Gone with the box."""
+        config = "\\n".join([f"Port {port}", f"PidFile /run/sshd-{port}.pid", *lines]).replace("'", "'\\''")
+        self.sh(
+            f"printf '{config}\\n' > /etc/ssh/box_config_{port}; cat /etc/ssh/box_config >> /etc/ssh/box_config_{port};"
+            f"[ ! -e /run/sshd-{port}.pid ] || kill $(cat /run/sshd-{port}.pid);"
+            f"for i in 1 2 3 4 5 6 7 8 9; do ss -ltn | grep -q ':{port} ' || break; sleep 0.05; done;"
+            f"/usr/sbin/sshd -f /etc/ssh/box_config_{port} -E /var/log/sshd-{port}.log"
+        )
+
+    def user(self, name: str, shell: str) -> None:
+        """Add a user who may log in with the laboratory's key."""
+        self.sh(
+            f"id {name} >/dev/null 2>&1 || useradd -m -p '*' -s {shell} {name};"
+            f"mkdir -p /home/{name}/.ssh; cp /root/.ssh/authorized_keys /home/{name}/.ssh/; chown -R {name} /home/{name}"
+        )
+
+    def processes(self, pattern: str) -> list[str]:
+        """Command lines inside that hold `pattern`."""
+        listing = self.sh("ps -eo args")
+        return [line for line in listing.splitlines() if pattern in line]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What a session gets."""
+
+    boxes: tuple[Box, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Holds `key`, `known_hosts` and the `ssh_config` with one alias `boxN` for each box."""
+        return FOLDER / "boxes"
