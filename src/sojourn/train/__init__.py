@@ -1,5 +1,11 @@
-"""Inside the user's training process: the Checkpointer, the preemption flag, progress. Works without any sojourn around it.
+"""Inside the user's training process: Checkpointer, preemption flag, progress. Works without any sojourn around.
 
 Imports: wire
 Outside: torch, numpy (only when the process already uses them; Python 3.8)
 """
+
+from sojourn.train.checkpointer import Checkpointer
+from sojourn.train.loaders import Batches
+from sojourn.train.preempt import preempted
+
+__all__ = ["Batches", "Checkpointer", "preempted"]

@@ -1,0 +1,360 @@
+"""The Checkpointer: a training that is killed at any moment, and started again, ends with the very same weights."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Iterator
+
+from sojourn.train import around, arrays, loaders, preempt, rng
+from sojourn.train.around import say
+from sojourn.train.best import Best
+from sojourn.train.folder import Folder, Superseded
+from sojourn.train.loaders import PositionLost
+from sojourn.train.pace import Pace
+from sojourn.train.progress import Progress, finite, light, numbers
+from sojourn.train.resume import FORMAT, Resume
+from sojourn.train.state import Items
+from sojourn.wire import torch_write, units
+from sojourn.wire.errors import Misuse, WorldError
+
+
+class NotSaved(WorldError):
+    """The final state is not on the disk: {detail}. What was saved before still is."""
+
+    code = "not-saved"
+
+
+class BadUse(Misuse):
+    """{detail}"""
+
+    code = "checkpointer-misuse"
+
+
+class Checkpointer:
+    """Saves a training now and then and on preemption, and on the next start puts everything back where it stood.
+
+    items: what the training changes, by name: objects with `state_dict` and `load_state_dict`, numpy arrays, tensors,
+    dicts and lists of these, and generators of random numbers. The process-wide generators and the position in the data
+    are kept without being named. They are restored here, in place, from the newest valid checkpoint.
+    loader: what `batches()` reads when it is given nothing, and whose length gives the total.
+    keep: how many checkpoints stay beside best.pt.   best: (metric, "max" or "min"), looked at in `end_epoch`.
+    every_s, every_steps, every_epochs: when to save; several may be given. None given: as often as wastes the least
+    time, from what a save takes here and `mtbf_s`, mean seconds between interruptions (3 h while nobody knows better).
+    folder: default is the run's own, or ./checkpoints; a relative one lies in the run's root where sojourn runs it.
+
+    `resumed` says whether there was something to go on from. `step` may later return before the bytes are durable; an
+    error is then raised, or told, by a later call.
+    Not for threads: all calls from one thread, the main one if signals are to be seen.
+    Raises: BadItem, OtherState, BadUse, FolderBusy, SeveralProcesses, Damaged (checkpoints, and none valid), OSError.
+    """
+
+    def __init__(
+        self,
+        *,
+        loader: Any = None,
+        keep: int = 2,
+        best: tuple[str, str] | None = None,
+        every_s: float | None = None,
+        every_steps: int | None = None,
+        every_epochs: int | None = None,
+        mtbf_s: float = 3 * 3600.0,
+        folder: str | os.PathLike[str] | None = None,
+        **items: Any,
+    ) -> None:
+        around.refuse_several()
+        if keep < 1 or "sojourn" in items:
+            raise BadUse(detail="keep must be at least 1, and no item may be called sojourn.")
+        self._items = Items(items)
+        self._loader = loader
+        self._best = Best(best)
+        self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
+        self._folder = Folder(around.place(folder), around.token(), keep, say)
+        self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", ""))
+        self._metrics: dict[str, Any] = {}
+        self._checkpoint: dict[str, Any] | None = None
+        self._step = self._epoch = self._pass = self._consumed = self._after = self._failures = 0
+        self._epochs_asked: int | None = None
+        self._steps_per_epoch: float | None = None
+        self._in_epochs = self._is_blind = self._is_told = False
+        self._is_clean = True  # no batch was handed out since the latest step
+        self._reader: loaders.Reader | None = None
+        self._loader_rngs = loaders.generators(loader)
+        self._loader_state: Any = None
+        self._rng_epoch: dict[str, Any] | None = None
+        self._rng_pass: dict[str, Any] | None = None
+        self._saved_at: tuple[int, ...] = ()
+        self._resume: Resume | None = None
+        self.resumed = self._load()
+        if not preempt.install():
+            say("this is not the main thread: a preemption signal will not be seen here")
+
+    @property
+    def step_count(self) -> int:
+        """Steps taken since the very first start, over all attempts."""
+        return self._step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that runs or comes next; epochs that ended, counted from 0."""
+        return self._epoch
+
+    @property
+    def folder(self) -> str:
+        """Absolute path of the folder with the checkpoints."""
+        return self._folder.path
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs from where the training stands up to `count` - 1; none where it is over. The end is saved.
+
+        What stands between the top of an epoch and its `batches` runs again when that epoch is resumed in its middle:
+        with the random numbers it had, and what it changes in the items is then put back.   Raises: NotSaved.
+        """
+        self._epochs_asked = count
+        preempt.install()
+        while self._epoch < count:
+            if self._resume is not None and self._resume.is_inside_epoch:
+                if self._resume.own["rng_epoch"] is not None:
+                    self._resume.set_rng("rng_epoch")
+            elif self._resume is not None:
+                self._put_back()
+            self._rng_epoch = self._rng()
+            self._in_epochs, before = True, self._epoch
+            try:
+                yield before
+            except GeneratorExit:  # `break`: stopping early
+                if self._is_clean and (self._epoch, self._pass) != (before, 0):
+                    self._save()
+                preempt.uninstall()
+                raise
+            if self._epoch == before:
+                self.end_epoch()
+        self._in_epochs = False
+        self._finish()
+
+    def batches(self, loader: Any = None) -> Iterator[Any]:
+        """The batches of one pass over `loader` from where the training stands. Call `step` as the last thing for each.
+
+        Raises: PositionLost where the loader can be read only once, or gives other data than before.
+        """
+        loader = self._loader if loader is None else loader
+        if loader is None or self._reader is not None:
+            why = "needs a loader, here or in Checkpointer(loader=...)" if loader is None else "inside batches()"
+            raise BadUse(detail=f"batches() {why}.")
+        loaders.check(loader, self._loader, [*self._items.generators.values(), *self._loader_rngs])
+        at = self._resume
+        if at is not None and self._pass < at.position["pass"]:
+            self._pass += 1  # this pass was read to its end before
+            return
+        if at is not None and not at.position["consumed"]:
+            self._put_back()
+            at = None
+        reader = self._reader = loaders.Reader(loader)
+        try:
+            self._rng_pass = self._rng() if at is None else at.set_rng("rng_pass")
+            if loaders.is_stateful(loader):
+                if self._loader_state is not None:
+                    loader.load_state_dict(self._loader_state)
+                self._loader_state = None
+                reader.start_as_it_stands()
+            else:
+                reader.advance(0 if at is None else at.position["consumed"])
+            if at is not None:
+                loaders.check_place(reader, at.position, say)
+                self._consumed = at.position["consumed"]
+                self._put_back()
+            for batch in reader:
+                self._consumed += 1
+                self._is_clean = False
+                yield batch
+        except Exception as e:
+            # A signal to the whole process group also ends a DataLoader's workers, which ends the loader.
+            if not preempt.preempted():
+                raise
+            say(f"the loader ended with the signal: {type(e).__name__}: {str(e)[:120]}")
+            self._leave()
+        finally:
+            self._reader = None
+            self._pass, self._consumed, self._after = self._pass + 1, 0, 0
+
+    def step(self, **metrics: Any) -> None:
+        """One step was taken and all is consistent: save if it is time; if preempted, save and leave with 75.
+
+        metrics: numbers to show, 0-dimensional tensors too.   Raises: SystemExit(75), Superseded, NoNumber, Unsaveable.
+        A save that fails is told and tried again later; the training goes on.
+        """
+        if self._resume is not None and self._was_taken_before(self._resume):
+            return
+        self._step, self._is_clean = self._step + 1, True
+        self._after += self._reader is None
+        self._metrics.update(light(metrics))
+        if self._in_epochs and self._reader is None and not self._pass:
+            self._see_no_position()
+        if not self._is_told:
+            self._tell()
+        if preempt.preempted():
+            self._leave()
+        if self._pace.is_due(self._step) and not self._is_blind:
+            self._save()
+        self._show()
+
+    def end_epoch(self, **metrics: Any) -> None:
+        """The epoch is over. Saves if it is time; if the metric of `best` is better than ever, best.pt is this.
+
+        Called by `epochs` itself where the script does not.   Raises: as `step`; BadBest; PositionLost.
+        """
+        if self._resume is not None:
+            if self._resume.position["consumed"]:
+                raise PositionLost(detail="the checkpoint stands inside a pass that this epoch never began.")
+            self._put_back()
+        self._metrics.update(light(metrics))
+        self._epoch, self._pass, self._consumed, self._after = self._epoch + 1, 0, 0, 0
+        self._is_clean, self._is_blind = True, False
+        self._rng_epoch = self._rng_pass = None
+        self._steps_per_epoch = self._step / self._epoch
+        before = self._best.record
+        is_best = self._best.offer(metrics, self._epoch, self._step)
+        is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
+        if preempt.preempted() or is_best or is_due:
+            is_saved = self._save(is_best)
+            if is_best and is_saved and self._checkpoint is not None:
+                self._link_best(self._checkpoint["name"])
+            elif is_best:
+                self._best.record = before  # best.pt is never said to hold what it does not
+        self._show(force=True)
+        if preempt.preempted():
+            self._leave()
+
+    def save(self) -> bool:
+        """Save now; nothing is written where nothing changed since the latest. False where it could not be saved."""
+        return self._is_clean and not self._is_blind and self._save()
+
+    def close(self) -> None:
+        """Give back the signal handlers and the folder. Idempotent; not needed at the end of a script."""
+        preempt.uninstall()
+        self._folder.close()
+
+    def _load(self) -> bool:
+        found = self._folder.latest_valid()
+        if found is None:
+            return False
+        self._resume = at = Resume(found, self._items, self._loader_rngs, say)
+        self._step, self._epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
+        self._saved_at = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
+        self._metrics.update(at.own["metrics"])
+        self._best.restore(at.own["best"])
+        self._checkpoint = self._said_of(at.name, self._step, at.bytes)
+        at.put_back()
+        say(f"goes on from {at.name}: epoch {self._epoch}, step {self._step}, every byte checked")
+        if at.facts.get("is_best") and self._folder.best_facts() != at.facts:
+            self._link_best(at.name)  # a kill came between the save and the link
+        return True
+
+    def _put_back(self) -> None:
+        """Once more, where the training really goes on.
+
+        What the script did since its start (setting up, the top of an epoch) is in the saved state already.
+        """
+        assert self._resume is not None
+        self._resume.put_back()
+        self._step, self._resume = self._resume.own["step"], None
+
+    def _was_taken_before(self, at: Resume) -> bool:
+        """A step on the way to the place where the training goes on; the step that saved is that place."""
+        if not at.is_inside_epoch:
+            self._resume = None  # a loop without passes, which goes on from `step_count`
+            return False
+        self._after += 1
+        if (self._pass, self._after) == (at.position["pass"], at.position["after"]):
+            self._put_back()
+        return True
+
+    def _rng(self) -> dict[str, Any]:
+        return rng.capture(self._items.generators, self._loader_rngs)
+
+    def _save(self, is_best: bool = False) -> bool:
+        place = (self._step, self._epoch, self._pass, self._consumed)
+        if place == self._saved_at or self._resume is not None:
+            return True  # nothing is new
+        began_s, now_s = time.monotonic(), time.time()
+        try:
+            plan = self._plan(is_best, now_s)
+            name = self._folder.commit(plan, self._step, now_s)
+        except OSError as e:
+            self._failures += 1
+            self._pace.failed()
+            before = "nothing is saved yet" if self._checkpoint is None else f"{self._checkpoint['name']} stands"
+            times = f" ({self._failures} times now)" if self._failures > 1 else ""
+            say(f"step {self._step} is NOT SAVED: {e.strerror or e}{times}; {before}, training goes on")
+            return False
+        except Superseded:
+            self._is_clean = False
+            raise
+        self._failures, self._saved_at = 0, place
+        self._pace.saved(time.monotonic() - began_s)
+        self._checkpoint = self._said_of(name, self._step, plan.bytes)
+        return True
+
+    def _plan(self, is_best: bool, now_s: float) -> torch_write.Plan:
+        reader = self._reader
+        position = {"epoch": self._epoch, "pass": self._pass, "consumed": self._consumed, "after": self._after}
+        if reader is not None:
+            position.update(loaders.place(reader))
+        shown = {"step": self._step, "epoch": self._epoch, "metrics": finite(self._metrics), "best": self._best.record}
+        own = dict(shown, format=FORMAT, position=position, metrics=numbers(self._metrics))
+        own.update(rng=self._rng(), rng_epoch=self._rng_epoch, rng_pass=self._rng_pass)
+        own["loader"] = self._loader.state_dict() if loaders.is_stateful(self._loader) else None
+        tree = arrays.Freezer().freeze(dict(sojourn=own, **self._items.capture()))
+        facts = dict(shown, token=self._folder.token, is_best=is_best, at=units.stamp(now_s))
+        return torch_write.plan(tree, facts)
+
+    def _link_best(self, name: str) -> None:
+        try:
+            self._folder.make_best(name)
+        except OSError as e:
+            say(f"best.pt is NOT brought up to date: {e.strerror}; {name} holds the best state")
+
+    def _leave(self) -> None:
+        is_saved = self._is_clean and not self._is_blind and self._save()
+        what = f"saved at step {self._step}"
+        if not is_saved:
+            what = "nothing new could be saved" + (f", {self._checkpoint['name']} stands" if self._checkpoint else "")
+        say(f"{preempt.why()} at step {self._step}: {what}; leaving with {preempt.AGAIN} to be run again")
+        self._show(force=True)
+        self._is_clean = False  # nothing else is to be saved on the way out
+        raise SystemExit(preempt.AGAIN)
+
+    def _finish(self) -> None:
+        if not self._save():
+            raise NotSaved(detail=f"{self._folder.path} does not take it")
+        preempt.uninstall()
+        preempt.forget()
+        self._show(force=True)
+
+    def _see_no_position(self) -> None:
+        """A step of an epoch whose data do not come through `batches`: one can go on only from the ends of epochs."""
+        if not self._is_blind:
+            say("the loop does not read its data through ckpt.batches(...): only ends of epochs can be saved")
+        self._is_blind = True
+
+    def _show(self, force: bool = False) -> None:
+        per_epoch = self._steps_per_epoch
+        if per_epoch is None:
+            per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
+        asked = self._epochs_asked
+        total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
+        seen = self._checkpoint and {key: self._checkpoint[key] for key in ("path", "step", "bytes")}
+        self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
+
+    def _said_of(self, name: str, step: int, size_bytes: int) -> dict[str, Any]:
+        """A checkpoint as progress tells it: its path from the run's root where it lies in there."""
+        path = around.from_root(os.path.join(self._folder.path, name))
+        return {"name": name, "path": path, "step": step, "bytes": size_bytes}
+
+    def _tell(self) -> None:
+        """Once, before the first save: how much, how often, and whether the disk has room for it."""
+        self._is_told = True
+        size_bytes = self._plan(False, 0.0).bytes
+        self._pace.expect(size_bytes)
+        say(f"a checkpoint is {units.say_bytes(size_bytes)}, written {self._pace.words()}")
+        say(self._folder.budget(size_bytes, with_best=self._best.of is not None))

@@ -1,0 +1,65 @@
+"""The preemption flag: SIGTERM and SIGUSR1 only set it; the Checkpointer saves at the next safe point and leaves with
+75.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, Callable
+
+AGAIN = 75  # "run me again": EX_TEMPFAIL of sysexits.h, and the word between training and keeper (interface.md)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+_seen: list[str] = []  # names of signals that came; appending is all a handler does
+_before: dict[int, Any] = {}
+
+
+def preempted() -> bool:
+    """Whether this process was asked to leave. Ask it in a long evaluation that takes no `step`."""
+    return bool(_seen)
+
+
+def why() -> str:
+    """The signal that came first, "" while none did."""
+    return _seen[0] if _seen else ""
+
+
+def install() -> bool:
+    """Let SIGTERM and SIGUSR1 set the flag; a handler in Python that was there is still called. Idempotent.
+
+    False where this is not the main thread, which alone may set handlers: then only `ask` sets the flag.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    for number in SIGNALS:
+        if signal.getsignal(number) is not _on_signal:
+            _before[number] = signal.signal(number, _on_signal)
+    return True
+
+
+def uninstall() -> None:
+    """Put back what handled the signals before, unless somebody took them over since. Idempotent."""
+    if threading.current_thread() is threading.main_thread():
+        for number, before in list(_before.items()):
+            if signal.getsignal(number) is _on_signal:
+                signal.signal(number, signal.SIG_DFL if before is None else before)
+            del _before[number]
+
+
+def ask(reason: str) -> None:
+    """Set the flag as a signal would: for schedulers that speak otherwise."""
+    _seen.append(reason)
+
+
+def forget() -> None:
+    """Take the flag back: a training that has ended has nothing left to save."""
+    _seen.clear()
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    _seen.append(signal.Signals(number).name)
+    before: Callable[[int, FrameType | None], Any] | Any = _before.get(number)
+    if callable(before):
+        before(number, frame)

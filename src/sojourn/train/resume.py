@@ -1,0 +1,57 @@
+"""A checkpoint that is being gone on from: what it says, and putting everything back as it was."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Mapping, Sequence
+
+from sojourn.train import arrays, rng
+from sojourn.train.state import Items
+from sojourn.wire import torch_zip
+from sojourn.wire.errors import Misuse
+
+FORMAT = 1
+
+
+class NotOurs(Misuse):
+    """{path} was not written by a Checkpointer of this version."""
+
+    code = "not-our-checkpoint"
+
+
+class Resume:
+    """One checkpoint, checked and open. `own` is what the Checkpointer wrote of itself, `position` its place in the
+    data.
+
+    The file stays mapped until nothing refers to this any more.   Raises: NotOurs, OtherState.
+    """
+
+    def __init__(
+        self, opened: torch_zip.Opened, items: Items, loader_rngs: Sequence[Any], say: Callable[[str], None]
+    ) -> None:
+        self.name, self.bytes, self.facts = os.path.basename(opened.path), opened.bytes, opened.facts
+        self._tree, self._items, self._loader_rngs, self._say = opened.tree, items, loader_rngs, say
+        own = arrays.thaw(self._tree.get("sojourn")) if isinstance(self._tree, dict) else None
+        if not isinstance(own, dict) or own.get("format") != FORMAT:
+            raise NotOurs(path=opened.path)
+        self.own: Mapping[str, Any] = own
+        self.position: Mapping[str, Any] = own["position"]
+        items.check(self._tree, own["rng"]["named"], self.name)
+
+    @property
+    def is_inside_epoch(self) -> bool:
+        """It was written after the epoch's first batch and before its end."""
+        return bool(self.position["pass"] or self.position["consumed"])
+
+    def put_back(self) -> None:
+        """All items and all random numbers as they were. Idempotent.   Raises: OtherState."""
+        self._items.restore(self._tree, self.name)
+        self.set_rng("rng")
+
+    def set_rng(self, which: str) -> Any:
+        """The random numbers as they were when it was written ("rng"), or when its epoch or pass began; what was
+        set.
+        """
+        for text in rng.restore(self.own[which], self._items.generators, self._loader_rngs):
+            self._say(text)
+        return self.own[which]
