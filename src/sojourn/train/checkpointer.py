@@ -76,7 +76,7 @@ class Checkpointer:
         self._step = self._epoch = self._pass = self._consumed = self._after = self._failures = 0
         self._epochs_asked: int | None = None
         self._steps_per_epoch: float | None = None
-        self._in_epochs = self._is_blind = self._is_told = False
+        self._in_epochs = self._is_blind = self._is_told = self._is_warned = False
         self._is_clean = True  # no batch was handed out since the latest step
         self._reader: loaders.Reader | None = None
         self._loader_rngs = loaders.generators(loader)
@@ -118,12 +118,15 @@ class Checkpointer:
                     self._resume.set_rng("rng_epoch")
             elif self._resume is not None:
                 self._put_back()
-            self._rng_epoch = self._rng()
+            drawn, self._rng_epoch = self._rng_epoch, self._rng()
+            if drawn not in (None, self._rng_epoch):
+                self._warn_of_tail()
             self._in_epochs, before = True, self._epoch
             try:
                 yield before
-            except GeneratorExit:  # `break`: stopping early
-                if self._is_clean and (self._epoch, self._pass) != (before, 0):
+            except GeneratorExit:
+                # `break`, to stop early, or an error on its way out: only behind `end_epoch` is the state surely whole.
+                if self._is_clean and self._epoch != before:
                     self._save()
                 preempt.uninstall()
                 raise
@@ -210,7 +213,7 @@ class Checkpointer:
         self._metrics.update(light(metrics))
         self._epoch, self._pass, self._consumed, self._after = self._epoch + 1, 0, 0, 0
         self._is_clean, self._is_blind = True, False
-        self._rng_epoch = self._rng_pass = None
+        self._rng_epoch, self._rng_pass = self._rng(), None
         self._steps_per_epoch = self._step / self._epoch
         before = self._best.record
         is_best = self._best.offer(metrics, self._epoch, self._step)
@@ -327,6 +330,7 @@ class Checkpointer:
     def _finish(self) -> None:
         if not self._save():
             raise NotSaved(detail=f"{self._folder.path} does not take it")
+        self._rng_epoch = None
         preempt.uninstall()
         preempt.forget()
         self._show(force=True)
@@ -336,6 +340,11 @@ class Checkpointer:
         if not self._is_blind:
             say("the loop does not read its data through ckpt.batches(...): only ends of epochs can be saved")
         self._is_blind = True
+
+    def _warn_of_tail(self) -> None:
+        if not self._is_warned:
+            say("random numbers were drawn after end_epoch(...): put it last in the epoch, else a resume is not exact")
+        self._is_warned = True
 
     def _show(self, force: bool = False) -> None:
         per_epoch = self._steps_per_epoch

@@ -126,17 +126,26 @@ class Reader:
     """One pass over a loader that can begin in its middle.
 
     `advance(n)` puts it behind the n-th batch; where the loader allows (Batches, sequences, a map-style DataLoader that
-    loads in this process) nothing is loaded for that. A DataLoader with workers loads and drops the batches, so that
-    its workers' random numbers stand where they stood. `mark` names the latest batch by a few of its bytes or its
-    indices.
+    loads in this process) nothing is loaded for that. Others load and drop the batches; so the random numbers of a
+    DataLoader's workers stand where they stood.
     """
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
-        self.mark = 0
-        self.is_exact = False  # marks are of indices: they must be equal after a replay
+        self._mark = 0
+        self._is_marked = False
         self._indices: _Indices | None = None
         self._iterator: Iterator[Any] | None = None
+
+    @property
+    def mark(self) -> int:
+        """Names the latest batch: by its indices, or by a few of its values; 0 where the order can only be the same."""
+        return self._indices.mark if self._indices is not None else self._mark
+
+    @property
+    def is_exact(self) -> bool:
+        """`mark` is of indices: after a replay it must be the same. Otherwise a loader may vary what it gave before."""
+        return self._indices is not None
 
     def advance(self, skip: int) -> None:
         """Start the pass behind its first `skip` batches. Raises: PositionLost where there are fewer."""

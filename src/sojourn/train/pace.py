@@ -71,11 +71,11 @@ class Pace:
 
     def words(self) -> str:
         """How often, for a person."""
-        said = [] if self.every_steps is None else [f"every {self.every_steps} steps"]
+        said = [] if self.every_steps is None else [f"every {self.every_steps:g} steps"]
         said += (
             []
             if self.every_epochs is None
-            else ["every epoch" if self.every_epochs == 1 else f"every {self.every_epochs} epochs"]
+            else ["every epoch" if self.every_epochs == 1 else f"every {self.every_epochs:g} epochs"]
         )
         said += [] if self.every_s is None else [f"every {units.say_seconds(self.every_s)}"]
         if self.is_auto and self.interval_s is not None:
