@@ -23,7 +23,7 @@ bench:  ## measure, and write docs/performance.md
 
 soak:   ## the tests that run for minutes
 	@scripts/setup dev
-	@.venv/bin/python -m pytest -m soak
+	@.venv/bin/python -m pytest -m soak || { rc=$$?; [ $$rc = 5 ] && echo 'soak: there is no soak test yet'; exit $$rc; }
 
 pages:  ## write the pages that are produced from code
 	@scripts/setup dev
