@@ -46,7 +46,9 @@ def box(inside: Lab) -> Box:
 
 @pytest.fixture
 def ssh_config(inside: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Settings for `ssh -F` with the aliases box1 and box2, this test's own to change; SOJOURN_SSH_CONFIG points to it."""
+    """Settings for `ssh -F` with the aliases box1 and box2, this test's own to change; SOJOURN_SSH_CONFIG points
+    to it.
+    """
     path = tmp_path / "ssh_config"
     text = (inside.folder / "ssh_config").read_text()
     path.write_text(text.replace(str(inside.folder / "known_hosts"), str(tmp_path / "known_hosts")))

@@ -1,4 +1,5 @@
-"""The laboratory as Python values: boxes with a real sshd, their faults, and the namespace from which alone they can be reached.
+"""The laboratory as Python values: boxes with a real sshd, their faults, and the namespace from which alone they
+can be reached.
 
 One laboratory per machine: the namespaces have fixed names, so a session holds a lock for as long as its boxes stand.
 """
@@ -113,8 +114,10 @@ class Box:
     def sshd(self, port: int, *lines: str) -> None:
         """A second sshd inside, with settings of its own (they win over the box's). Gone with the box."""
         config = "\\n".join([f"Port {port}", f"PidFile /run/sshd-{port}.pid", *lines]).replace("'", "'\\''")
+        keys = "|".join(line.split()[0] for line in lines) or "Port"  # sshd takes the first or the last, it depends
         self.sh(
-            f"printf '{config}\\n' > /etc/ssh/box_config_{port}; cat /etc/ssh/box_config >> /etc/ssh/box_config_{port};"
+            f"printf '{config}\\n' > /etc/ssh/box_config_{port};"
+            f"grep -viE '^({keys}) ' /etc/ssh/box_config >> /etc/ssh/box_config_{port};"
             f"[ ! -e /run/sshd-{port}.pid ] || kill $(cat /run/sshd-{port}.pid);"
             f"for i in 1 2 3 4 5 6 7 8 9; do ss -ltn | grep -q ':{port} ' || break; sleep 0.05; done;"
             f"/usr/sbin/sshd -f /etc/ssh/box_config_{port} -E /var/log/sshd-{port}.log"
@@ -124,7 +127,8 @@ class Box:
         """Add a user who may log in with the laboratory's key."""
         self.sh(
             f"id {name} >/dev/null 2>&1 || useradd -m -p '*' -s {shell} {name};"
-            f"mkdir -p /home/{name}/.ssh; cp /root/.ssh/authorized_keys /home/{name}/.ssh/; chown -R {name} /home/{name}"
+            f"mkdir -p /home/{name}/.ssh; cp /root/.ssh/authorized_keys /home/{name}/.ssh/;"
+            f"chown -R {name} /home/{name}"
         )
 
     def processes(self, pattern: str) -> list[str]:

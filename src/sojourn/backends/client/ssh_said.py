@@ -115,7 +115,7 @@ RULES = (
     ),
     Rule(
         "busy",
-        (r"kex_exchange_identification: .*(?:closed by remote host|reset by peer)", r"Not allowed at this time"),
+        (r"(?:kex|ssh)_exchange_identification: .*(?:closed by remote host|reset by peer)",),
         "the box turns logins away for the moment (too many at once, or no memory left): wait, then try again",
         (2, 4, 8, 16, 30),
     ),
@@ -147,6 +147,11 @@ RULES = (
         (),
     ),
     Rule(
+        "mux",
+        (r"mux_client_\w+", r"Control(?:Socket|Path| socket)\b", r"muxserver_\w+", r"unix_listener: "),
+        'the shared connection fails: try again, or set options.sharing = "off" for this site',
+    ),
+    Rule(
         "reset",
         (
             r"client_loop: send disconnect",
@@ -158,11 +163,6 @@ RULES = (
             r"Connection to \S+ (?:port \d+ )?aborted",
         ),
         "the connection broke; try again",
-    ),
-    Rule(
-        "mux",
-        (r"mux_client_\w+", r"Control(?:Socket|Path| socket)\b", r"muxserver_\w+", r"unix_listener: "),
-        'the shared connection fails: try again, or set options.sharing = "off" for this site',
     ),
 )
 

@@ -120,7 +120,7 @@ def _no_answer(site: Site, told: Told) -> NoAnswer:
             verdict = ssh_said.state("timeout", waited, to)
         return _answer(verdict, sent=False)
     if told.ssh_rc != 255 or ssh_said.is_authenticated(told.said):
-        verdict = ssh_said.read(told.said, to)
+        verdict = ssh_said.read(f"{told.said}\n{told.chatter}", to)
         if verdict.kind not in ("relay", "config", "reset"):
             words = _last(told.said) or _last(told.chatter) or f"the login ended with {told.ssh_rc}"
             verdict = ssh_said.state("no-exec", words, to)
