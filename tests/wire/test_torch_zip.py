@@ -167,7 +167,7 @@ SOURCES = st.sampled_from(["whole", "pickle"])
 def test_never_fails_in_another_way_than_it_says(
     tmp_path_factory: pytest.TempPathFactory, seed: int, what: str
 ) -> None:
-    """Bytes changed, cut out and doubled at random, in the file or only in its pickle with all sums made right again."""
+    """Bytes changed, cut out and doubled at random, in the file or in its pickle with all sums made right again."""
     dice = random.Random(seed)
     path = tmp_path_factory.getbasetemp() / "mutated.pt"
     write(path, small_tree())

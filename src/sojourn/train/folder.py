@@ -22,7 +22,7 @@ from sojourn.wire.torch_values import Damaged
 from sojourn.wire.torch_write import Plan
 
 _NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})\.pt")
-_ASIDE = re.compile(r"\.ckpt-t(\d{6,})-s\d{8,}\.pt\.\d+\.tmp")
+_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}\.pt|latest\.json)\.\d+\.tmp")
 LATEST = "latest.json"
 BEST = "best.pt"
 LATEST_SCHEMA = "sojourn/latest/v1"
@@ -192,7 +192,7 @@ class Folder:
         """Remove what attempts up to this one left half-written when they were killed."""
         for name in os.listdir(self.path):
             hit = _ASIDE.fullmatch(name)
-            if hit and int(hit.group(1)) <= self.token:
+            if hit and int(hit.group(1) or 0) <= self.token:
                 _forget(os.path.join(self.path, name))
 
     def _take_lock(self) -> int:
