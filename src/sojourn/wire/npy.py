@@ -20,7 +20,7 @@ MAGIC = b"\x93NUMPY"
 HEADER_LIMIT_BYTES = 10_000
 _MAX_DEPTH = 16  # of records inside records
 
-_TYPE = re.compile(r"([<>|=]?)([biufcmMSaUV?])(\d{0,9})(\[\d{0,9}[A-Za-zμ]{1,7}(?:/\d{1,9})?\])?")
+_TYPE = re.compile(r"([<>|=]?)([biufcmMSaUV?])(\d{0,10})(\[\d{0,9}[A-Za-zμ]{1,7}(?:/\d{1,9})?\])?")
 # kind -> element widths in bytes; those that are not here (S a U V) may have any.
 _WIDTHS = {
     "b": (1,),

@@ -84,7 +84,7 @@ def walk_open(f: BinaryIO, size_bytes: int) -> Header:
     if length > size_bytes - 8:
         first = f.read(1)
         # A real header begins with a brace, and no header is larger than what the library itself would read.
-        if first == b"{" and length <= 100_000_000:
+        if first in (b"{", b"") and length <= 100_000_000:
             raise Unloadable("truncated", f"the header has {length} bytes, the whole file {size_bytes}")
         raise Unloadable("corrupt", f"the first 8 bytes are no header length ({length})")
     if length > HEADER_LIMIT_BYTES:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from sojourn.wire import torch_entries
 from sojourn.wire.damage import Unloadable
-from sojourn.wire.torch_entries import BIG, LOCAL, Entry
+from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, Entry
 from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
@@ -58,8 +58,15 @@ def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
             )
             raise Unloadable("corrupt", f"{entry.name[:80]} {what}")
         at = _end(data, entry)
-    if entries and bytes(data[at : at + 4]) != b"PK\x01\x02":
-        raise Unloadable("corrupt", "bytes that belong to no entry stand before its directory")
+    for _ in entries:
+        if bytes(data[at : at + 4]) != b"PK\x01\x02":
+            raise Unloadable("corrupt", "its directory does not follow its last entry")
+        row = CENTRAL.unpack_from(data, at)
+        at += CENTRAL.size + row[10] + row[11] + row[12]
+    if bytes(data[at : at + 4]) == b"PK\x06\x06":
+        at += END64.size + FIND64.size
+    if bytes(data[at : at + 4]) != b"PK\x05\x06" or at + END.size + END.unpack_from(data, at)[7] != len(data):
+        raise Unloadable("corrupt", "bytes that belong to nothing follow its directory")
     total = sum(entry.bytes for entry in entries)
     if total > BOMB_BYTES and total > BOMB_RATIO * len(data):
         raise Unloadable("unsafe", f"{len(data)} bytes would inflate to {total}")

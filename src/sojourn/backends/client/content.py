@@ -56,16 +56,21 @@ class Scan:
             dtype not in _QUIET if isinstance(dtype, str) else dtype.kind in "fciu" and dtype.itemsize > 1
         )
         self._width = max(dtype.itemsize, 1) if isinstance(dtype, np.dtype) else _width(dtype)
-        self._look_for_runs = self._look_for_runs and self.step_bytes % _BLOCK_BYTES == 0
+        self._look_for_runs = self._look_for_runs and self.unit_bytes % _BLOCK_BYTES == 0
+
+    @property
+    def unit_bytes(self) -> int:
+        """What `feed` takes multiples of: whole elements, and whole blocks where an element is not huge."""
+        unit = math.lcm(_BLOCK_BYTES, self._width)
+        return unit if unit <= PIECE_BYTES else self._width
 
     @property
     def step_bytes(self) -> int:
-        """How many bytes `feed` takes at a time, about PIECE_BYTES: whole blocks and elements, or one large element."""
-        unit = math.lcm(_BLOCK_BYTES, self._width)
-        return PIECE_BYTES // unit * unit or max(PIECE_BYTES // self._width, 1) * self._width
+        """The multiple of `unit_bytes` that is fed at a time: about PIECE_BYTES."""
+        return max(PIECE_BYTES // self.unit_bytes, 1) * self.unit_bytes
 
     def feed(self, piece: memoryview | bytes) -> None:
-        """The next `step_bytes` of the tensor, or its end."""
+        """The next part of the tensor: some `unit_bytes`, or its end."""
         if not len(piece):
             return
         self._finite(piece)
@@ -176,21 +181,19 @@ class Content:
 def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Scan:
     """The finished scan of a tensor that comes in `pieces` (any sizes; cut and joined as a Scan needs them)."""
     found = Scan(dtype)
-    step = found.step_bytes
+    unit, step = found.unit_bytes, found.step_bytes
     rest = b""
     for piece in pieces:
         view = memoryview(piece).cast("B")
         if rest:
-            need = step - len(rest)
-            rest += bytes(view[:need])
-            view = view[need:]
-            if len(rest) < step:
+            need = unit - len(rest)
+            rest, view = rest + bytes(view[:need]), view[need:]
+            if len(rest) < unit:
                 continue
             found.feed(rest)
-            rest = b""
-        whole = len(view) - len(view) % step
+        whole = len(view) - len(view) % unit
         for at in range(0, whole, step):
-            found.feed(view[at : at + step])
+            found.feed(view[at : min(at + step, whole)])
         rest = bytes(view[whole:])
     found.feed(rest)
     return found

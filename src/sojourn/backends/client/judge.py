@@ -6,6 +6,8 @@ A file is of the kind that its bytes say. Where they say another kind than its n
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from sojourn import backends
 from sojourn.wire.damage import Unloadable
 
 HEAD_BYTES = 512
+FACTS_BYTES = 16 << 10
 UNKNOWN = "unknown"
 _PICKLES = (".pkl", ".pickle", ".joblib")
 
@@ -60,7 +63,7 @@ def judge(path: str, name: str) -> Judgement:
     """Find the loader of the regular file at `path`, which is called `name`, and load it. Raises: OSError."""
     with open(path, "rb") as f:
         head = f.read(HEAD_BYTES)
-    found = {key: backends.get("loader", key) for key in backends.names("loader")}
+    found = _loaders()
     by_name = _by_name(found, name)
     by_content = next((key for key, loader in found.items() if _owns(loader, path, head)), "")
     chosen = by_content or by_name
@@ -73,7 +76,19 @@ def judge(path: str, name: str) -> Judgement:
         loaded = found[chosen]().load(path)
     except Unloadable as error:
         return Judgement(kind, chosen, problem=error.problem, detail=error.why)
-    return Judgement(kind, chosen, loaded.proved, facts=loaded.facts, remarks=loaded.remarks)
+    return Judgement(kind, chosen, loaded.proved, facts=_bounded(loaded.facts), remarks=loaded.remarks)
+
+
+def kind_by_name(name: str) -> tuple[str, str]:
+    """(kind, loader) that a file's name claims; ("unknown", "") where no loader knows it. Reads nothing."""
+    found = _loaders()
+    loader = _by_name(found, name)
+    return (str(found[loader].kind), loader) if loader else (UNKNOWN, "")
+
+
+@functools.cache
+def _loaders() -> dict[str, Any]:
+    return {key: backends.get("loader", key) for key in backends.names("loader")}
 
 
 def _by_name(found: Mapping[str, Any], name: str) -> str:
@@ -107,6 +122,15 @@ def _expect(head: bytes, path: str, name: str, by_content: str, by_name: str, fo
             raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
     elif name.lower().endswith(_PICKLES) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it would run what it says")
+
+
+def _bounded(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Facts of at most FACTS_BYTES, the longest left out: they go into the journal with every receipt."""
+    kept = {key: json.dumps(value, allow_nan=False) for key, value in facts.items()}
+    while sum(map(len, kept.values())) > FACTS_BYTES:
+        del kept[max(kept, key=lambda key: len(kept[key]))]
+    left = sorted(facts.keys() - kept.keys())
+    return {**{key: facts[key] for key in kept}, **({"left_out": left} if left else {})}
 
 
 def what_is(head: bytes) -> str:

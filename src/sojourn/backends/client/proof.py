@@ -1,0 +1,193 @@
+"""The proof of one artifact: its bytes, and that it loads. What `verify` shows, and what a Receipt is made from."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from sojourn.backends.client.judge import UNKNOWN, Judgement, kind_by_name
+from sojourn.backends.client.loading import Loading
+from sojourn.core.values import Receipt
+from sojourn.wire import manifest
+from sojourn.wire.errors import Defect
+
+_SMALL_BYTES = 4 << 20  # below it, hashing beside loading is not worth a thread
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is proven about one artifact. `path`: the name it was asked for by.
+
+    `proved`: of bytes (size and sha256 are those expected; never without an expectation), structure, load, content.
+    `problem`: "" or a word of `wire.damage.PROBLEMS`; `ok` says that there is none. `sha256`: "" where it was not read.
+    """
+
+    path: str
+    kind: str
+    bytes: int = 0
+    sha256: str = ""
+    proved: tuple[str, ...] = ()
+    problem: str = ""
+    detail: str = ""
+    remarks: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    loader: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong with it, as far as it could be judged."""
+        return not self.problem
+
+    def as_json(self) -> dict[str, Any]:
+        """One element of `verify.artifacts` of interface.md."""
+        return {
+            "path": printable(self.path),
+            "kind": self.kind,
+            "ok": self.ok,
+            "bytes": self.bytes,
+            "sha256": self.sha256 or None,
+            "proved": list(self.proved),
+            "problem": self.problem or None,
+            "detail": self.detail or None,
+            "remarks": list(self.remarks),
+            "facts": dict(self.facts),
+            "loader": self.loader or None,
+        }
+
+
+class Prover:
+    """Proves many artifacts with the same few processes. A context manager; for as many threads as `processes`."""
+
+    def __init__(self, processes: int = 0) -> None:
+        count = processes or cores()
+        self._loading = Loading(count)
+        self._hashing = ThreadPoolExecutor(count, "hash")
+
+    def __enter__(self) -> Prover:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._hashing.shutdown(wait=True, cancel_futures=True)
+        self._loading.__exit__(kind, error, at)
+
+    def prove(self, path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
+        """Hash and load the file at `path`, which is called `name`. `expect`: its (bytes, sha256) in a manifest.
+
+        Whatever is wrong with the file is in the Proof; nothing is raised for it, and nothing in it is run. The file is
+        read twice at the same time (hash, load); one that changes meanwhile is a `mismatch`.
+        """
+        try:
+            before, problem, detail, remarks = _look(path, name, is_expected=expect is not None)
+            if problem:
+                return Proof(name, kind_by_name(name)[0], problem=problem, detail=detail)
+            if before.st_size < _SMALL_BYTES:
+                size_bytes, sha256 = manifest.sha256_file(path)
+                found = self._loading.judge(path, name, before.st_size)
+            else:
+                hashed = self._hashing.submit(manifest.sha256_file, path)
+                found = self._loading.judge(path, name, before.st_size)
+                size_bytes, sha256 = hashed.result()
+            is_changed = _identity(os.stat(path)) != _identity(before)
+        except OSError as error:
+            return _unreadable(name, error)
+        problem, detail = _compare(found, size_bytes, sha256, expect)
+        proved = (("bytes",) if expect == (size_bytes, sha256) else ()) + (found.proved if not problem else ())
+        if is_changed:
+            problem, detail, proved = "mismatch", "it changed while it was read", ()
+        remarks += found.remarks
+        return Proof(name, found.kind, size_bytes, sha256, proved, problem, detail, remarks, found.facts, found.loader)
+
+
+def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
+    """`Prover.prove` of a single file. Several are much faster with one Prover."""
+    with Prover(1) as prover:
+        return prover.prove(path, name, expect)
+
+
+def receipt(run: str, proof: Proof, home: str) -> Receipt:
+    """The receipt of a good proof made at `home`. Raises: Defect where it is not good, or nothing was expected."""
+    if not proof.ok or "bytes" not in proof.proved:
+        raise Defect(
+            detail=f"no receipt for {proof.path}: its proof is not good ({proof.problem or 'nothing expected'})"
+        )
+    return Receipt(
+        run,
+        proof.path,
+        os.path.abspath(home),
+        proof.bytes,
+        proof.sha256,
+        proof.kind,
+        proof.loader,
+        proof.proved,
+        proof.facts,
+        proof.remarks,
+    )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def printable(name: str) -> str:
+    """A file name as text that can be written anywhere: bytes that are not UTF-8 are shown escaped."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _look(path: str, name: str, *, is_expected: bool) -> tuple[os.stat_result, str, str, tuple[str, ...]]:
+    """(stat, problem, detail, remarks): whether it is a regular file that lies where its name says. Raises: OSError."""
+    seen = os.lstat(path)
+    root = path[: -len(name)] if path.endswith("/" + name) else os.path.dirname(path)
+    root = os.path.realpath(root or ".")
+    real = os.path.realpath(path)
+    if os.path.commonpath((root, real)) != root:
+        return seen, "escapes-root", f"it is a link, or lies behind one, that leads to {printable(real)}", ()
+    if stat.S_ISLNK(seen.st_mode):
+        if is_expected:
+            return seen, "escapes-root", f"a link (to {printable(real)}) where a file must be", ()
+        seen = os.stat(path)
+        return seen, *_kind_of(seen.st_mode), (f"a link to {printable(os.path.relpath(real, root))}",)
+    return seen, *_kind_of(seen.st_mode), ()
+
+
+def _kind_of(mode: int) -> tuple[str, str]:
+    if stat.S_ISREG(mode):
+        return "", ""
+    what = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}.get(stat.S_IFMT(mode), "device")
+    return "escapes-root", f"not a file but a {what}"
+
+
+def _identity(seen: os.stat_result) -> tuple[int, ...]:
+    return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+
+
+def _compare(found: Judgement, size_bytes: int, sha256: str, expect: tuple[int, str] | None) -> tuple[str, str]:
+    """(problem, detail) of what was found against what was expected; the loader's word is added where both object."""
+    problem, detail = found.problem, found.detail
+    if expect is None or (size_bytes, sha256) == expect:
+        return problem, detail
+    more = f"; loading it says {problem}: {detail}" if problem else ""
+    if size_bytes < expect[0]:
+        return "truncated" if size_bytes else "empty", f"{size_bytes} of {expect[0]} bytes{more}"
+    if size_bytes > expect[0]:
+        return "mismatch", f"{size_bytes} bytes where {expect[0]} are expected{more}"
+    return "mismatch", f"its sha256 is not the one expected{more}"
+
+
+def _unreadable(name: str, error: OSError) -> Proof:
+    kind, loader = kind_by_name(name)
+    if isinstance(error, FileNotFoundError):
+        return Proof(name, kind, problem="missing", detail="no such file", loader=loader)
+    # No right to read it says nothing about the file; anything else (EIO, ESTALE) is what a damaged disk answers.
+    problem = "unsupported" if isinstance(error, PermissionError) else "corrupt"
+    return Proof(name, kind, problem=problem, detail=f"it cannot be read: {error.strerror or error}", loader=loader)
+
+
+__all__ = ["UNKNOWN", "Proof", "Prover", "cores", "printable", "prove", "receipt"]

@@ -1,0 +1,250 @@
+"""`sojourn verify`: load-check any file or folder, with or without the manifest that says what should be there.
+
+Needs no run and no history. Reads only what it is given, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.backends.client.proof import Proof, Prover, cores, printable
+from sojourn.wire import manifest as manifests
+from sojourn.wire.errors import BadResult, Misuse
+from sojourn.wire.units import say_bytes
+
+_MANIFEST_LIMIT_BYTES = 256 << 20
+
+
+class NoSuchPath(Misuse):
+    """{path}: {detail}"""
+
+    code = "no-such-path"
+
+
+class BadManifest(Misuse):
+    """{path}: not a manifest that can be trusted: {detail}"""
+
+    code = "bad-manifest"
+
+
+class NothingToVerify(BadResult):
+    """{path}: there is no file in it, so nothing is proven"""
+
+    code = "nothing-to-verify"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What `verify` found. `artifacts`: as interface.md has them, sorted by path; `files`, `bytes`: what was read.
+
+    `roster`: {"digest", "missing", "unexpected", "differs", "never_made"} against a manifest (lists of paths; globs for
+    `never_made`: owed, and the box had no such file), {} without one.
+    """
+
+    artifacts: tuple[Mapping[str, Any], ...]
+    files: int
+    bytes: int
+    seconds: float
+    roster: Mapping[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Everything that was asked for is there and proves."""
+        return all(artifact["ok"] for artifact in self.artifacts)
+
+    @property
+    def exit_status(self) -> int:
+        """0, or 1 where something does not prove."""
+        return 0 if self.ok else 1
+
+    def as_json(self) -> dict[str, Any]:
+        """The `verify` document of interface.md."""
+        return {
+            "schema": "sojourn/verify/v1",
+            "ok": self.ok,
+            "artifacts": [dict(artifact) for artifact in self.artifacts],
+            "files": self.files,
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "roster": dict(self.roster) or None,
+        }
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One file to prove: where it lies, what it is called, what is expected of it."""
+
+    path: str
+    name: str
+    expect: tuple[int, str] | None = None
+
+
+def verify(
+    paths: Sequence[str], manifest: str | None = None, *, say: Callable[[str], None] | None = None, processes: int = 0
+) -> Verified:
+    """Prove every file at or below `paths`; with `manifest` (a file), of one folder, both rosters are compared first.
+
+    A path that is itself a link is followed, links below it only where they stay below it. `say` gets a line of
+    progress after each file. Uses `processes` cores (0: all), each at most 512 MiB.
+    Raises: NoSuchPath, BadManifest, NothingToVerify, OSError (the manifest cannot be read).
+    """
+    began_s = time.monotonic()
+    for path in paths:
+        if not os.path.exists(path):
+            raise NoSuchPath(path=printable(path), detail="no such file or folder")
+    if manifest:
+        tasks, settled, roster = _against(paths, manifest)
+    else:
+        tasks, settled = _all_of(paths)
+        roster = {}
+    if not tasks and not settled:
+        raise NothingToVerify(path=", ".join(printable(path) for path in paths))
+    proofs = settled + _prove_all(tasks, processes or cores(), say)
+    proofs.sort(key=lambda proof: proof.path)
+    if roster:
+        expected = {task.name for task in tasks}
+        roster["differs"] = [p.path for p in proofs if p.path in expected and not p.ok and "bytes" not in p.proved]
+    read = [proof for proof in proofs if proof.sha256]
+    return Verified(
+        tuple(proof.as_json() for proof in proofs),
+        len(read),
+        sum(proof.bytes for proof in read),
+        time.monotonic() - began_s,
+        roster,
+    )
+
+
+def _all_of(paths: Sequence[str]) -> tuple[list[_Task], list[Proof]]:
+    tasks, unreadable = [], []
+    for path in paths:
+        if not os.path.isdir(path):
+            tasks.append(_Task(os.path.realpath(path), path))
+            continue
+        found, closed = _below(path)
+        # Of several paths each keeps its own name in front, so that two files of one name can be told apart.
+        front = "" if len(paths) == 1 else path.rstrip("/") + "/"
+        tasks += [_Task(os.path.join(os.path.realpath(path), name), front + name) for name in found]
+        unreadable += [Proof(front + name, "unknown", problem="unsupported", detail=why) for name, why in closed]
+    return tasks, unreadable
+
+
+def _below(root: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """(names of all that is no folder below `root`, relative; (folder, why) that could not be listed).
+
+    A link to a folder below `root` is passed over: what it shows is found where it lies. Any other is listed.
+    """
+    found, closed = [], []
+    folders = [""]
+    top = os.path.realpath(root)
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as entries:
+                for entry in entries:
+                    name = os.path.join(folder, entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(name)
+                    elif not (entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")):
+                        found.append(name)
+        except OSError as error:
+            closed.append((folder or ".", f"the folder cannot be listed: {error.strerror or error}"))
+    return sorted(found), closed
+
+
+def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
+    """(files to prove, what is settled by the rosters alone, the comparison)."""
+    if len(paths) != 1 or not os.path.isdir(paths[0]):
+        raise Misuse(detail="a manifest speaks of one folder: name exactly that folder")
+    root = os.path.realpath(paths[0])
+    document = _read_manifest(manifest)
+    rows = {row["path"]: (row["bytes"], row["sha256"]) for row in document["files"]}
+    found, closed = _below(root)
+    own = os.path.realpath(manifest)
+    there = {name for name in found if os.path.realpath(os.path.join(root, name)) != own or name in rows}
+    missing, unexpected = sorted(rows.keys() - there), sorted(there - rows.keys())
+    settled = [Proof(name, "unknown", problem="unsupported", detail=why) for name, why in closed]
+    settled += [Proof(name, "unknown", problem="missing", detail="in the manifest, and not here") for name in missing]
+    settled += [
+        Proof(name, "unknown", problem="mismatch", detail="here, and not in the manifest") for name in unexpected
+    ]
+    tasks = [_Task(os.path.join(root, name), name, rows[name]) for name in sorted(there & rows.keys())]
+    roster = {
+        "digest": document["digest"],
+        "missing": missing,
+        "unexpected": [printable(name) for name in unexpected],
+        "differs": [],
+        "never_made": list(document.get("missing", [])),
+    }
+    return tasks, settled, roster
+
+
+def _read_manifest(path: str) -> Mapping[str, Any]:
+    """The document, whose own digest fits and whose paths stay below their folder. Raises: NoSuchPath, BadManifest."""
+    shown = printable(path)
+    try:
+        with open(path, "rb") as f:
+            raw = f.read(_MANIFEST_LIMIT_BYTES + 1)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise NoSuchPath(path=shown, detail="no such manifest") from error
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise BadManifest(path=shown, detail="it is not JSON") from error
+    if not isinstance(document, dict) or document.get("schema") != manifests.SCHEMA:
+        raise BadManifest(path=shown, detail=f"its schema is not {manifests.SCHEMA}")
+    files = document.get("files")
+    if not isinstance(files, list) or not all(_is_row(row) for row in files):
+        raise BadManifest(path=shown, detail="a row is not path, bytes and sha256 of a file below its folder")
+    if len({row["path"] for row in files}) < len(files):
+        raise BadManifest(path=shown, detail="a path stands in it twice")
+    if document.get("digest") != manifests.roster_digest(files):
+        raise BadManifest(path=shown, detail="its digest does not fit its rows: it was changed or cut")
+    return document
+
+
+def _is_row(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("path"), str)
+        and manifests.is_safe(row["path"])
+        and type(row.get("bytes")) is int
+        and isinstance(row.get("sha256"), str)
+        and len(row["sha256"]) == 64
+    )
+
+
+def _prove_all(tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None) -> list[Proof]:
+    """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end."""
+    sizes = {task: _size_bytes(task.path) for task in tasks}
+    total_bytes, done_bytes = sum(sizes.values()), 0
+    proofs: list[Proof] = []
+    with Prover(processes) as prover:
+        pool = ThreadPoolExecutor(processes, "prove")
+        try:
+            running = {
+                pool.submit(prover.prove, task.path, task.name, task.expect): task
+                for task in sorted(tasks, key=lambda task: -sizes[task])
+            }
+            for future in as_completed(running):
+                done_bytes += sizes[running[future]]
+                proofs.append(future.result())
+                if say:
+                    of = f"{say_bytes(done_bytes)} of {say_bytes(total_bytes)}"
+                    say(f"verified {len(proofs)} of {len(tasks)} files, {of}")
+        finally:
+            # Interrupted: what runs is ended with the Prover's processes, not waited for.
+            pool.shutdown(wait=False, cancel_futures=True)
+    return proofs
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
