@@ -84,7 +84,7 @@ def _report(error: SojournError, words: list[str], screen: Screen) -> int:
         for line in "".join(traceback.format_exception(error.__cause__ or error)).splitlines():
             screen.say_line(clean(line))
     screen.say(error.message)
-    for line in error.fields.get("lines", ()):
+    for line in () if screen.has_asked else error.fields.get("lines", ()):
         screen.say_line("  " + clean(line))
     if isinstance(error, Defect):
         screen.say(_REPORT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -128,7 +128,10 @@ def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
 
 def duration(text: str) -> float:
     """argparse type: seconds from 90s, 20m, 1h30m."""
-    return _kind(units.seconds, text)
+    try:
+        return units.seconds(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
 def whole(text: str) -> int:
@@ -144,13 +147,6 @@ def pair(text: str) -> tuple[str, str]:
     if not equals or not key.replace("_", "a").isalnum() or not key.isascii() or key[0].isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, value
-
-
-def _kind(read: Callable[[str], Any], text: str) -> Any:
-    try:
-        return read(text)
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
 def _child(name: str) -> Parser:

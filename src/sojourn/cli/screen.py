@@ -25,6 +25,7 @@ class Screen:
         self.err_is_terminal = _is_terminal(err)
         self.may_ask = _is_terminal(sys.stdin) and self.err_is_terminal
         self.columns = max(NARROWEST, _columns(out if self.out_is_terminal else err))
+        self.has_asked = False  # a question, with all that belongs to it, stands on the screen already
         self._progress: Progress | None = None
 
     def show(self, lines: Iterable[str], *, stream: bool = False) -> None:
@@ -89,6 +90,7 @@ class Screen:
     def prompt(self, text: str) -> str:
         """Ask on stderr and read one line from the terminal, without its newline; "" at the end of input."""
         self.settle()
+        self.has_asked = True
         self._to_err(text)
         return sys.stdin.readline().rstrip("\n")
 

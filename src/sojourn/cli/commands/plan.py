@@ -19,6 +19,7 @@ EXAMPLES = (
 EXITS = (
     (0, "`run` would start it, or has nothing to do"),
     (2, "the job file is wrong, or the name is taken by a run with another specification"),
+    (3, "the site cannot be reached, so only what is known here is told"),
     (10, "`run` would start it, with warnings"),
     (11, "a confirmed blocker: `run` would not start it"),
 )

@@ -38,6 +38,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress) as ctx:
         answer = resume(ctx, args.run)
+    for remark in answer.remarks:
+        screen.say(f"warning: {remark}")
     if args.json:
         screen.show_json(answer.as_json())
     else:

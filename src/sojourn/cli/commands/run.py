@@ -52,6 +52,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress) as ctx:
         answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
+        for remark in answer.remarks:
+            screen.say(f"warning: {remark}")
         if args.json:
             screen.show_json(answer.as_json())
         else:

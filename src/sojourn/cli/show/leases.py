@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.cli.show.text import clean, clock, command, count, line, table
+from sojourn.cli.show.text import clean, clock, command, count, danger_clock, line, table
 from sojourn.wire.units import say_money, say_seconds, unstamp
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ def lines(answer: Leases, columns: int) -> list[str]:
     out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
     for row in answer.rows:
         for danger in row.clocks:
-            text = f"{clean(row.id)}: {clean(danger['what'])} at {clean(danger['at'])}; loses {clean(danger['loses'])}"
-            out += line("clock", text, columns)
+            out += line("clock", f"{clean(row.id)}: {danger_clock(danger, now_s)}", columns)
     if answer.runs:
         spent = [(clean(run["id"]), clean(run["lease"] or ""), _amount(run["spent"])) for run in answer.runs]
         out += ["", *table(("RUN", "LEASE", "COST"), spent, columns)]

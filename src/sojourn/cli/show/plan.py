@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show import findings
-from sojourn.cli.show.text import clean, command, count, line
+from sojourn.cli.show.text import clean, command, count, danger_clock, line
 from sojourn.wire.units import say_bytes, say_money
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ _DO = {
     "next-attempt": "start the next attempt",
     "nothing": "nothing",
     "refuse": "refuse",
+    "unknown": "not be known now",
 }
 
 
@@ -42,16 +43,13 @@ def lines(answer: Plan, columns: int) -> list[str]:
         room += f"; free are {say_bytes(disk['free_bytes'])} and {disk['free_inodes']:,} at {clean(disk['path'])}"
         out += line("disk", room, columns)
     if survival:
-        word = {True: "outlives", False: "IS LOST with", None: "may not outlive"}[survival["survives"]]
-        out += line(
-            "keeps", f"{clean(survival['path'])} {word} {clean(survival['verb'])}: {clean(survival['why'])}", columns
-        )
+        word = {True: "keeps", False: "loses", None: "unsure"}[survival["survives"]]
+        how = f"at the end: {clean(survival['verb'])}; {clean(survival['why'])}"
+        out += line(word, f"{clean(survival['path'])}  ({how})", columns)
     out += line("owes", ", ".join(clean(glob) for glob in answer.outputs) or "nothing: no outputs are named", columns)
     out += line("cost", _cost(answer), columns)
     for danger in answer.clocks:
-        out += line(
-            "clock", f"{clean(danger['what'])} at {clean(danger['at'])}; loses {clean(danger['loses'])}", columns
-        )
+        out += line("clock", danger_clock(danger, 0.0), columns)
     if answer.reach.ok is False:
         out += line("box", f"does not answer ({clean(answer.reach.error)}), so what it has is not known", columns)
     out += findings.lines(answer.findings, columns)

@@ -24,7 +24,7 @@ def lines(answer: Pull, columns: int) -> list[str]:
     for glob in answer.missing:
         out += line("missing", f"{clean(glob)}: owed, and no such file was made", columns)
     if answer.why:
-        out += line("so", clean(answer.why), columns)
+        out += line("result", clean(answer.why), columns)
     out += line("meter", _meter(answer), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
 

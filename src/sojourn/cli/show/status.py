@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show.text import clean, clock, command, count, fold, line, table
@@ -11,8 +11,10 @@ from sojourn.wire.units import say_money, say_seconds, unstamp
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Row, Status
 
-HEAD = ("RUN", "STATE", "TRY", "STEP", "LEFT", "HOME", "COST", "FOR", "SITE", "BOX")
-_LEAVE_OUT = (7, 4, 2, 8)  # in this order, where the screen is too narrow for all
+HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "FOR", "SITE", "BOX")
+_LEAVE_OUT = (9, 4, 2, 5, 10, 3)  # in this order, where the screen is too narrow for all
+
+_METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}
 
 
 def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[str]:
@@ -22,7 +24,7 @@ def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[st
     if not rows:
         return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
     several = len({row.site for row in rows}) > 1
-    out = table(HEAD, [_cells(row, now_s, several) for row in rows], columns, right=(2,), leave_out=_LEAVE_OUT)
+    out = table(HEAD, [_cells(row, now_s, several) for row in rows], columns, right=(2, 4), leave_out=_LEAVE_OUT)
     notes = [note for row in rows for note in notes_of(row, now_s)]
     for note in notes:
         out += fold(note, columns)
@@ -46,7 +48,8 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     if row.log_age_s is not None and row.state.is_alive:
         facts.append(("log", f"last written {say_seconds(row.log_age_s)} ago"))
     facts.append(("home", _home_words(row)))
-    facts.append(("cost", _cost(row)))
+    metered = "" if row.meter.value == "free" else f"; meter {_METERS[row.meter.value]}"
+    facts.append(("cost", _cost(row) + metered))
     if row.reach.ok is False:
         facts.append(("box", _unreached(row, now_s)))
     out = [part for label, text in facts for part in line(label, text, columns)]
@@ -85,22 +88,16 @@ def _cells(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
         clean(row.id),
         row.state.value,
         str(row.attempt) if row.attempt > 1 else "",
-        _step(row),
+        "" if row.step is None else f"{row.step}/{row.total}" if row.total else str(row.step),
+        "" if row.percentage is None else f"{row.percentage:.0f}%",
         say_seconds(row.remaining_s) if row.remaining_s is not None and row.state.is_alive else "",
         "home" if row.is_home else "" if row.owed is None else f"{row.home} of {row.owed}",
         _cost(row),
+        "" if row.meter.value == "free" else _METERS[row.meter.value],
         say_seconds(max(0.0, now_s - unstamp(row.since))) if row.since else "",
         clean(row.site) if several else "",
         "no answer" if row.reach.ok is False else "",
     )
-
-
-def _step(row: Row) -> str:
-    if row.step is None:
-        return ""
-    if row.total:
-        return f"{row.step}/{row.total}" + (f" {row.percentage:.0f}%" if row.percentage is not None else "")
-    return str(row.step)
 
 
 def _step_words(row: Row) -> str:
@@ -133,10 +130,7 @@ def _home_words(row: Row) -> str:
 def _cost(row: Row) -> str:
     if row.meter.value == "free":
         return "free"
-    if row.spent_micro is None:
-        return "unknown"
-    spent = say_money(row.spent_micro, row.currency)
-    return spent + {"running": ", meter on", "unknown": ", meter ?"}.get(row.meter.value, "")
+    return "unknown" if row.spent_micro is None else say_money(row.spent_micro, row.currency)
 
 
 def _unreached(row: Row, now_s: float) -> str:
@@ -148,17 +142,12 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else clean(value)
 
 
-def _newest(rows: Iterable[Row], finals: int | None) -> tuple[list[Row], int]:
-    kept: list[Row] = []
-    hidden = listed = 0
-    for row in rows:
-        if row.state.is_final and finals is not None:
-            listed += 1
-            if listed > finals:
-                hidden += 1
-                continue
-        kept.append(row)
-    return kept, hidden
+def _newest(rows: Sequence[Row], finals: int | None) -> tuple[list[Row], int]:
+    """What is not final, then what is, the newest first, at most `finals` of it; how many are not listed."""
+    kept = [row for row in rows if not row.state.is_final]
+    final = sorted((row for row in rows if row.state.is_final), key=lambda row: row.since, reverse=True)
+    most = len(final) if finals is None else finals
+    return [*kept, *final[:most]], max(0, len(final) - most)
 
 
 def _hidden(hidden: int) -> list[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from sojourn.wire.units import unstamp
 
 LABEL = 9  # columns of the first word of a line, its gap included
 _JOINERS = "\u00ad\u200c\u200d"  # invisible, harmless, and needed by real words and emoji
@@ -101,7 +103,7 @@ def table(
     wide[0] = max(least, wide[0] - max(0, needed() - columns))
     flush = frozenset(right)
     return [
-        _head("  ".join(pad(cut(row[i], wide[i]), wide[i], right=i in flush) for i in kept).rstrip(), columns)
+        _head("  ".join(pad(cut(row[i], wide[i]), wide[i], right=i in flush) for i in kept), columns).rstrip()
         for row in [head, *rows]
     ]
 
@@ -111,6 +113,15 @@ def clock(at_s: float, now_s: float) -> str:
     at, now = time.localtime(at_s), time.localtime(now_s)
     day = "" if at[:3] == now[:3] else time.strftime("%Y-%m-%d ", at)
     return day + time.strftime("%H:%M %Z", at)
+
+
+def danger_clock(danger: Mapping[str, str], now_s: float) -> str:
+    """What happens to a machine, when (a UTC stamp becomes local time; words stay), and what is lost."""
+    try:
+        at = clock(unstamp(danger["at"]), now_s)
+    except ValueError:
+        at = clean(danger["at"])
+    return f"{clean(danger['what'])} ({at}); loses {clean(danger['loses'])}"
 
 
 def count(number: int, thing: str, things: str = "") -> str:
