@@ -1,0 +1,99 @@
+"""What of a working folder is not pushed: .gitignore files as git reads them, and .sojournignore after them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    import pathspec
+
+# Below everything else, so that a .sojournignore may bring one of them back.
+_ALWAYS = [".git", ".venv", "__pycache__", ".sojourn"]
+IGNORE_FILES = frozenset((".gitignore", ".sojournignore"))
+
+
+class BadIgnoreFile(Misuse):
+    """{path}: {what}"""
+
+    code = "bad-ignore-file"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The patterns that hold in one folder: those of the folder itself come first, then those above it."""
+
+    levels: tuple[tuple[str, pathspec.GitIgnoreSpec], ...]  # (absolute folder, its patterns), nearest first
+
+    def below(self, folder: str) -> Rules:
+        """The rules in a folder inside. Raises: BadIgnoreFile."""
+        own = _read(folder)
+        return self if own is None else Rules(((folder, own), *self.levels))
+
+    def skips(self, path: str, is_folder: bool) -> bool:
+        """Whether the file or folder at the absolute `path`, whose own folder these rules are for, is left out."""
+        for folder, patterns in self.levels:
+            relative = path[len(folder.rstrip(os.sep)) + 1 :] + ("/" if is_folder else "")
+            verdict = patterns.check_file(relative).include
+            if verdict is not None:
+                return bool(verdict)
+        return False
+
+
+def rules_for(root: str) -> Rules:
+    """The rules in the folder `root` (absolute): its own, and those above it up to the top of its git work tree.
+
+    Rules from above that would leave out `root` itself do not count: it was named on purpose. Raises: BadIgnoreFile.
+    """
+    import pathspec
+
+    base = Rules(((root, pathspec.GitIgnoreSpec.from_lines(_ALWAYS)),))
+    above = Rules(())
+    for folder in reversed(_parents(root)):
+        above = above.below(folder)
+        inside = os.path.relpath(root, folder).split(os.sep)
+        if any(above.skips(os.path.join(folder, *inside[: n + 1]), True) for n in range(len(inside))):
+            above = Rules(())
+            break
+    return Rules(above.levels + base.levels).below(root)
+
+
+def _parents(root: str) -> list[str]:
+    """Folders above `root` up to the one that holds `.git`, nearest first; none where there is no such one."""
+    found = []
+    folder = root
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return []
+        found.append(above)
+        folder = above
+    return found
+
+
+def _read(folder: str) -> pathspec.GitIgnoreSpec | None:
+    import pathspec
+
+    lines: list[str] = []
+    for name in sorted(IGNORE_FILES):
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                text = file.read().decode("utf-8-sig")
+        except (FileNotFoundError, IsADirectoryError):
+            continue
+        except OSError as error:
+            raise BadIgnoreFile(path=path, what=error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise BadIgnoreFile(path=path, what=f"byte {error.start} is not UTF-8") from error
+        # Not splitlines: git ends a line at \n alone.
+        lines += [line.removesuffix("\r") for line in text.split("\n")]
+    if not lines:
+        return None
+    try:
+        return pathspec.GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise BadIgnoreFile(path=os.path.join(folder, ".gitignore"), what=str(error)) from error

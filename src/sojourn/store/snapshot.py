@@ -1,0 +1,242 @@
+"""The code as it is now: which files, their hashes, one digest; and the tar that carries exactly these bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import IO, Any
+
+from sojourn.store.hashes import Hashes
+from sojourn.store.ignore import IGNORE_FILES, Rules, rules_for
+from sojourn.wire.errors import Misuse
+from sojourn.wire.manifest import roster_digest
+
+Row = dict[str, Any]
+
+
+class BadTree(Misuse):
+    """{path} cannot be pushed: {what}."""
+
+    code = "bad-tree"
+    next_step = "name it in .sojournignore, or mend it"
+
+
+class TreeChanged(Misuse):
+    """{path} changed while it was read. Nothing was launched."""
+
+    code = "tree-changed"
+    retry = True
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A tree by content. `root`: the folder, or the folder of the one file (`is_file`).
+
+    rows: {"path", "bytes", "sha256", "role"} sorted by path; role "f" a file, "x" an executable one, "l" a symlink,
+    whose bytes and sha256 are those of its target's text. Empty folders are not kept. `digest` names the rows.
+    """
+
+    root: str
+    rows: tuple[Row, ...]
+    digest: str
+    bytes: int
+    is_file: bool = False
+    skipped: tuple[str, ...] = ()  # sockets, pipes, devices: no content that could be carried
+
+
+def take(path: str, *, everything: bool = False) -> Snapshot:
+    """The tree at `path` (a folder, or one file) as it is now. Reads every file that it has not read before.
+
+    What .gitignore and .sojournignore leave out is left out, unless `everything`.
+    Raises: BadTree (a link that leaves the tree, a name that is not UTF-8, what cannot be read), TreeChanged,
+    BadIgnoreFile.
+    """
+    root = os.path.realpath(path)
+    is_file = os.path.isfile(root)
+    taker = _Taker(os.path.dirname(root) if is_file else root)
+    if is_file:
+        taker.entry(os.path.basename(root))
+    else:
+        taker.folder(Rules(()) if everything else rules_for(root), everything)
+    taker.hashes.keep()
+    taker.check_links()
+    rows = tuple(sorted(taker.rows, key=lambda row: str(row["path"])))
+    total = sum(row["bytes"] for row in rows)
+    return Snapshot(taker.root, rows, roster_digest(rows), total, is_file, tuple(sorted(taker.skipped)))
+
+
+def pack(tree: Snapshot, tar_path: str) -> None:
+    """Write the tar of a snapshot: member names are the rows' paths, in their order; same snapshot, same bytes.
+
+    Raises: TreeChanged where a file no longer has the bytes of its row, BadTree; OSError for `tar_path`. What was
+    written so far is then removed.
+    """
+    import tarfile
+
+    try:
+        with open(tar_path, "wb") as out, tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for row in tree.rows:
+                member = tarfile.TarInfo(row["path"])
+                full = os.path.join(tree.root, row["path"])
+                if row["role"] == "l":
+                    member.type, member.mode, member.linkname = tarfile.SYMTYPE, 0o777, _target(tree.root, row["path"])
+                    _same(row, member.linkname.encode("utf-8"))
+                    tar.addfile(member)
+                    continue
+                member.size, member.mode = row["bytes"], 0o755 if row["role"] == "x" else 0o644
+                with _opened(full, row["path"]) as file:
+                    _add(tar, member, file, row)
+    except BaseException:
+        if os.path.exists(tar_path):
+            os.unlink(tar_path)
+        raise
+
+
+class _Taker:
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.rows: list[Row] = []
+        self.skipped: list[str] = []
+        self.hashes = Hashes(root)
+
+    def folder(self, rules: Rules, everything: bool) -> None:
+        """Rows for all that lies below the root. Not recursive: folders may be nested deeper than Python calls."""
+        waiting = [("", rules)]
+        while waiting:
+            relative, rules = waiting.pop()
+            entries = self._listed(relative)
+            names = {entry.name for entry in entries}
+            if relative and not everything:
+                # A virtual environment holds paths of this machine; the box makes its own (`setup`).
+                if "pyvenv.cfg" in names:
+                    continue
+                if names & IGNORE_FILES:
+                    rules = rules.below(os.path.join(self.root, relative))
+            for entry in entries:
+                inside = f"{relative}/{entry.name}" if relative else entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not everything and rules.skips(entry.path, is_folder):
+                    continue
+                if is_folder:
+                    waiting.append((inside, rules))
+                else:
+                    self.entry(inside)
+
+    def _listed(self, relative: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(os.path.join(self.root, relative)) as entries:
+                return list(entries)
+        except OSError as error:
+            raise BadTree(path=_say(relative or self.root), what=error.strerror) from error
+
+    def entry(self, path: str) -> None:
+        """One row for the file or link at `path`."""
+        try:
+            path.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadTree(path=_say(path), what="its name is not UTF-8") from None
+        full = os.path.join(self.root, path)
+        try:
+            seen = os.lstat(full)
+            if stat.S_ISLNK(seen.st_mode):
+                text = _target(self.root, path).encode("utf-8")
+                self._add(path, len(text), hashlib.sha256(text).hexdigest(), "l")
+            elif stat.S_ISREG(seen.st_mode):
+                size, sha256 = self.hashes.of(full, path, seen)
+                self._add(path, size, sha256, "x" if seen.st_mode & stat.S_IXUSR else "f")
+            else:
+                self.skipped.append(path)
+        except FileNotFoundError as error:
+            raise TreeChanged(path=_say(path)) from error
+        except OSError as error:
+            raise BadTree(path=_say(path), what=error.strerror) from error
+
+    def _add(self, path: str, size: int, sha256: str, role: str) -> None:
+        self.rows.append({"path": path, "bytes": size, "sha256": sha256, "role": role})
+
+    def check_links(self) -> None:
+        """A link to something here that is not pushed would hang in the air over there. Raises: BadTree."""
+        pushed = {"."}
+        for row in self.rows:
+            path = str(row["path"])
+            while path and path not in pushed:
+                pushed.add(path)
+                path = path.rpartition("/")[0]
+        for path in (str(row["path"]) for row in self.rows if row["role"] == "l"):
+            full = os.path.join(self.root, path)
+            to = os.path.relpath(os.path.realpath(full), self.root)
+            if os.path.exists(full) and to not in pushed and not _is_empty_folder(full):
+                raise BadTree(path=_say(path), what=f"it links to {_say(to)}, which is not pushed")
+
+
+def _is_empty_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.listdir(path)
+
+
+def _target(root: str, path: str) -> str:
+    """The target text of the symlink at `path`, made relative where it is absolute. Raises: BadTree, OSError."""
+    full = os.path.join(root, path)
+    text = os.readlink(full)
+    folder = os.path.dirname(full)
+    target = os.path.normpath(os.path.join(folder, text))
+    for place in (target, os.path.realpath(full)):
+        if place != root and not place.startswith(root.rstrip(os.sep) + os.sep):
+            what = f"it links to {_say(text)}, outside of {_say(root)}; mount that with file_mounts"
+            raise BadTree(path=_say(path), what=what)
+    if os.path.isabs(text):
+        text = os.path.relpath(target, folder)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadTree(path=_say(path), what="its target's name is not UTF-8") from None
+    return text
+
+
+class _Hashing:
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self.sha256.update(data)
+        return data
+
+
+def _add(tar: Any, member: Any, file: IO[bytes], row: Row) -> None:
+    import tarfile
+
+    hashing = _Hashing(file)
+    try:
+        tar.addfile(member, hashing)
+    except (tarfile.ReadError, OSError) as error:
+        # The library calls a file that got shorter an unexpected end of data.
+        if "unexpected end of data" in str(error):
+            raise TreeChanged(path=_say(row["path"])) from error
+        raise
+    if hashing.sha256.hexdigest() != row["sha256"]:
+        raise TreeChanged(path=_say(row["path"]))
+
+
+def _same(row: Row, data: bytes) -> None:
+    if hashlib.sha256(data).hexdigest() != row["sha256"]:
+        raise TreeChanged(path=_say(row["path"]))
+
+
+def _opened(full: str, path: str) -> IO[bytes]:
+    try:
+        return open(full, "rb")
+    except FileNotFoundError as error:
+        raise TreeChanged(path=_say(path)) from error
+    except OSError as error:
+        raise BadTree(path=_say(path), what=error.strerror) from error
+
+
+def _say(path: str) -> str:
+    """A path as one line of plain text, whatever its name holds."""
+    is_plain = path.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in path)
+    return path if is_plain else ascii(path)
