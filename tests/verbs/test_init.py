@@ -129,6 +129,21 @@ def test_a_virtual_environment_is_not_the_project(tmp_path: Path) -> None:
     assert init(str(tmp_path)).script == ""
 
 
+def test_a_script_that_is_not_pushed_is_not_the_training(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("train.py\n")
+    (tmp_path / "train.py").write_text("import torch\nloss.backward()\n__name__\n")
+    assert init(str(tmp_path)).script == ""
+
+
+def test_a_big_file_that_would_be_pushed_is_named(tmp_path: Path) -> None:
+    for name in ("kept.bin", "ignored.bin"):
+        with open(tmp_path / name, "wb") as f:
+            f.truncate(30 << 20)
+    (tmp_path / ".sojournignore").write_text("ignored.bin\n")
+    notes = " ".join(init(str(tmp_path)).notes)
+    assert "kept.bin has 30.0 MiB" in notes and "ignored.bin" not in notes
+
+
 def test_a_link_round_in_circles_ends(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
     assert init(str(tmp_path)).script == ""

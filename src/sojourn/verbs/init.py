@@ -12,6 +12,7 @@ from typing import Any
 from sojourn.verbs.source import needs, scripts
 from sojourn.verbs.source.flags import environment
 from sojourn.verbs.source.paths import Names
+from sojourn.verbs.source.tree import walk
 from sojourn.verbs.source.writes import Write, writes
 from sojourn.wire import atomic
 from sojourn.wire.errors import Misuse
@@ -191,16 +192,8 @@ def _sorted(found: Sequence[Write]) -> tuple[list[Write], list[Write], list[str]
 
 
 def _heavy(folder: str) -> list[str]:
-    """Big files at the top of the project, two folders deep."""
-    big = []
-    for where, below, files in os.walk(folder):
-        depth = os.path.relpath(where, folder).count(os.sep)
-        below[:] = sorted(name for name in below if not name.startswith(".") and depth < 2)
-        for name in files:
-            path = os.path.join(where, name)
-            if not os.path.islink(path) and os.path.isfile(path) and os.path.getsize(path) > BIG_BYTES:
-                big.append((os.path.getsize(path), os.path.relpath(path, folder)))
-    big.sort(reverse=True)
+    """The biggest files that would be pushed."""
+    big = sorted(((size, path) for path, size in walk(folder) if size > BIG_BYTES), reverse=True)
     return [
         f"{scalar(path)} has {say_bytes(size)}: it is pushed, unless .gitignore or .sojournignore names it"
         for size, path in big[:3]

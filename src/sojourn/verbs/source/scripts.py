@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sojourn.verbs.source.flags import flags, last
 from sojourn.verbs.source.paths import Module, Names
+from sojourn.verbs.source.tree import walk
 from sojourn.verbs.source.writes import writes
 
 MOST_FILES, MOST_BYTES, DEEPEST = 2000, 1 << 20, 5
@@ -92,27 +93,15 @@ def read(root: str) -> Project:
 
 
 def _files(root: str) -> Iterator[str]:
-    count = 0
-    for folder, below, files in os.walk(root):
-        here = os.path.relpath(folder, root)
-        depth = 0 if here == "." else here.count(os.sep) + 1
-        is_there = {name: os.path.join(folder, name) for name in below}
-        below[:] = sorted(
-            name
-            for name in below
-            if depth < DEEPEST
-            and not name.startswith(".")
-            and name not in _SKIPPED
-            and not os.path.exists(os.path.join(is_there[name], "pyvenv.cfg"))
-        )
-        for name in sorted(files):
-            path = name if here == "." else os.path.join(here, name).replace(os.sep, "/")
-            if name.endswith((".py", ".ipynb", ".sh")) and not name.startswith(".") and _is_text(path):
-                count += 1
-                if count > MOST_FILES:
-                    return
-                yield path
-    return
+    found = 0
+    for path, _ in walk(root):
+        *folders, name = path.split("/")
+        is_ours = not any(folder.startswith(".") or folder in _SKIPPED for folder in folders)
+        if is_ours and len(folders) <= DEEPEST and name.endswith((".py", ".ipynb", ".sh")) and _is_text(path):
+            found += 1
+            if found > MOST_FILES:
+                return
+            yield path
 
 
 def _is_text(path: str) -> bool:
