@@ -156,6 +156,7 @@ class Launch:
     why: str  # one sentence
     next: str
     findings: tuple[Finding, ...] = ()
+    remarks: tuple[str, ...] = ()  # about the job file, for stderr
     log_tail: str = ""
     seconds: float = 0.0
     exit_status: int = 0

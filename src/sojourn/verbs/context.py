@@ -1,0 +1,174 @@
+"""What every verb starts from: the records, the clock, the way to a site's box. Here names become backends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sojourn.core.values import NoAnswer, Site
+from sojourn.store.home import Store
+from sojourn.store.journal import trouble
+from sojourn.wire.errors import Misuse, Unreachable, WorldError
+
+if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
+    from sojourn.backends.client.keeper import Answer, Keeper
+    from sojourn.core.ports import Launcher, Provider, Transport
+
+T = TypeVar("T")
+
+CALL_S = 30.0  # for one short question to a keeper
+ALONE_S = 300  # pushing a large tree takes this long
+
+
+class NoSuchBackend(Misuse):
+    """Site {site!r} needs the {port} {name!r}, which this version does not have (it has: {known})."""
+
+    code = "no-such-backend"
+    next_step = "sojourn run --site local"
+
+
+class RunBusy(WorldError):
+    """Another sojourn has been at work on {run} for {seconds} s."""
+
+    code = "run-busy"
+    retry = True
+    next_step = "sojourn status {run}"
+
+
+class Context:
+    """Records, clock and boxes of one command; what a test would want to turn is a field. Opening writes nothing.
+
+    `now_s`: this machine's clock, seconds since the epoch. `say`: takes a line of progress. `token`: a new unique word.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        say: Callable[[str], None] = lambda line: None,
+        now_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+        token: Callable[[], str] = lambda: os.urandom(16).hex(),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.store, self.say, self.now_s, self.sleep, self.token = store, say, now_s, sleep, token
+        self.environ: Mapping[str, str] = os.environ if environ is None else environ
+        self._boxes: dict[str, Box] = {}
+
+    @classmethod
+    def open(cls, *, say: Callable[[str], None] = lambda line: None) -> Context:
+        """The user's own records and the real clock. Raises: Misuse where there is no home folder."""
+        return cls(Store(), say=say)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+
+    @contextmanager
+    def alone(self, run: str) -> Iterator[None]:
+        """While inside, no other command of this machine starts or ends this run; what it did before is known here.
+
+        Waits ALONE_S at most; a command that was killed holds nothing. Raises: RunBusy, StateUnwritable, DiskFull.
+        """
+        path = os.path.join(self.store.state_dir, "locks", run)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise trouble(error, path) from error
+        try:
+            deadline_s = self.now_s() + ALONE_S
+            while not _locked(fd):
+                if self.now_s() >= deadline_s:
+                    raise RunBusy(run=run, seconds=ALONE_S)
+                self.say(f"{run}: another sojourn is at work on it")
+                self.sleep(0.1)
+            self.store.index.catch_up()
+            yield
+        finally:
+            os.close(fd)
+
+    def site(self, text: str) -> Site:
+        """The site that `text` names, as settings have it now. Raises: Misuse, NoSuchBackend."""
+        from sojourn.store.settings import read_site
+
+        site = read_site(text or "local")
+        for port, name in (("transport", site.transport), ("launcher", site.launcher), ("provider", site.provider)):
+            _known(site, port, name)
+        return site
+
+    def box(self, site: Site) -> Box:
+        """The way to the site's box; the same one for every call of this command. Connects to nothing yet."""
+        if site.name not in self._boxes:
+            self._boxes[site.name] = _box(site)
+        return self._boxes[site.name]
+
+
+@dataclass(frozen=True)
+class Box:
+    """One site's backends. `ask` may be NoAnswer; `answer` is for verbs that cannot go on without."""
+
+    site: Site
+    transport: Transport
+    launcher: Launcher
+    provider: Provider
+    keeper: Keeper
+
+    def ask(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer | NoAnswer:
+        """One question to the box's keeper program. Raises: WorldError where the box says no."""
+        return self.keeper.ask(op, timeout_s=timeout_s, **fields)
+
+    def answer(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer:
+        """`ask`, for who needs the answer. Raises: Unreachable, WorldError."""
+        return self.must(self.ask(op, timeout_s=timeout_s, **fields))
+
+    def must(self, answer: T | NoAnswer) -> T:
+        """`answer`, unless it is NoAnswer. Raises: Unreachable."""
+        if isinstance(answer, NoAnswer):
+            raise unreachable(self.site, answer)
+        return answer
+
+
+def unreachable(site: Site, answer: NoAnswer) -> Unreachable:
+    """The error for a box that did not answer; its next step is the transport's own advice where it has one."""
+    words = answer.kind if not answer.detail else f"{answer.kind}: {answer.detail}"
+    error = Unreachable(site=site.name, detail=words)
+    error.next = answer.next_step
+    return error
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _box(site: Site) -> Box:
+    from sojourn.backends.client.keeper import Keeper
+
+    transport = _known(site, "transport", site.transport)(site)
+    launcher = _known(site, "launcher", site.launcher)(site)
+    provider = _known(site, "provider", site.provider)(site)
+    return Box(site, transport, launcher, provider, Keeper(transport, site))
+
+
+def _known(site: Site, port: str, name: str) -> Callable[[Site], Any]:
+    from sojourn import backends
+
+    known = backends.names(port)
+    if name not in known:
+        raise NoSuchBackend(site=site.name, port=port, name=name, known=", ".join(sorted(known)))
+    found: Callable[[Site], Any] = backends.get(port, name)
+    return found

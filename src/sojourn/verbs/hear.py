@@ -1,0 +1,164 @@
+"""One bounded look at runs: one question a site, new events folded and kept. Who cannot be reached stays as known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core.fold import Status, fold, settle, with_progress
+from sojourn.core.values import NoAnswer
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Reach
+from sojourn.verbs.context import Context, NoSuchBackend
+from sojourn.wire import events, units
+from sojourn.wire.errors import WorldError
+
+if TYPE_CHECKING:
+    from sojourn.verbs.context import Box
+
+LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
+MOST_QUESTIONS = 64  # for what is left after one answer
+OTHER = "the box has a run of this name with another specification, put there by another client"
+RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
+
+
+@dataclass(frozen=True)
+class View:
+    """A run as just heard. `status` is what to show; `keeper`, `payload`: alive gone none unknown, or ""."""
+
+    record: RunRecord
+    status: Status
+    reach: Reach
+    keeper: str = ""
+    payload: str = ""
+    has_root: bool = False  # the box answered, and the run's root is there
+    is_other: bool = False  # the root there is that of a run with another specification, put there by another client
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will happen unless somebody asks: an end that the box showed, and no keeper at work on it."""
+        return self.status.state.is_final and (self.record.is_settled or self.keeper not in ("alive", "unknown"))
+
+
+def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0, mend: bool = True) -> dict[str, View]:
+    """Each run by id. A run whose end is known and sealed, or that was never launched, is not asked about.
+
+    With `mend`, where keeper and payload are both gone and no end is written, the run's own keeper is started to write
+    it (from the shim's record): it starts no payload that nobody asked for.
+    Waits at most about `timeout_s` a site. Raises: nothing for a site that does not answer or answers with an error.
+    """
+    views: dict[str, View] = {}
+    sites: dict[str, list[RunRecord]] = {}
+    for record in records:
+        if record.attempt == 0 or record.is_settled:
+            views[record.id] = View(record, record.status, Reach(None, _stamp(record.heard_s)))
+        else:
+            sites.setdefault(record.site_name, []).append(record)
+    for asked in sites.values():
+        views.update(_hear_site(ctx, asked, timeout_s, mend))
+    return views
+
+
+def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> View:
+    """`hear` of one run."""
+    return hear(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
+
+
+def _hear_site(ctx: Context, asked: list[RunRecord], timeout_s: float, mend: bool) -> dict[str, View]:
+    try:
+        box = ctx.box(asked[0].site)
+        heard = _ask(ctx, box, asked, timeout_s)
+        if mend and not isinstance(heard, NoAnswer):
+            heard = _with_ends_recorded(ctx, box, heard, timeout_s)
+    except (WorldError, NoSuchBackend) as error:
+        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), error.message)) for r in asked}
+    if isinstance(heard, NoAnswer):
+        words = heard.kind if not heard.detail else f"{heard.kind}: {heard.detail}"
+        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words)) for r in asked}
+    return heard
+
+
+def _ask(ctx: Context, box: Box, asked: list[RunRecord], timeout_s: float) -> dict[str, View] | NoAnswer:
+    views: dict[str, View] = {}
+    rest = asked
+    for _ in range(MOST_QUESTIONS):
+        offsets = {record.id: record.offset for record in rest}
+        answer = box.ask("since", timeout_s=timeout_s, runs=offsets, limit_bytes=LIMIT_BYTES)
+        if isinstance(answer, NoAnswer):
+            return answer
+        entries = {entry["id"]: (entry, blob) for entry, blob in zip(answer.value["runs"], answer.blobs, strict=True)}
+        left = []
+        for record in rest:
+            entry, blob = entries.get(record.id, (_ABSENT, b""))
+            views[record.id] = view = _heard(ctx, record, entry, blob)
+            if entry.get("more"):
+                left.append(view.record)
+        if not left:
+            break
+        rest = left
+    return views
+
+
+# The box answered, and has no such root (its disk was wiped, or the run was never placed there).
+_ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
+
+
+def _heard(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
+    if entry.get("identity") not in (None, "", record.run.spec_digest):
+        shown = replace(record.status, reason=OTHER)
+        return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
+    known, offset = record.heard, record.offset
+    new, _ = events.parse(blob)
+    status = fold(new, known)
+    keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
+    now_s = ctx.now_s()
+    ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
+    fresh = ctx.store.index.run(record.id) or record
+    shown = settle(status, keeper, payload, fresh.attempt)
+    progress = entry.get("progress")
+    if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
+        shown = with_progress(shown, progress)
+    return View(fresh, _with_log(shown, entry), Reach(True, units.stamp(now_s)), keeper, payload, entry is not _ABSENT)
+
+
+def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
+    if not status.state.is_alive:
+        return status
+    return replace(
+        status,
+        log_age_s=entry.get("log_age_s", status.log_age_s),
+        log_bytes=entry.get("log_bytes", status.log_bytes),
+    )
+
+
+def _with_ends_recorded(ctx: Context, box: Box, views: dict[str, View], timeout_s: float) -> dict[str, View] | NoAnswer:
+    from sojourn.verbs.launch import start_keeper
+
+    ended = [v.record for v in views.values() if v.has_root and is_unrecorded(v)]
+    if not ended:
+        return views
+    for record in ended:
+        ctx.say(f"{record.id}: recording how it ended")
+        if isinstance(start_keeper(box, record.id, record.attempt), NoAnswer):
+            return views
+    deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
+    while ended and ctx.now_s() < deadline_s:
+        ctx.sleep(0.1)
+        again = _ask(ctx, box, ended, timeout_s)
+        if isinstance(again, NoAnswer):
+            return views
+        views = {**views, **again}
+        ended = [view.record for view in again.values() if is_unrecorded(view)]
+    return views
+
+
+def is_unrecorded(view: View) -> bool:
+    """Nothing of the run lives, and its events lack how its last attempt ended, or the seal of its manifest."""
+    heard = view.record.heard
+    is_gone = view.keeper == "gone" and view.payload in ("gone", "none")
+    return is_gone and heard.attempt >= view.record.attempt and not heard.is_sealed
+
+
+def _stamp(at_s: float | None) -> str:
+    return "" if at_s is None else units.stamp(at_s)

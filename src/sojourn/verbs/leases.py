@@ -1,0 +1,67 @@
+"""`leases`: what is metered now, what it has cost, and the clocks that run against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from sojourn.core import money
+from sojourn.core.values import Meter
+from sojourn.store.records import LeaseRecord, RunRecord
+from sojourn.verbs.answers import LeaseRow, Leases
+from sojourn.verbs.context import Context
+from sojourn.wire import units
+
+
+def leases(ctx: Context) -> Leases:
+    """Every lease not let go, oldest first. Asks nobody: the cost follows from its rate and this machine's clock."""
+    rows = tuple(lease_row(ctx, record) for record in ctx.store.index.leases())
+    return Leases("leases", rows, totals(rows), at=units.stamp(ctx.now_s()))
+
+
+def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
+    """One lease with its meter."""
+    lease = record.lease
+    runs = ctx.store.index.runs_on(record.name) if record.is_open else []
+    spent = record.spent_micro
+    if spent is None:
+        spent = money.spent_micro(lease.rate_micro_per_h, lease.began_s, record.ended_s or ctx.now_s())
+    return LeaseRow(
+        id=record.name,
+        site=lease.site,
+        platform=runs[-1].site.platform if runs else "",
+        provider=lease.provider,
+        rate_micro_per_h=lease.rate_micro_per_h,
+        currency=lease.currency,
+        began=units.stamp(lease.began_s),
+        meter=lease_meter(record),
+        spent_micro=spent,
+        idle_s=_idle_s(ctx, runs),
+        clocks=tuple(asdict(clock) for clock in lease.clocks),
+        stop_verb=lease.stop_verb,
+        is_final=lease.is_final,
+        runs=tuple(run.id for run in runs),
+        ended="" if record.ended_s is None else units.stamp(record.ended_s),
+    )
+
+
+def lease_meter(record: LeaseRecord) -> Meter:
+    """What we know about this lease's money."""
+    if not record.lease.rate_micro_per_h:
+        return Meter.FREE
+    return Meter.RUNNING if record.is_open else Meter.STOPPED
+
+
+def totals(rows: Iterable[LeaseRow]) -> tuple[tuple[int, str], ...]:
+    """(micro-units, currency) of all rows, one amount a currency; currencies are never added up."""
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row.currency] = sums.get(row.currency, 0) + (row.spent_micro or 0)
+    return tuple((sums[currency], currency) for currency in sorted(sums))
+
+
+def _idle_s(ctx: Context, runs: list[RunRecord]) -> float | None:
+    """Since when nothing runs, by what this machine heard last; None while something runs or may run."""
+    if not runs or any(not run.status.state.is_final or run.heard_s is None for run in runs):
+        return None
+    return max(0.0, ctx.now_s() - max(run.heard_s or 0.0 for run in runs))

@@ -1,0 +1,123 @@
+"""`logs`: the run's own log, as bytes, piece by piece; across its rotation, and to the end of the attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.hear import hear_one
+from sojourn.wire.errors import Misuse, WorldError
+
+PIECE_BYTES = 4 << 20
+FIRST_LOOK_S, LAST_LOOK_S = 0.2, 3.0
+PATIENCE_S = 600.0  # following goes on for so long while the site does not answer
+
+
+class NoLog(Misuse):
+    """{run} has no log{of}: {why}."""
+
+    code = "no-log"
+    next_step = "sojourn status {run}"
+
+
+def logs(
+    ctx: Context, run: str, *, attempt: int | None = None, tail: int | None = None, follow: bool = False
+) -> Iterator[bytes]:
+    """Bytes of an attempt's log (the newest's by default): all of it, or its last `tail` lines.
+
+    With `follow` also what comes, until the attempt has ended; a site that does not answer is asked again for ten
+    minutes. Raises: Misuse (not-found, no-log), Unreachable, WorldError.
+    """
+    record = ctx.store.index.find(run)
+    if record.attempt == 0:
+        raise NoLog(run=record.id, of="", why="it was never launched")
+    box = ctx.box(record.site)
+    view = hear_one(ctx, record)
+    newest = max(view.status.attempt, view.record.attempt)
+    number = newest if attempt is None else attempt
+    if number > newest:
+        raise NoLog(run=record.id, of=f" of attempt {number}", why=f"the newest is attempt {newest}")
+    log = _Log(box, record, number)
+    yield from log.begin(tail)
+    if follow:
+        yield from _followed(ctx, record, log, number)
+    elif not log.exists and view.status.state.is_final:
+        raise NoLog(run=record.id, of=f" of attempt {number}", why=view.status.reason or "it ended before it began")
+
+
+def _followed(ctx: Context, record: RunRecord, log: _Log, number: int) -> Iterator[bytes]:
+    pause_s, heard_s, is_over = FIRST_LOOK_S, ctx.now_s(), False
+    while True:
+        try:
+            got = yield from log.more()
+            heard_s = ctx.now_s()
+        except WorldError as error:
+            if not error.retry or ctx.now_s() - heard_s > PATIENCE_S:
+                raise
+            ctx.say(error.message)
+            got = False
+        if is_over:
+            return  # what was read just now was read after its end
+        pause_s = FIRST_LOOK_S if got else min(pause_s * 1.5, LAST_LOOK_S)
+        if not got:
+            view = hear_one(ctx, ctx.store.index.find(record.id))
+            is_over = view.status.attempt > number or view.status.state.is_final
+        if not is_over:
+            ctx.sleep(pause_s)
+
+
+class _Log:
+    """One attempt's log on the box, read from a position on. Over its limit it becomes N.log.1 and starts anew."""
+
+    def __init__(self, box: Box, record: RunRecord, number: int) -> None:
+        self._box, self._run, self._path = box, record.id, f"logs/{number}.log"
+        self._at = 0
+        self.exists = False
+
+    def begin(self, tail: int | None) -> Iterator[bytes]:
+        """What is there now: the last `tail` lines, or all of it with what was moved aside."""
+        if tail is None:
+            yield from self._rest(self._path + ".1", 0)
+            yield from self.more()
+            return
+        answer = self._ask(self._path, tail_lines=tail)
+        if answer is not None:
+            offset, _, data = answer
+            self._at = offset + len(data)
+            yield data
+
+    def more(self) -> Generator[bytes, None, bool]:
+        """What came since; returns whether there was any."""
+        before = self._at
+        answer = self._ask(self._path, offset=self._at, length=PIECE_BYTES)
+        if answer is not None and answer[1] < before:  # it was moved aside: first what we have not read of that
+            yield from self._rest(self._path + ".1", before)
+            self._at = 0
+        got = self._at != before
+        while answer is not None and answer[2]:
+            offset, _, data = answer
+            self._at = offset + len(data)
+            got = True
+            yield data
+            answer = self._ask(self._path, offset=self._at, length=PIECE_BYTES)
+        return got
+
+    def _rest(self, path: str, offset: int) -> Iterator[bytes]:
+        while True:
+            answer = self._ask(path, offset=offset, length=PIECE_BYTES)
+            if answer is None or not answer[2] or answer[0] != offset:
+                return
+            yield answer[2]
+            offset += len(answer[2])
+
+    def _ask(self, path: str, **fields: int) -> tuple[int, int, bytes] | None:
+        """(offset of the first byte, size of the file, bytes), or None where there is no such file (yet)."""
+        try:
+            answer = self._box.answer("read", run=self._run, path=path, **fields)
+        except WorldError as error:
+            if error.code != "no-such-file":
+                raise
+            return None
+        self.exists = True
+        return int(answer.value["offset"]), int(answer.value["size"]), answer.blobs[0]

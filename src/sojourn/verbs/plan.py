@@ -1,0 +1,148 @@
+"""`plan`: what `run` would do and cost. Decides by the same functions as `run`; starts, pushes and rents nothing."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sojourn.box.tree import COPIED_BYTES
+from sojourn.core import money
+from sojourn.core.values import Site
+from sojourn.store.catalog import platform
+from sojourn.verbs.answers import Plan, Reach, worst
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.decide import decide
+from sojourn.verbs.preflight import base_disk
+from sojourn.verbs.prepare import Prepared, prepare
+from sojourn.verbs.push import missing
+from sojourn.verbs.renting import open_lease
+from sojourn.verbs.run import Bid, best_bid, named, next_free, room_of
+from sojourn.wire import units
+from sojourn.wire.errors import Unreachable
+
+REFUSED = 2
+
+
+def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: Mapping[str, str] | None = None) -> Plan:
+    """What `run` with the same arguments would do now. A site that does not answer leaves what it has unknown.
+
+    The box is asked, by the keeper program, which is put there where it is not; nothing else changes anywhere.
+    Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
+    """
+    prepared = prepare(ctx, file, name=name, env=env or {})
+    reach = Reach(True, units.stamp(ctx.now_s()))
+    try:
+        bid = best_bid(ctx, prepared, site)
+    except Unreachable as error:
+        where = ctx.site(site or (prepared.job.candidates or (prepared.job.site,))[0])
+        known = ctx.store.index.run(prepared.id)
+        bid = Bid(ctx.box(where), None, decide(None, prepared.spec, where.name), None)
+        reach = Reach(
+            False, "" if known is None or known.heard_s is None else units.stamp(known.heard_s), error.message
+        )
+    return _plan(ctx, prepared, bid, reach)
+
+
+def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
+    box, decision, job = bid.box, bid.decision, prepared.job
+    site = box.site
+    hello, lacking = bid.hello, None
+    if decision.do == "unknown" and bid.view is not None:
+        reach = bid.view.reach
+    if reach.ok:
+        hello = hello or box.answer("hello").value
+        lacking = missing(box, [tree.digest for _, tree in prepared.trees])
+    takes = room_of(prepared, lacking or set())
+    disk = base_disk(hello or {})
+    lease = open_lease(ctx, site)
+    rate, currency = (
+        (lease.lease.rate_micro_per_h, lease.lease.currency) if lease else (site.rate_micro_per_h, site.currency)
+    )
+    differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
+    remarks = [
+        *job.warnings,
+        *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
+    ]
+    return Plan(
+        id=prepared.id,
+        site=site.name,
+        identity=prepared.identity,
+        decision={**decision.as_json(), "differs": list(differs)},
+        push=_push(prepared, lacking),
+        copy={
+            "bytes": takes.copied_bytes,
+            "inodes": takes.copied_inodes,
+            "mode": f"the smallest {units.say_bytes(COPIED_BYTES)} are copied, the rest is hard-linked, read-only",
+        },
+        disk={**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {},
+        survival=_survival(site, hello, prepared.id),
+        rate_micro_per_h=rate,
+        currency=currency,
+        max_spent_micro=_most_micro(prepared, rate),
+        clocks=tuple(asdict(c) for c in (lease.lease.clocks if lease else platform(site.platform).clocks)),
+        setup=_setup(box, prepared, hello),
+        outputs=job.outputs,
+        argv=tuple(prepared.spec["argv"]),
+        reach=reach,
+        findings=bid.findings,
+        remarks=tuple(remarks),
+        next=_next(ctx, prepared, bid),
+        exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(bid.findings),
+    )
+
+
+def _push(prepared: Prepared, lacking: set[str] | None) -> dict[str, Any]:
+    trees: list[dict[str, Any]] = [
+        {
+            "what": what,
+            "digest": tree.digest,
+            "files": len(tree.rows),
+            "bytes": tree.bytes,
+            "there": None if lacking is None else tree.digest not in lacking,
+        }
+        for what, tree in prepared.trees
+    ]
+    new_bytes = None if lacking is None else sum(tree["bytes"] for tree in trees if not tree["there"])
+    files, size_bytes = sum(tree["files"] for tree in trees), sum(tree["bytes"] for tree in trees)
+    return {"files": files, "bytes": size_bytes, "new_bytes": new_bytes, "snapshots": trees}
+
+
+def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
+    """Whether what is in the run's root outlives what stops the meter."""
+    facts = platform(site.platform)
+    verb = str(site.options.get("stop") or facts.stop_verb)
+    is_final = bool(site.options.get("stop_is_final", facts.stop_is_final))
+    base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
+    why = "it destroys the disk with the box" if is_final else "it removes no file"
+    return {
+        "path": posixpath.join(base, "runs", run, "checkpoints"),
+        "verb": verb,
+        "survives": not is_final,
+        "why": why,
+    }
+
+
+def _most_micro(prepared: Prepared, rate_micro_per_h: int) -> int | None:
+    """What the run can cost at most, by its own limits; None where nothing limits it."""
+    job = prepared.job
+    most = [job.budget[0]] if job.budget else []
+    if job.max_duration_s is not None:
+        most.append(money.spent_micro(rate_micro_per_h, 0.0, job.max_duration_s))
+    return 0 if not rate_micro_per_h else min(most, default=None)
+
+
+def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dict[str, Any]:
+    digest = str(prepared.spec["setup_digest"])
+    reused = None
+    if digest and hello:
+        reused = not box.answer("have", kind="envs", names=[digest]).value["missing"]
+    return {"text": prepared.job.setup, "digest": digest, "reused": reused}
+
+
+def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
+    do = bid.decision.do
+    if do == "refuse":
+        return f"sojourn run --name {next_free(ctx, prepared.id)}"
+    return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"

@@ -1,0 +1,152 @@
+"""From a job file to what `run` and `plan` both start from: the code as a snapshot, run.json, the identity."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core import money
+from sojourn.core.need import Need
+from sojourn.core.values import Site
+from sojourn.store.spec import JobFile, check_name, find_job, read_job
+from sojourn.verbs.context import Context
+from sojourn.verbs.decide import IDENTITY
+from sojourn.wire import names, units
+from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from sojourn.store.snapshot import Snapshot
+
+GRACE_S = 30.0
+BEAT_S = 5.0
+
+
+class NotYet(Misuse):
+    """{path}: {what}."""
+
+    code = "not-yet"
+    next_step = "{following}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job as it would be asked for now. `trees`: (what it is, snapshot), the code first. `spec`: most of run.json."""
+
+    id: str
+    job: JobFile
+    trees: tuple[tuple[str, Snapshot], ...]
+    spec: Mapping[str, Any]
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that makes two runs the same work."""
+        return str(self.spec["identity"])
+
+    @property
+    def need(self) -> Need:
+        """What the box must have."""
+        return self.job.need
+
+    def local(self) -> dict[str, Any]:
+        """What concerns this machine alone, for the journal."""
+        job = self.job
+        return {
+            "notify": list(job.notify),
+            "hooks": dict(job.hooks),
+            "budget": list(job.budget) if job.budget else None,
+            "rules": [vars(rule) for rule in job.rules],
+        }
+
+    def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+        """run.json as it will be placed on the box of `site`. Raises: Misuse (a budget in another currency)."""
+        return {
+            **self.spec,
+            "init": site.init,
+            "budget_s": _budget_s(self.job, site),
+            "keeper": keeper,
+            "train": train,
+            "planned": units.stamp(now_s),
+            "client": socket.gethostname(),
+        }
+
+
+def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Prepared:
+    """Read the job file and the code as they are now. Reads every file of the working folder; writes nothing.
+
+    Raises: Misuse (no-job-file, bad-job-file, a name, a sweep, a tree that cannot be a snapshot).
+    """
+    job = read_job(file or find_job(), env)
+    if job.sweep is not None:
+        raise NotYet(path=job.path, what="it has a sweep, and `run` runs one cell", following="remove `sweep`")
+    if job.num_nodes > 1:
+        raise NotYet(
+            path=job.path, what=f"it asks for {job.num_nodes} nodes, and a site has one", following="num_nodes: 1"
+        )
+    from sojourn.store import snapshot
+
+    run = check_name(name) if name else job.name
+    ctx.say(f"reading {job.workdir}")
+    code = snapshot.take(job.workdir)
+    trees, mounts = [("code", code)], {}
+    for mount in job.file_mounts:
+        ctx.say(f"reading {mount.source}")
+        tree = snapshot.take(mount.source, everything=True)
+        trees.append((mount.target, tree))
+        mounts[mount.target] = (
+            posixpath.join(tree.digest, os.path.basename(mount.source)) if tree.is_file else tree.digest
+        )
+    spec: dict[str, Any] = {
+        "schema": "sojourn/run/v1",
+        "run": run,
+        "name": run,
+        "argv": ["bash", "-eo", "pipefail", "-c", job.run],
+        "setup": job.setup,
+        "setup_digest": setup_digest(job.setup, code.rows),
+        "envs": dict(job.envs),
+        "secrets": sorted(job.secrets),
+        "outputs": list(job.outputs),
+        "scratch": list(job.scratch),
+        "code": code.digest,
+        "mounts": mounts,
+        "num_nodes": job.num_nodes,
+        "resources": job.need.as_plain(),
+        "retry": {"attempts": job.retry.attempts, "on": list(job.retry.on)},
+        "stall_after_s": job.stall_after_s,
+        "max_duration_s": job.max_duration_s,
+        "grace_s": GRACE_S,
+        "beat_s": BEAT_S,
+    }
+    spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
+    return Prepared(run, replace(job, name=run), tuple(trees), spec)
+
+
+def setup_digest(setup: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Names the environment that `setup` makes: its text, and the files of the code that it names; "" without setup.
+
+    A word of the text that is a folder of the code (also `.`) names every file below it.
+    """
+    if not setup:
+        return ""
+    words = {posixpath.normpath(word) for word in re.split(r"""[\s"'=;&|()<>,]+""", setup) if word}
+    named = [[row["path"], row["sha256"]] for row in rows if words & _above(row["path"])]
+    return names.digest([setup, sorted(named)])
+
+
+def _above(path: str) -> set[str]:
+    """The path itself and every folder it lies in, `.` included."""
+    parts = path.split("/")
+    return {".", *("/".join(parts[: n + 1]) for n in range(len(parts)))}
+
+
+def _budget_s(job: JobFile, site: Site) -> float | None:
+    if job.budget is None:
+        return None
+    micro, currency = job.budget
+    if site.rate_micro_per_h and currency != site.currency:
+        raise Misuse(detail=f"{job.path}: `budget` is in {currency}, and site {site.name} costs {site.currency}")
+    return money.affords_s(micro, site.rate_micro_per_h)

@@ -1,0 +1,40 @@
+"""The lease that a run's money hangs on: the site's open one, or a new one, journaled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from sojourn.core.need import Need
+from sojourn.core.values import Lease, Site
+from sojourn.store.records import LeaseRecord
+from sojourn.verbs.context import Box, Context
+from sojourn.wire.errors import WorldError
+
+
+class NothingToRent(WorldError):
+    """Site {site} has nothing to offer that fits the job's `resources`."""
+
+    code = "nothing-to-rent"
+    next_step = "sojourn plan"
+
+
+def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:
+    """The newest lease on this site that is not let go."""
+    return next((one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name), None)
+
+
+def lease_for(ctx: Context, box: Box, need: Need) -> Lease:
+    """The site's open lease, else one taken now. The token is the site's last lease, so two clients take the same one.
+
+    Raises: NothingToRent, WorldError.
+    """
+    known = open_lease(ctx, box.site)
+    if known is not None:
+        return known.lease
+    before = [one for one in ctx.store.index.leases(open_only=False) if one.lease.site == box.site.name]
+    offers = box.provider.offers(need)
+    if not offers:
+        raise NothingToRent(site=box.site.name)
+    lease = box.provider.take(offers[0], f"{box.site.name}-{len(before)}", ctx.now_s())
+    ctx.store.append("leased", lease=asdict(lease))
+    return lease

@@ -1,0 +1,236 @@
+"""`run`: from a job file to a process proven alive. Every step may be cut off; the identical `run` goes on there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sojourn.core.values import Site
+from sojourn.store.records import RunRecord
+from sojourn.verbs import launch, preflight
+from sojourn.verbs.answers import Launch, worst
+from sojourn.verbs.context import Box, Context, NoSuchBackend
+from sojourn.verbs.decide import Decision, decide
+from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.prepare import Prepared, prepare
+from sojourn.verbs.push import changed_files, missing, push, remember
+from sojourn.verbs.renting import lease_for
+from sojourn.wire.errors import Misuse, Unreachable, WorldError
+
+BLOCKED = 11
+
+
+class NameTaken(Misuse):
+    """The name {run} is taken by a run with another specification: {differs}. Nothing was changed."""
+
+    code = "name-taken"
+    next_step = "sojourn run --name {free}"
+
+
+class StoppedByUser(Misuse):
+    """{run} was stopped; the identical `run` does not undo that."""
+
+    code = "stopped"
+    next_step = "sojourn resume {run}"
+
+
+class NotHere(Misuse):
+    """{run} cannot go on: {why}. Nothing was changed."""
+
+    code = "not-here"
+    next_step = "{following}"
+
+
+@dataclass(frozen=True)
+class Bid:
+    """One site that a job may run on, as just asked: what is there, what `run` would do, what speaks against it."""
+
+    box: Box
+    view: View | None
+    decision: Decision
+    hello: Mapping[str, Any] | None  # None: nothing had to be asked
+    findings: tuple[Any, ...] = ()
+
+
+def run(
+    ctx: Context,
+    file: str = "",
+    *,
+    site: str = "",
+    name: str = "",
+    env: Mapping[str, str] | None = None,
+    wait_s: float = 60.0,
+) -> Launch:
+    """Start the job, or see that it is started; comes back when its process is proven alive or has ended.
+
+    The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
+    left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
+    goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
+    Raises: Misuse (bad-job-file, name-taken, stopped, ...), Unreachable, WorldError.
+    """
+    began_s = ctx.now_s()
+    prepared = prepare(ctx, file, name=name, env=env or {})
+    with ctx.alone(prepared.id):
+        bid = best_bid(ctx, prepared, site)
+        decision = bid.decision
+        refuse(ctx, prepared, bid)
+        if decision.do == "nothing" and bid.view is not None:
+            return launch.answer(ctx, bid.box, bid.view, "nothing", decision.why, began_s, prepared.job.warnings)
+        if worst(bid.findings) == BLOCKED:
+            return _blocked(ctx, prepared, bid, began_s)
+        launch.check_secrets(ctx, prepared.spec)
+        if decision.do == "adopt":
+            argv = bid.box.answer("want", run=prepared.id, attempt=decision.attempt, by="run").value["argv"]
+        else:
+            argv = _ask_for(ctx, prepared, bid)
+        launch.launch(ctx, bid.box, prepared.id, decision.attempt, argv)
+    view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s)
+    did = "adopted" if decision.do == "adopt" else "launched"
+    return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, prepared.job.warnings)
+
+
+def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
+    """The site named; else where the run already is; else the first candidate that answers and has what is needed.
+
+    Where none does, the first one's trouble. Raises: Misuse, Unreachable, WorldError.
+    """
+    known = ctx.store.index.run(prepared.id)
+    view = hear_one(ctx, known) if known is not None and known.attempt else None
+    names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
+    if view is not None and not site and view.record.site_name in names:
+        names = [view.record.site_name]
+    first: Bid | Misuse | WorldError | None = None
+    for one in names:
+        try:
+            bid = _bid(ctx, prepared, ctx.site(one), view)
+        except (NoSuchBackend, WorldError) as error:
+            if len(names) == 1:
+                raise
+            ctx.say(f"{one}: {error.message}")
+            first = first or error
+            continue
+        if worst(bid.findings) != BLOCKED:
+            return bid
+        first = first or bid
+    if isinstance(first, Bid):
+        return first
+    assert first is not None  # there is at least one name
+    raise first
+
+
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid:
+    decision = decide(view, prepared.spec, site.name)
+    box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
+    if decision.do in ("nothing", "refuse", "unknown", "adopt"):
+        return Bid(box, view, decision, None)
+    hello = box.answer("hello").value
+    takes = room_of(prepared, missing(box, [tree.digest for _, tree in prepared.trees]))
+    findings = preflight.judge(hello, prepared.need, takes)
+    return Bid(box, view, decision, hello, findings)
+
+
+def room_of(prepared: Prepared, lacking: set[str]) -> preflight.Room:
+    """What this job takes on a box that lacks these snapshots."""
+    return preflight.room([(tree.digest, tree.rows) for _, tree in prepared.trees], lacking)
+
+
+def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
+    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable."""
+    decision, view = bid.decision, bid.view
+    if view is None or decision.do not in ("refuse", "unknown"):
+        return
+    run = prepared.id
+    if decision.do == "unknown":
+        raise Unreachable(site=view.record.site_name, detail=view.reach.error)
+    if "site" in decision.differs:
+        raise NotHere(
+            run=run, why=decision.why, following=f"sojourn resume {run}, or sojourn run --name {next_free(ctx, run)}"
+        )
+    if decision.differs:
+        raise NameTaken(run=run, differs=", ".join(named(prepared, view.record, decision)), free=next_free(ctx, run))
+    if not view.status.state.is_final or view.status.state.is_dead:
+        raise NotHere(run=run, why=decision.why, following=f"sojourn run --name {next_free(ctx, run)}")
+    raise StoppedByUser(run=run)
+
+
+def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[str, ...]:
+    """What differs, with the files of the code where its earlier roster is still known."""
+    files = changed_files(record.run.code_digest, prepared.trees[0][1])
+    some = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return tuple(f"{part} ({some})" if part == "code" and some else part for part in decision.differs)
+
+
+def _ask_for(ctx: Context, prepared: Prepared, bid: Bid) -> list[str]:
+    """Journal what is wanted, push, and lay it on the box, which then lacks only a keeper: the argv that starts it."""
+    from sojourn.store import parcel
+
+    box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
+    old = ctx.store.index.run(prepared.id)
+    if old is not None and old.attempt:
+        spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
+    else:
+        keeper, train = box.keeper.file, parcel.train_bytes()[0]
+        spec = prepared.for_site(box.site, keeper=keeper, train=train, now_s=ctx.now_s())
+        ctx.store.append(
+            "planned",
+            run=prepared.id,
+            site=asdict(box.site),
+            root="",
+            spec=spec,
+            job_file=prepared.job.path,
+            workdir=prepared.job.workdir,
+            local=prepared.local(),
+        )
+        remember(prepared.trees[0][1])
+    lease = lease_for(ctx, box, prepared.need)
+    push(ctx, box, str(hello["base"]), prepared.trees)
+    box.must(box.keeper.ship_train(str(hello["base"])))
+    token = old.token if old is not None and old.attempt == attempt and old.token else ctx.token()
+    ctx.store.append("launching", run=prepared.id, attempt=attempt, token=token, lease=lease.name)
+    try:
+        placed = box.answer("place", run=spec, want={"attempt": attempt, "by": "run", "token": token})
+    except WorldError as error:
+        if error.code != "name-taken":
+            raise
+        raise NameTaken(
+            run=prepared.id,
+            differs=f"it is on {box.site.name}, put there by another client",
+            free=next_free(ctx, prepared.id),
+        ) from error
+    argv: list[str] = placed.value["argv"]
+    return argv
+
+
+def _did(decision: Decision, view: View) -> str:
+    attempt = view.record.attempt
+    return {
+        "adopt": f"attempt {attempt} lived on; it has a keeper again",
+        "next-attempt": f"{decision.why}; attempt {attempt} is running",
+    }.get(decision.do, f"attempt {attempt} is running")
+
+
+def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Launch:
+    from sojourn.core.values import State
+
+    view = bid.view
+    return Launch(
+        id=prepared.id,
+        site=bid.box.site.name,
+        root="" if view is None else view.record.run.root,
+        attempt=bid.decision.attempt - 1,
+        state=State.PLANNED if view is None else view.status.state,
+        did="blocked",
+        why="nothing was started",
+        next="sojourn plan",
+        findings=bid.findings,
+        remarks=prepared.job.warnings,
+        seconds=ctx.now_s() - began_s,
+        exit_status=BLOCKED,
+    )
+
+
+def next_free(ctx: Context, run: str) -> str:
+    """A name like this one that is not taken here."""
+    stem = run[:58]
+    return next(f"{stem}-{n}" for n in range(2, 10_000) if ctx.store.index.run(f"{stem}-{n}") is None)

@@ -1,0 +1,111 @@
+"""`status`: one bounded look, one row a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sojourn.core import exits, money
+from sojourn.core.values import Meter, State
+from sojourn.store.records import LeaseRecord, RunRecord
+from sojourn.verbs.answers import Row, Status
+from sojourn.verbs.context import Context
+from sojourn.verbs.hear import View, hear
+from sojourn.wire import units
+
+
+def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0) -> Status:
+    """Rows of the runs named (unique prefixes; all where none is named), in the order they were planned.
+
+    Each site is asked once, for `timeout_s` at most; runs whose end is known are not asked about.
+    Raises: Misuse (not-found, ambiguous).
+    """
+    return look(ctx, chosen(ctx, names), timeout_s=timeout_s)
+
+
+def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
+    """The runs named, each once; all of them where none is named. Raises: Misuse (not-found, ambiguous)."""
+    if not names:
+        return ctx.store.index.runs()
+    found = {record.id: record for record in (ctx.store.index.find(name) for name in names)}
+    return list(found.values())
+
+
+def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0) -> Status:
+    """`status` of these records."""
+    views = hear(ctx, records, timeout_s=timeout_s)
+    leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
+    rows = tuple(row(views[record.id], leases) for record in records)
+    codes = [exits.of_run(r.state, reached=r.reach.ok is not False, home=r.is_home) for r in rows]
+    return Status(rows, units.stamp(ctx.now_s()), exits.worst(codes))
+
+
+def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
+    """One run as `status` shows it."""
+    record, status = view.record, view.status
+    lease = leases.get(record.lease)
+    meter = meter_of(record, lease)
+    return Row(
+        id=record.id,
+        site=record.site_name,
+        state=status.state,
+        attempt=max(status.attempt, record.attempt),
+        since=status.since or units.stamp(record.planned_s),
+        reach=view.reach,
+        meter=meter,
+        step=status.step,
+        total=status.total,
+        percentage=status.percentage,
+        remaining_s=status.remaining_s,
+        metrics=status.metrics,
+        log_age_s=status.log_age_s if status.state.is_alive else None,
+        reason=status.reason,
+        owed=record.owed,
+        home=record.home,
+        missing=status.missing,
+        is_home=record.is_home,
+        spent_micro=spent_micro(view, lease),
+        currency=lease.lease.currency if lease else "USD",
+        lease=record.lease,
+        next=next_step(view, meter),
+    )
+
+
+def meter_of(record: RunRecord, lease: LeaseRecord | None) -> Meter:
+    """What we know about the money that this run's lease costs."""
+    if lease is None:
+        return Meter.FREE if not record.site.rate_micro_per_h else Meter.STOPPED
+    if not lease.lease.rate_micro_per_h:
+        return Meter.FREE
+    return Meter.RUNNING if lease.is_open else Meter.STOPPED
+
+
+def spent_micro(view: View, lease: LeaseRecord | None) -> int | None:
+    """What this run's process cost at its lease's rate, by the box's own clock; None while nothing was heard of it."""
+    rate = lease.lease.rate_micro_per_h if lease else view.record.site.rate_micro_per_h
+    status = view.status
+    if not rate or view.record.attempt == 0:
+        return 0
+    if not status.seq:
+        return None
+    spent_s = status.spent_s
+    if status.state.is_alive and status.started_at and status.beat_at >= status.started_at:
+        spent_s += units.unstamp(status.beat_at) - units.unstamp(status.started_at)
+    return money.spent_micro(rate, 0.0, spent_s)
+
+
+def next_step(view: View, meter: Meter) -> str:
+    """The command that moves this run on, or "" where nothing is left to do."""
+    record, state = view.record, view.status.state
+    if view.reach.ok is False:
+        return f"sojourn status {record.id}"
+    if state is State.PLANNED:
+        return "sojourn run"
+    if state.is_alive:
+        return f"sojourn watch {record.id}"
+    if state is State.CANCELLED:
+        return f"sojourn resume {record.id}"
+    if state.is_dead:
+        return f"sojourn logs {record.id} --tail 50"
+    if not record.is_home:
+        return f"sojourn pull {record.id}"
+    return f"sojourn down {record.lease}" if meter is Meter.RUNNING else ""

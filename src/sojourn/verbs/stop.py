@@ -1,0 +1,88 @@
+"""`stop`: a durable request on the box to end the attempt with grace, and a bounded wait to see it end."""
+
+from __future__ import annotations
+
+import math
+
+from sojourn.core.values import State
+from sojourn.verbs.answers import Ask, Confirm, Stop
+from sojourn.verbs.context import Context
+from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.launch import start
+from sojourn.wire import units
+from sojourn.wire.errors import Refusal
+
+AFTER_GRACE_S = 20.0  # for the keeper to see the end after the grace is over
+LOOK_S = 0.3
+
+
+class NotConfirmed(Refusal):
+    """{what}: its name, {name}, was not {how}. Nothing was changed."""
+
+    code = "not-confirmed"
+    next_step = "{command}"
+
+
+def stop(
+    ctx: Context, run: str, *, confirm: Confirm, grace_s: float | None = None, wait_s: float | None = None
+) -> Stop:
+    """End the living attempt: SIGTERM, `grace_s` for a last checkpoint (the job's own by default), then SIGKILL.
+
+    The request lies on the box before this waits, so the end comes also when nobody waits for it. Where the keeper is
+    gone one is started, which adopts the process and ends it. A run that is not alive is left as it is.
+    Waits at most the grace and 20 s, or `wait_s`. Raises: Misuse (not-found), NotConfirmed, Unreachable, WorldError.
+    """
+    view = hear_one(ctx, ctx.store.index.find(run))
+    record, status = view.record, view.status
+    if record.attempt == 0 or (status.state.is_final and view.keeper != "alive"):
+        return _answer(view, True, "it is not alive: there is nothing to stop")
+    attempt = max(record.attempt, status.attempt)
+    grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
+    confirmed(confirm, _ask(view, attempt, grace_s))
+    box = ctx.box(record.site)
+    ctx.store.append("stopping", run=record.id, attempt=attempt)
+    answer = box.answer("stop", run=record.id, attempt=attempt, grace_s=grace_s, why="stop")
+    if answer.value["keeper"] != "alive":
+        box.must(start(box, answer.value["argv"]))
+    deadline_s = ctx.now_s() + (grace_s + AFTER_GRACE_S if wait_s is None else wait_s)
+    while True:
+        view = hear_one(ctx, ctx.store.index.find(record.id))
+        if view.status.state.is_final and view.status.attempt >= attempt:
+            return _answer(view, True, f"attempt {attempt} ended: {view.status.state.value}")
+        if ctx.now_s() >= deadline_s:
+            return _answer(view, False, "it was asked to end, and its end has not been seen yet")
+        ctx.say(f"{record.id}: waiting for attempt {attempt} to end")
+        ctx.sleep(LOOK_S)
+
+
+def confirmed(confirm: Confirm, ask: Ask) -> None:
+    """Return where the name was given, exactly. Raises: NotConfirmed, whose `lines` is what was listed."""
+    typed = confirm(ask)
+    if typed != ask.name:
+        how = "typed, and there is no terminal to ask at" if typed is None else f"given: {typed!r} is another name"
+        raise NotConfirmed(
+            what=f"sojourn {ask.verb}", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
+        )
+
+
+def _ask(view: View, attempt: int, grace_s: float) -> Ask:
+    run, status = view.record.id, view.status
+    lines = [f"stop {run}, attempt {attempt} ({status.state.value}) on {view.record.site_name}"]
+    if status.step is not None:
+        lines.append(f"it is at step {status.step}" + (f" of {status.total}" if status.total else ""))
+    if status.checkpoint:
+        lines.append(f"its last checkpoint is of step {status.checkpoint.get('step')}; what came later is lost")
+    lines.append(f"it gets SIGTERM, {units.say_seconds(math.ceil(grace_s))} for a last checkpoint, then SIGKILL")
+    lines.append(f"nothing is deleted; `sojourn resume {run}` continues it")
+    return Ask("stop", run, tuple(lines), f"sojourn stop {run} --confirm {run}")
+
+
+def _answer(view: View, ended: bool, why: str) -> Stop:
+    run, state = view.record.id, view.status.state
+    if not ended:
+        following = f"sojourn status {run}"
+    elif state is State.SUCCEEDED:
+        following = f"sojourn pull {run}"
+    else:
+        following = "sojourn run" if view.record.attempt == 0 else f"sojourn resume {run}"
+    return Stop(run, view.status.attempt, state, ended, why, following, 0 if ended else 1)
