@@ -74,6 +74,7 @@ class Checkpointer:
         self._metrics: dict[str, Any] = {}
         self._checkpoint: dict[str, Any] | None = None
         self._step = self._epoch = self._pass = self._consumed = self._after = self._failures = 0
+        self._why_not = ""
         self._epochs_asked: int | None = None
         self._steps_per_epoch: float | None = None
         self._in_epochs = self._is_blind = self._is_told = self._is_warned = False
@@ -284,11 +285,11 @@ class Checkpointer:
             plan = self._plan(is_best, now_s)
             name = self._folder.commit(plan, self._step, now_s)
         except OSError as e:
-            self._failures += 1
+            self._failures, self._why_not = self._failures + 1, f"{e.strerror or e} ({e.filename or self.folder})"
             self._pace.failed()
             before = "nothing is saved yet" if self._checkpoint is None else f"{self._checkpoint['name']} stands"
             times = f" ({self._failures} times now)" if self._failures > 1 else ""
-            say(f"step {self._step} is NOT SAVED: {e.strerror or e}{times}; {before}, training goes on")
+            say(f"step {self._step} is NOT SAVED: {self._why_not}{times}; {before}, training goes on")
             return False
         except Superseded:
             self._is_clean = False
@@ -329,7 +330,7 @@ class Checkpointer:
 
     def _finish(self) -> None:
         if not self._save():
-            raise NotSaved(detail=f"{self._folder.path} does not take it")
+            raise NotSaved(detail=self._why_not)
         self._rng_epoch = None
         preempt.uninstall()
         preempt.forget()
