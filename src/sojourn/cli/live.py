@@ -55,9 +55,12 @@ def lines(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
 def _pace(look: Snapshot) -> str:
     now_s = unstamp(look.status.at)
     new = "; ".join(clean(news) for news in look.news)
-    if not new:
-        new = f"nothing new since {clock(now_s - look.quiet_s, now_s)}" if look.quiet_s >= 1 else "first look"
-    return f"{clock(now_s, now_s)}  {new}  (next look in {say_seconds(look.next_look_s)}; Ctrl-C ends no run)"
+    if not new and look.quiet_s >= FIRST_QUIET_S:
+        new = f"nothing new since {clock(now_s - look.quiet_s, now_s)}"
+    elif not new and look.quiet_s:
+        new = f"nothing new for {say_seconds(look.quiet_s)}"
+    look_in = f"next look in {say_seconds(look.next_look_s)}, Ctrl-C ends no run"
+    return f"{clock(now_s, now_s)}  {new}{'; ' if new else ''}{look_in}"
 
 
 def _fitting(drawn: list[str], most: int) -> list[str]:

@@ -24,9 +24,18 @@ def lines(answer: Leases, columns: int) -> list[str]:
         for danger in row.clocks:
             out += line("clock", f"{clean(row.id)}: {danger_clock(danger, now_s)}", columns)
     if answer.runs:
-        spent = [(clean(run["id"]), clean(run["lease"] or ""), _amount(run["spent"])) for run in answer.runs]
+        free = {row.id for row in answer.rows if not row.rate_micro_per_h}
+        spent = [
+            (clean(run["id"]), clean(run["lease"] or ""), "free" if run["lease"] in free else _amount(run["spent"]))
+            for run in answer.runs
+        ]
         out += ["", *table(("RUN", "LEASE", "COST"), spent, columns)]
-    out += line("total", ", ".join(say_money(micro, currency) for micro, currency in answer.total) or "free", columns)
+    totals = [say_money(micro, currency) for micro, currency in answer.total if micro]
+    out += line(
+        "total",
+        ", ".join(totals) or ("free" if all(not row.rate_micro_per_h for row in answer.rows) else "0.00"),
+        columns,
+    )
     step = next((f"sojourn down {row.id}" for row in answer.rows if not row.ended), "")
     return [*out, command("next", clean(step))] if step and answer.kind == "leases" else out
 

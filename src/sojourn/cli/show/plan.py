@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show import findings
 from sojourn.cli.show.text import clean, command, count, danger_clock, line
@@ -30,9 +31,7 @@ def lines(answer: Plan, columns: int) -> list[str]:
     out += line("would", _DO.get(decision["do"], decision["do"]) + why, columns)
     for what in decision.get("differs") or ():
         out += line("differs", clean(what), columns)
-    new = push.get("new_bytes")
-    pushed = f"{count(push['files'], 'file')}  {say_bytes(push['bytes'])}"
-    out += line("push", pushed + (f", of which {say_bytes(new)} are not there yet" if new is not None else ""), columns)
+    out += line("push", _push(push), columns)
     if answer.setup.get("text"):
         reused = {True: "there already", False: "made now", None: "not known whether it is there"}[
             answer.setup["reused"]
@@ -56,6 +55,15 @@ def lines(answer: Plan, columns: int) -> list[str]:
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _push(push: Mapping[str, Any]) -> str:
+    what, new_bytes = f"{count(push['files'], 'file')}  {say_bytes(push['bytes'])}", push.get("new_bytes")
+    if new_bytes is None:
+        return what
+    if new_bytes in (0, push["bytes"]):
+        return f"{what}, all of it {'new there' if new_bytes else 'there already'}"
+    return f"{what}, of which {say_bytes(new_bytes)} are new there"
 
 
 def _cost(answer: Plan) -> str:

@@ -11,7 +11,7 @@ from sojourn.wire.units import say_money, say_seconds, unstamp
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Row, Status
 
-HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "FOR", "SITE", "BOX")
+HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "AGE", "SITE", "BOX")
 _LEAVE_OUT = (9, 4, 2, 5, 10, 3)  # in this order, where the screen is too narrow for all
 
 _METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}

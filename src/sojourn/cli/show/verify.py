@@ -27,13 +27,13 @@ def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
     named = "  (" + ", ".join(f"{clean(kind)} {n}" for kind, n in kinds.most_common()) + ")" if kinds else ""
     out = line("loaded", f"{len(loaded)} of {len(found)}{named}", columns)
     for artifact in found:
-        if artifact["ok"] and "load" not in artifact["proved"]:
-            out += line(
-                "bytes", f"{clean(artifact['path'])}: no loader knows its format, so only its bytes are proven", columns
-            )
-        elif not artifact["ok"]:
+        path = clean(artifact["path"])
+        label, remarks = "remark", [clean(remark) for remark in artifact["remarks"]]
+        if not artifact["ok"]:
             why = ": ".join(clean(w) for w in (artifact["problem"], artifact["detail"]) if w)
-            out += line("bad", f"{clean(artifact['path'])}: {why}", columns)
-        for remark in artifact["remarks"]:
-            out += line("remark", f"{clean(artifact['path'])}: {clean(remark)}", columns)
+            out += line("bad", f"{path}: {why}", columns)
+        elif "load" not in artifact["proved"]:
+            label, remarks = "bytes", remarks or ["only its bytes are proven"]
+        for remark in remarks:
+            out += line(label, f"{path}: {remark}", columns)
     return out
