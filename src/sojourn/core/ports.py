@@ -81,6 +81,7 @@ class Provider(Protocol):
     """Starts and stops the meter."""
 
     metered: ClassVar[bool]
+    stops_itself: ClassVar[bool]  # False: `release` stops nothing, and its line tells a person what to do
     stop_verb: ClassVar[str]
     is_final: ClassVar[bool]
 

@@ -1,0 +1,40 @@
+"""The exit statuses of `status --exit-status` and of `watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sojourn.core.values import State
+
+NOT_FOUND = 102
+UNREACHABLE = 111
+
+# Of several runs the worst: first here.
+_WORST_FIRST = (NOT_FOUND, 100, 113, 112, UNREACHABLE, 110, 101, 103, 0)
+
+_OF_STATE = {
+    State.FAILED: 100,
+    State.OOM: 100,
+    State.KILLED: 100,
+    State.LOST: 100,
+    State.CANCELLED: 103,
+    State.STALLED: 112,
+    State.TIMEOUT: 113,
+}
+
+
+def exit_status(state: State, *, is_home: bool, is_reachable: bool) -> int:
+    """The status of one run. `is_home`: all it owes is home and verified.
+
+    An end that was heard stands though its box cannot be reached any more; only what may still move is 111 then.
+    """
+    if not is_reachable and (not state.is_final or state is State.PREEMPTED):
+        return UNREACHABLE
+    if state is State.SUCCEEDED:
+        return 0 if is_home else 110
+    return _OF_STATE.get(state, 101)
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """The worst of several; 0 of none."""
+    return min(statuses, key=_WORST_FIRST.index, default=0)

@@ -1,0 +1,86 @@
+"""What every provider must hold to. Use: subclass `ProviderContract` in a test file and give it the fixtures.
+
+    class TestMine(ProviderContract):
+        @pytest.fixture
+        def provider(self): return mine.Backend(site)
+        @pytest.fixture
+        def need(self): return Need()
+
+A backend that rents for real is given a stub of its API by its fixtures; no test here spends money by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sojourn.core.law import clear
+from sojourn.core.need import Need
+from sojourn.core.values import Lease, Pulse
+from sojourn.wire.errors import Defect
+
+NOW_S = 1_800_000_000.0
+
+
+class ProviderContract:
+    """One method, one promise."""
+
+    def lease(self, provider: Any, need: Need, token: str = "token-1") -> Lease:
+        """A lease taken on the cheapest offer."""
+        lease: Lease = provider.take(provider.offers(need)[0], token, NOW_S)
+        return lease
+
+    def test_its_traits_are_data(self, provider: Any) -> None:
+        """What the law and the screen rely on is said by the class."""
+        assert isinstance(provider.metered, bool) and isinstance(provider.stops_itself, bool)
+        assert isinstance(provider.is_final, bool) and isinstance(provider.stop_verb, str) and provider.stop_verb
+
+    def test_offers_come_cheapest_first_with_a_currency(self, provider: Any, need: Need) -> None:
+        """The first offer is the one that is taken."""
+        offers = provider.offers(need)
+        assert offers and [o.rate_micro_per_h for o in offers] == sorted(o.rate_micro_per_h for o in offers)
+        assert all(type(o.rate_micro_per_h) is int and o.rate_micro_per_h >= 0 and o.currency for o in offers)
+        assert provider.metered or all(o.rate_micro_per_h == 0 for o in offers)
+
+    def test_the_same_token_never_rents_twice(self, provider: Any, need: Need) -> None:
+        """A second call after a lost answer is the same lease."""
+        offer = provider.offers(need)[0]
+        first, second = provider.take(offer, "token-1", NOW_S), provider.take(offer, "token-1", NOW_S + 60)
+        assert (first.name, first.native) == (second.name, second.native)
+
+    def test_another_token_is_another_lease(self, provider: Any, need: Need) -> None:
+        """So that a clearance of an earlier lease of this name clears no later one."""
+        assert self.lease(provider, need, "token-1").native != self.lease(provider, need, "token-2").native
+
+    def test_a_lease_says_what_it_costs_and_how_it_ends(self, provider: Any, need: Need) -> None:
+        """Everything that `leases` and `down` show."""
+        lease, offer = self.lease(provider, need), provider.offers(need)[0]
+        assert (lease.rate_micro_per_h, lease.currency) == (offer.rate_micro_per_h, offer.currency)
+        assert lease.name and lease.site and lease.provider and lease.stop_verb and lease.began_s <= NOW_S
+
+    def test_a_look_says_alive_gone_or_unknown(self, provider: Any, need: Need) -> None:
+        """And never gone of what was just taken."""
+        assert provider.look(self.lease(provider, need)) in (Pulse.ALIVE, Pulse.UNKNOWN)
+
+    @pytest.mark.parametrize("thing", [None, "token-1", object(), True])
+    def test_nothing_but_a_clearance_releases(self, provider: Any, need: Need, thing: object) -> None:
+        """A provider checks for itself: it is the last door."""
+        with pytest.raises(Defect):
+            provider.release(self.lease(provider, need), thing)
+
+    def test_a_clearance_of_another_lease_releases_nothing(self, provider: Any, need: Need) -> None:
+        """By name and by native id."""
+        lease = self.lease(provider, need)
+        for other in (replace(lease, name="other"), replace(lease, native="other")):
+            with pytest.raises(Defect):
+                provider.release(lease, clear(other, [], other.name, NOW_S))
+
+    def test_releasing_twice_says_so_in_one_line_each_time(self, provider: Any, need: Need) -> None:
+        """Idempotent, and never silent."""
+        lease = self.lease(provider, need)
+        clearance = clear(lease, [], lease.name, NOW_S)
+        for _ in range(2):
+            line = provider.release(lease, clearance)
+            assert line and "\n" not in line
