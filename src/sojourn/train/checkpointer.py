@@ -75,9 +75,10 @@ class Checkpointer:
         self._checkpoint: dict[str, Any] | None = None
         self._step = self._epoch = self._pass = self._consumed = self._after = self._failures = 0
         self._why_not = ""
+        self._said: set[str] = set()
         self._epochs_asked: int | None = None
         self._steps_per_epoch: float | None = None
-        self._in_epochs = self._is_blind = self._is_told = self._is_warned = False
+        self._in_epochs = self._is_blind = self._is_told = False
         self._is_clean = True  # no batch was handed out since the latest step
         self._reader: loaders.Reader | None = None
         self._loader_rngs = loaders.generators(loader)
@@ -121,7 +122,7 @@ class Checkpointer:
                 self._put_back()
             drawn, self._rng_epoch = self._rng_epoch, self._rng()
             if drawn not in (None, self._rng_epoch):
-                self._warn_of_tail()
+                self._say_once("random numbers were drawn after end_epoch: put it last, else a resume is not exact")
             self._in_epochs, before = True, self._epoch
             try:
                 yield before
@@ -338,14 +339,13 @@ class Checkpointer:
 
     def _see_no_position(self) -> None:
         """A step of an epoch whose data do not come through `batches`: one can go on only from the ends of epochs."""
-        if not self._is_blind:
-            say("the loop does not read its data through ckpt.batches(...): only ends of epochs can be saved")
         self._is_blind = True
+        self._say_once("the loop does not read its data through ckpt.batches(...): only ends of epochs can be saved")
 
-    def _warn_of_tail(self) -> None:
-        if not self._is_warned:
-            say("random numbers were drawn after end_epoch(...): put it last in the epoch, else a resume is not exact")
-        self._is_warned = True
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            say(text)
+        self._said.add(text)
 
     def _show(self, force: bool = False) -> None:
         per_epoch = self._steps_per_epoch

@@ -27,6 +27,7 @@ LATEST = "latest.json"
 BEST = "best.pt"
 LATEST_SCHEMA = "sojourn/latest/v1"
 LOCK_WAIT_S = 10.0
+_here: dict[str, Folder] = {}  # this process's folders by their real path
 
 
 class Superseded(Refusal):
@@ -56,13 +57,19 @@ class Folder:
         self.path, self.keep, self.say = os.path.abspath(path), keep, say
         os.makedirs(self.path, exist_ok=True)
         self._damaged: set[str] = set()
+        self._is_open = True
+        before = _here.get(os.path.realpath(self.path))
+        if before is not None:
+            before.close()  # a cell of a notebook that is run again; whoever still uses the old one is told
+        _here[os.path.realpath(self.path)] = self
         self._lock = -1 if token is not None else self._take_lock()
         tokens = [found[0] for found in self._listed()]
         self.token = token if token is not None else max(tokens, default=0) + 1
         self._sweep()
 
     def close(self) -> None:
-        """Release the lock. Idempotent."""
+        """Release the folder: nothing more is written here. Idempotent."""
+        self._is_open = False
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -96,8 +103,11 @@ class Folder:
     def commit(self, plan: Plan, step: int, at_s: float) -> str:
         """Write a checkpoint so that it survives a power cut; its name. Older ones are pruned when it is there.
 
-        On any error nothing half-written stays and nothing is pruned.   Raises: OSError, Superseded.
+        On any error nothing half-written stays and nothing is pruned.   Raises: OSError, Superseded, FolderBusy
+        (closed, or taken over by a later Folder of this process).
         """
+        if not self._is_open:
+            raise FolderBusy(folder=self.path)
         self._check_token()
         name = f"ckpt-t{self.token:06d}-s{step:08d}.pt"
         target = os.path.join(self.path, name)
