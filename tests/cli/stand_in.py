@@ -52,6 +52,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if how == "quick":
         screen.progress("reading 1 of 2")
         screen.show(["done"])
+    if how == "document":
+        screen.show_json({"loss": float("nan"), "name": "\x1b[2J\u6570"})
     if how == "letters":
         screen.show(["zażółć 数字"])
     return 0

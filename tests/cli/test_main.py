@@ -181,3 +181,9 @@ def test_an_old_python_would_get_one_line_and_the_version_costs_no_grammar() -> 
     )
     assert done.stdout.startswith("sojourn ")
     assert "argparse" not in done.stderr
+
+
+def test_json_is_one_ascii_line_whatever_is_in_it() -> None:
+    done = fly("document", "--json")
+    assert done.stdout.count("\n") == 1 and done.stdout.isascii()
+    assert json.loads(done.stdout) == {"loss": "nan", "name": "\x1b[2J\u6570"}

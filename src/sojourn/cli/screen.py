@@ -52,8 +52,10 @@ class Screen:
         """
         import json
 
+        from sojourn.core.plain import finite
+
         indent = 2 if self.out_is_terminal and not stream else None
-        self.show([json.dumps(document, indent=indent, allow_nan=False)], stream=stream)
+        self.show([json.dumps(finite(document), indent=indent, allow_nan=False)], stream=stream)
 
     def show_bytes(self, data: bytes) -> None:
         """Bytes as they are; only for a stdout that is no terminal."""

@@ -17,9 +17,9 @@ EXAMPLES = (
     ("sojourn stop digits --confirm digits --grace 2m", "in a script, with two minutes to save"),
 )
 EXITS = (
-    (0, "it has ended"),
+    (0, "it has ended, or was not alive"),
     (1, "asked to end, and still there when the waiting was over"),
-    (2, "no such run, or it has ended already"),
+    (2, "no such run"),
     (3, "the site cannot be reached: nothing is concluded"),
     (4, "not confirmed"),
 )

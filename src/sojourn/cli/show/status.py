@@ -139,6 +139,8 @@ def _unreached(row: Row, now_s: float) -> str:
 
 
 def _number(value: Any) -> str:
+    if value is None:
+        return "not finite"  # what JSON makes of a NaN
     return f"{value:.4g}" if isinstance(value, float) else clean(value)
 
 
