@@ -1,8 +1,8 @@
-"""Fixtures of the laboratory, for every test that is marked `lab`. Loaded as a plugin by tests/conftest.py."""
+"""Fixtures of the laboratory, for every test that is marked `lab`. A test file takes them by `pytest_plugins`."""
 
 from __future__ import annotations
 
-import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def box(inside: Lab) -> Box:
 
 
 @pytest.fixture
-def ssh_config(inside: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ssh_config(inside: Lab, shared_connections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings for `ssh -F` with the aliases box1 and box2, this test's own to change; SOJOURN_SSH_CONFIG points
     to it.
     """
@@ -56,15 +56,13 @@ def ssh_config(inside: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return path
 
 
-@pytest.fixture(autouse=True)
-def sockets(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime folder of the test's own for shared ssh connections; they are hung up afterwards."""
-    import tempfile
+@pytest.fixture
+def shared_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of the test's own for the sockets of shared connections; they are hung up afterwards."""
+    from sojourn.backends.client import ssh_share
 
     with tempfile.TemporaryDirectory(prefix="sj-") as folder:  # short: a socket's path is limited
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield Path(folder)
-        if (Path(folder) / "sojourn").is_dir() and os.listdir(Path(folder) / "sojourn"):
-            from sojourn.backends.client import ssh_share
-
-            ssh_share.hang_up_all()
+        yield Path(folder) / "sojourn"
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        ssh_share.hang_up_all()

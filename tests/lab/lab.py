@@ -133,7 +133,7 @@ class Box:
 
     def processes(self, pattern: str) -> list[str]:
         """Command lines inside that hold `pattern`."""
-        listing = self.sh("ps -eo args")
+        listing = self.sh("ps -ww -eo args")
         return [line for line in listing.splitlines() if pattern in line]
 
 

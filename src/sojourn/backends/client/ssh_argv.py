@@ -6,7 +6,6 @@ reads it (`ssh_talk`). The user's ssh settings count in full; nothing here or an
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import secrets
@@ -115,7 +114,7 @@ def argv(site: Site, line: Line, *, control_path: str, nonce: str, timeout_s: fl
     """
     settings = {
         "BatchMode": "yes",
-        "ConnectTimeout": max(1, min(CONNECT_S, math.ceil(timeout_s))),
+        "ConnectTimeout": max(1, min(CONNECT_S, int(timeout_s) - 1)),  # so that ssh itself can say why
         "ConnectionAttempts": 1,
         "ServerAliveInterval": line.alive_s,
         "ServerAliveCountMax": line.alive_count,

@@ -65,8 +65,8 @@ def run(
             ssh_share.let_go(site, line)
         if told.ready or left_s < ENOUGH_S:
             return answer
-        if may_share and answer.kind == "mux":
-            may_share = False
+        if path and answer.kind in ("mux", "proxy"):
+            may_share = False  # a connection that may become shared hides what its proxy command says
         elif is_doubtful and may_doubt:
             may_doubt = False
         else:
@@ -122,7 +122,7 @@ def _no_answer(site: Site, told: Told) -> NoAnswer:
     if told.ssh_rc != 255 or ssh_said.is_authenticated(told.said):
         verdict = ssh_said.read(f"{told.said}\n{told.chatter}", to)
         if verdict.kind not in ("relay", "config", "reset"):
-            words = _last(told.said) or _last(told.chatter) or f"the login ended with {told.ssh_rc}"
+            words = _last(f"{told.said}\n{told.chatter}") or f"the login ended with {told.ssh_rc}"
             verdict = ssh_said.state("no-exec", words, to)
         return _answer(verdict, sent=False)
     return _answer(ssh_said.read(told.said, to), sent=False)

@@ -9,6 +9,7 @@ sites and retries.
 
 from __future__ import annotations
 
+import io
 import os
 import selectors
 import signal
@@ -161,22 +162,22 @@ class _Mouth:
     """What is to be sent, in pieces."""
 
     def __init__(self, program: bytes, stdin: bytes | BinaryIO) -> None:
-        self._piece = memoryview(program + stdin) if isinstance(stdin, bytes) else memoryview(program)
-        self._rest = None if isinstance(stdin, bytes) else stdin
+        self._piece = memoryview(program)
+        self._rest = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
 
     def send(self, fd: int) -> bool:
         """Write what the pipe takes now; False when everything is sent or nobody reads it any more."""
-        if not self._piece and self._rest is not None:
+        if not self._piece:
             self._piece = memoryview(self._rest.read(CHUNK_BYTES))
         if not self._piece:
             return False
         try:
-            self._piece = self._piece[os.write(fd, self._piece[:CHUNK_BYTES]) :]
+            self._piece = self._piece[os.write(fd, self._piece) :]
         except BlockingIOError:
             pass
         except BrokenPipeError:
             return False
-        return bool(self._piece) or self._rest is not None
+        return True
 
 
 def _pump(
