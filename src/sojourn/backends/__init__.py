@@ -8,32 +8,52 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
-from importlib.metadata import entry_points
+import os
 from typing import Any
 
-from sojourn.wire.errors import Defect
+from sojourn.wire.errors import Misuse
+from sojourn.wire.names import nearest
+
+PORTS = ("transport", "launcher", "provider", "loader")
 
 
-@functools.cache
+class NoBackend(Misuse):
+    """There is no {port} named {name!r}{hint}."""
+
+    code = "no-backend"
+
+
 def names(port: str) -> tuple[str, ...]:
-    """The backends of a port, sorted: files of its folder, then what other packages declare as `sojourn.<port>`."""
-    folder = importlib.import_module(f"sojourn.backends.{port}")
-    ours = [found.name for found in pkgutil.iter_modules(folder.__path__) if not found.name.startswith("_")]
-    theirs = [found.name for found in entry_points(group=f"sojourn.{port}")]
-    return tuple(sorted({*ours, *theirs}))
+    """Names of all backends of a port, sorted: the files in its folder, then entry points of `sojourn.<port>`.
+
+    A file whose name begins with `_` is none. Loads no backend. Raises: NoBackend for a port that is none.
+    """
+    return tuple(sorted({*_ours(port), *(entry.name for entry in _entries(port))}))
+
+
+def get(port: str, name: str) -> type[Any]:
+    """The class `Backend` of one. Ours wins over an entry point of the same name. Raises: NoBackend, ImportError."""
+    if name in _ours(port):
+        backend: type[Any] = importlib.import_module(f"{__name__}.{port}.{name}").Backend
+        return backend
+    for entry in _entries(port):
+        if entry.name == name:
+            found: type[Any] = entry.load()
+            return found
+    near = nearest(name, names(port))
+    raise NoBackend(port=port, name=name, hint=f" (nearest: {near})" if near else "")
 
 
 @functools.cache
-def get(port: str, name: str) -> Any:
-    """The class `Backend` of one backend; only its module is imported. Ours win over others of the same name.
+def _ours(port: str) -> frozenset[str]:
+    if port not in PORTS:
+        raise NoBackend(port="port", name=port, hint=f" (ports are {', '.join(PORTS)})")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), port)
+    return frozenset(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("_"))
 
-    Raises: Defect where there is none of that name.
-    """
-    if name not in names(port):
-        raise Defect(detail=f"no {port} named {name}; there are: {', '.join(names(port))}")
-    folder = importlib.import_module(f"sojourn.backends.{port}")
-    if any(found.name == name for found in pkgutil.iter_modules(folder.__path__)):
-        return importlib.import_module(f"sojourn.backends.{port}.{name}").Backend
-    (declared,) = [found for found in entry_points(group=f"sojourn.{port}") if found.name == name][:1]
-    return declared.load()
+
+@functools.cache
+def _entries(port: str) -> tuple[Any, ...]:
+    from importlib.metadata import entry_points  # slow: it reads what every installed package declares
+
+    return tuple(entry_points(group=f"sojourn.{port}"))

@@ -4,41 +4,59 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Iterable, List, Tuple
 
 from sojourn.wire import names
+
+TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterable, List, Tuple
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
 
 
-def sha256_file(path: str) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the file at `path`, as read once. Raises: OSError (a link is not followed out: see `is_safe`)."""
+def sha256_file(path: str, *, follow: bool = True) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. Raises: OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    with open(fd, "rb", buffering=0) as f:
+        return sha256_stream(f)
+
+
+def sha256_stream(stream: Any) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream. Raises: OSError."""
     total, h = 0, hashlib.sha256()
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
-    with open(path, "rb", buffering=0) as f:
-        while True:
-            count = f.readinto(buffer)
-            if not count:
-                return total, h.hexdigest()
-            total += count
-            h.update(view[:count])
+    while True:
+        count = stream.readinto(buffer)
+        if not count:
+            return total, h.hexdigest()
+        total += count
+        h.update(view[:count])
 
 
 def is_safe(path: str) -> bool:
-    """True where `path` is a relative path with `/` that stays below its root and has no control bytes."""
+    """True where `path` is a relative path with `/` that stays below its root, in its one spelling, without NUL."""
     parts = path.split("/")
-    return bool(path) and not path.startswith("/") and ".." not in parts and "" not in parts and "\x00" not in path
+    return bool(path) and not path.startswith("/") and not {"", ".", ".."}.intersection(parts) and "\x00" not in path
 
 
-def document(run: str, attempt: int, at: str, entries: Iterable[Dict[str, Any]], missing: Iterable[str]) -> Dict[str, Any]:
-    """A manifest: {"schema","run","attempt","at","files":[{"path","from","bytes","sha256","role"}],"missing":[glob],"digest"}.
+def document(
+    run: str,
+    attempt: int,
+    at: str,
+    entries: Iterable[Dict[str, Any]],
+    missing: Iterable[str],
+    refused: Iterable[Dict[str, str]] = (),
+) -> Dict[str, Any]:
+    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}.
 
-    files: sorted by path; `role` is "output" (owed), "log" or "scratch"; `from` is the file's path below the run's root.
+    files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "log" or "scratch";
+    `from` is the file's path below the run's root.   missing: the globs that hit nothing.
+    refused: {"path", "why"} of what a glob hit and what is not taken home (a symlink out of the root, a device).
     `digest` names the content alone (paths, bytes, hashes, roles), not the time.
     """
-    files = sorted(entries, key=lambda e: e["path"])
+    files = sorted(entries, key=lambda e: str(e["path"]))
     return {
         "schema": SCHEMA,
         "run": run,
@@ -46,6 +64,7 @@ def document(run: str, attempt: int, at: str, entries: Iterable[Dict[str, Any]],
         "at": at,
         "files": files,
         "missing": sorted(missing),
+        "refused": sorted(refused, key=lambda e: e["path"]),
         "digest": roster_digest(files),
     }
 
@@ -56,7 +75,7 @@ def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:
-    """(path, what) of everything that differs, sorted: "missing" (not in ours), "unexpected" (not in theirs), "differs"."""
+    """(path, what) of all that differs, sorted: "missing" (not in ours), "unexpected" (not in theirs), "differs"."""
     a = {e["path"]: (e["bytes"], e["sha256"]) for e in ours}
     b = {e["path"]: (e["bytes"], e["sha256"]) for e in theirs}
     out = [(p, "missing") for p in b if p not in a]
@@ -66,9 +85,13 @@ def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]
 
 
 def walk(root: str) -> List[str]:
-    """Relative paths of all regular files below `root`, sorted; symlinks, devices and sockets are left out. Raises: OSError."""
+    """Relative paths of all regular files below `root`, sorted; no links, devices or sockets. Raises: OSError."""
+
+    def fail(error: OSError) -> None:
+        raise error  # a folder that cannot be read must not look like an empty one
+
     out = []
-    for folder, subfolders, files in os.walk(root):
+    for folder, subfolders, files in os.walk(root, onerror=fail):
         subfolders[:] = [d for d in subfolders if not os.path.islink(os.path.join(folder, d))]
         for name in files:
             full = os.path.join(folder, name)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
-from typing import Any, Iterable
+
+TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
+if TYPE_CHECKING:
+    from typing import Any, Iterable
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")  # also a safe file name and a DNS-like label
 
 
 def is_name(text: str) -> bool:
-    """True where `text` may name a run: 1-63 of lower-case letters, digits, `.`, `_`, `-`; ends are letters or digits."""
+    """True where `text` may name a run: 1-63 lower-case letters, digits, `.`, `_`, `-`; ends are letters or digits."""
     return bool(NAME.fullmatch(text)) and ".." not in text
 
 
 def as_name(text: str) -> str:
-    """The valid name nearest to `text` (say, of a folder with spaces); "run" where nothing is left of it. Idempotent."""
+    """The valid name nearest to `text` (say, of a folder with spaces); "run" where nothing is left. Idempotent."""
     slug = re.sub(r"[^a-z0-9._-]+", "-", text.lower())
     slug = re.sub(r"\.{2,}", ".", slug)[:63].strip("._-")
     return slug or "run"
@@ -25,6 +27,8 @@ def as_name(text: str) -> str:
 
 def nearest(wrong: str, valid: Iterable[str]) -> str:
     """The valid name nearest to `wrong`, or "" where none is near."""
+    import difflib  # costs more to load than all else here
+
     hits = difflib.get_close_matches(wrong, list(valid), n=1, cutoff=0.6)
     return hits[0] if hits else ""
 

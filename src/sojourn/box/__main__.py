@@ -1,0 +1,15 @@
+"""The keeper's first step, at the top of its zipapp.
+
+Any Python can read this file, so that an old one says it is old.
+"""
+
+import sys
+
+if sys.version_info < (3, 8):
+    sys.stderr.write("sojourn:old-python %s\n" % sys.version.split()[0])
+    sys.exit(127)
+
+from sojourn.box.main import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

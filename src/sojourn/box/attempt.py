@@ -1,0 +1,234 @@
+"""One attempt from claim to end: prepare, start, watch, record; or go on with one that an earlier keeper began."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from sojourn.box import ending, environment, locks, members, prepare, start
+from sojourn.box.ending import Exit
+from sojourn.box.keeper import Keeper
+from sojourn.box.probes import machine, process
+from sojourn.box.root import read_fields
+from sojourn.box.watch import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+_LEAVE_S = 10.0  # what a payload left behind gets between SIGTERM and SIGKILL, at most
+_LOCK_S = 15.0
+_BEGIN_S = 30.0
+
+
+def begin(keeper: Keeper, number: int) -> None:
+    """Begin attempt `number` and see it to its end. Raises: OSError where not even the intent can be written."""
+    if not _note_attempt(keeper, number):
+        raise OSError("events.jsonl cannot be written; attempt %d is not begun" % number)
+    keeper.sign()
+    try:
+        os.mkdir(keeper.root.attempt(number))
+    except FileExistsError:
+        # Locks may not reach across machines, but this folder does: somebody else owns this fencing token.
+        keeper.ledger.note("refused", number, why="attempts/%d was claimed by another keeper" % number)
+        return
+    _make_and_watch(keeper, number)
+
+
+def go_on(keeper: Keeper) -> None:
+    """Take over the last attempt, which has no end on record: adopt it, record its end, or prepare it again."""
+    history, root = keeper.ledger.history, keeper.root
+    number = history.attempt
+    was_here = history.begun.get("boot_id", "") == machine.boot_id() and history.begun.get("host") == machine.host()
+    if not history.is_prepared:
+        _go_on_unprepared(keeper, number)
+        return
+    begun = _await_begun(keeper, number) if was_here else read_fields(root.begun(number))
+    pid, started = begun.get("pid", 0), begun.get("start", 0)
+    shim = begun.get("shim") or {}
+    record = read_fields(root.exit(number))
+    if was_here and pid and not history.started:
+        keeper.ledger.note("started", number, pid=pid, start=started, pgid=begun.get("pgid", pid), shim=shim)
+    if was_here and pid and process.is_alive(pid, started):
+        _adopt(keeper, Watch(keeper, number, pid, started, shim))
+    elif record:
+        _finish(keeper, number, _exit_of(record), 0.0, pid if was_here else 0)
+    elif was_here and locks.is_held(root):
+        _adopt_orphans(keeper, number)
+    else:
+        _finish(keeper, number, Exit(None, None, "unknown"), 0.0, 0, _whereabouts(keeper))
+
+
+def _make_and_watch(keeper: Keeper, number: int) -> None:
+    root, spec = keeper.root, keeper.spec
+    if start.why_stop(keeper, number):
+        _cut_short(keeper, number, start.why_stop(keeper, number))
+        return
+    lock = -1
+    try:
+        lock = _clear_the_field(keeper)
+        copied = prepare.working_copy(root, spec, number)
+        setup = start.run_setup(keeper, number, lock)
+        if setup.stopped_by:
+            _cut_short(keeper, number, setup.stopped_by)
+            return
+        variables = environment.variables(root, spec, number, keeper.groups.cpu_quota())
+        argv = environment.payload_argv(spec, setup.folder)
+        if not keeper.ledger.note("prepared", number, code=spec.get("code"), copied=copied, setup=setup.told()):
+            raise prepare.Unprepared("events.jsonl cannot be written: the disk is full")
+        watch = start.start(keeper, number, argv, variables, lock)
+    except prepare.Unprepared as error:
+        end(keeper, number, "failed", why=error.stage, by="keeper", detail=str(error), rc=error.rc)
+        return
+    except OSError as error:
+        end(keeper, number, "failed", why="prepare", by="keeper", detail=str(error))
+        return
+    finally:
+        if lock >= 0:
+            os.close(lock)  # from here on it is held by the shim and by what it started
+    keeper.ledger.note("started", number, pid=watch.pid, start=watch.start, pgid=watch.pid, shim=watch.shim)
+    _see_to_its_end(keeper, watch)
+
+
+def _cut_short(keeper: Keeper, number: int, why: str) -> None:
+    state = {"stop": "cancelled", "shutdown": "preempted"}.get(why, "timeout")
+    end(keeper, number, state, why=why, by="keeper", detail="stopped before it started")
+
+
+def _go_on_unprepared(keeper: Keeper, number: int) -> None:
+    """Nothing of it ever ran but its setup. On the same machine it is made again; elsewhere the next one is."""
+    begun = keeper.ledger.history.begun
+    if begun.get("host") != machine.host():
+        end(keeper, number, "lost", by="unknown", detail="began on %s and was never started" % begun.get("host"))
+        return
+    try:
+        os.mkdir(keeper.root.attempt(number))
+    except FileExistsError:
+        pass  # ours: only we hold the lock, and it says that it began on this machine
+    _make_and_watch(keeper, number)
+
+
+def _await_begun(keeper: Keeper, number: int) -> Dict[str, Any]:
+    """exits/N.begun.json; a shim that was just starting when its keeper died gets time to write it."""
+    deadline = time.monotonic() + _BEGIN_S
+    while True:
+        begun = read_fields(keeper.root.begun(number)) or keeper.ledger.history.started
+        if begun or not locks.is_held(keeper.root) or time.monotonic() > deadline:
+            return begun
+        keeper.listen(0.05)
+
+
+def _adopt(keeper: Keeper, watch: Watch) -> None:
+    keeper.ledger.note("adopted", watch.number, keeper=keeper.me, pid=watch.pid, start=watch.start)
+    keeper.sign()
+    _see_to_its_end(keeper, watch)
+
+
+def _adopt_orphans(keeper: Keeper, number: int) -> None:
+    """The payload's first process is gone with its shim, but something it started lives on: it goes on undisturbed."""
+    holders = members.holders(keeper.root.payload_lock)
+    eldest = min(holders, key=process.start_of) if holders else 0
+    watch = Watch(keeper, number, eldest, process.start_of(eldest) if eldest else 0, {})
+    watch.is_for_orphans = True
+    _adopt(keeper, watch)
+
+
+def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
+    exit = watch.run()
+    watch.last_words()
+    _finish(keeper, watch.number, exit, watch.vitals.payload_s(), watch.pid)
+
+
+def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, detail: str = "") -> None:
+    """Record the end at once, then end what the payload left behind. `pid` 0: nothing of it can be on this machine."""
+    history = keeper.ledger.history
+    why = str(history.signalled.get("why", ""))
+    kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
+    delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
+    state = ending.judge(exit, why, delta)
+    end(
+        keeper,
+        number,
+        state,
+        why=why,
+        by=exit.by,
+        rc=exit.rc,
+        signal=exit.signal,
+        seconds=round(seconds, 3),
+        oom_kill_delta=delta,
+        detail=detail or ending.words(exit, state),
+    )
+    if pid:
+        _end_what_is_left(keeper, number, pid)
+
+
+def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
+    """Note the end of an attempt."""
+    told: Dict[str, Any] = {"rc": None, "signal": None, "seconds": 0.0, "oom_kill_delta": 0, "why": "", "detail": ""}
+    told.update(fields)
+    keeper.ledger.note("ended", number, state=state, **told)
+
+
+def _end_what_is_left(keeper: Keeper, number: int, sid: int) -> None:
+    """A job's processes end with the job, as under every batch system: nothing may write into a sealed manifest's
+    files, nor share the GPU with the next attempt."""
+    began = keeper.ledger.history.begun
+    shim = int((keeper.ledger.history.started.get("shim") or {}).get("pid", 0))
+    left = members.of_attempt(keeper.root.path, number, sid, {shim})
+    if not left:
+        return
+    what = process.command(left[0])[:100]
+    keeper.ledger.note("signal", number, signal="TERM", why="left behind by the run: %d (%s)" % (len(left), what))
+    deadline = time.monotonic() + min(keeper.grace_s, _LEAVE_S)
+    members.send(left, signal.SIGTERM)
+    while left and time.monotonic() < deadline:
+        keeper.listen(0.05)
+        left = [pid for pid in left if process.is_alive(pid, 0)]
+    again = members.of_attempt(keeper.root.path, number, sid, {shim}) if began else left
+    members.send(again, signal.SIGKILL)
+
+
+def _clear_the_field(keeper: Keeper) -> int:
+    """The payload lock, taken; what an earlier attempt left alive is ended first. Raises: Unprepared, OSError."""
+    deadline = time.monotonic() + _LOCK_S
+    told = False
+    while True:
+        lock = locks.take_lock(keeper.root)
+        if lock >= 0:
+            return lock
+        holders = members.holders(keeper.root.payload_lock)
+        if time.monotonic() > deadline:
+            raise prepare.Unprepared("something of an earlier attempt lives and cannot be ended: pids %s" % holders)
+        members.send(holders, signal.SIGKILL if told else signal.SIGTERM)
+        keeper.listen(0.1 if not told else 0.5)
+        told = time.monotonic() > deadline - _LOCK_S + min(keeper.grace_s, _LEAVE_S)
+
+
+def _note_attempt(keeper: Keeper, number: int) -> bool:
+    fields = machine.identity()
+    fields["keeper"] = keeper.me
+    fields["token"] = read_fields(keeper.root.want).get("token")
+    fields["limits"] = {
+        "cpus": keeper.groups.cpu_quota() or os.cpu_count(),
+        "memory_bytes": keeper.groups.memory_limit_bytes() or machine.memory_bytes(),
+        "cgroup": keeper.groups.limits(),
+    }
+    fields["oom_kill"] = keeper.groups.oom_kills()
+    fields["clock_offset"] = None  # evidence only; a client that knows better compares `now` of its calls
+    return keeper.ledger.note("attempt", number, **fields)
+
+
+def _exit_of(record: Dict[str, Any]) -> Exit:
+    return Exit(record.get("rc"), record.get("signal"), "shim")
+
+
+def _whereabouts(keeper: Keeper) -> str:
+    begun = keeper.ledger.history.begun
+    if begun.get("host") != machine.host():
+        return "ran on %s; this is %s" % (begun.get("host"), machine.host())
+    if begun.get("boot_id") != machine.boot_id():
+        return "the machine was restarted"
+    if begun.get("pid1_start") != machine.pid1_start():
+        return "the container was restarted"
+    return ""

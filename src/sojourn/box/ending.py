@@ -1,0 +1,73 @@
+"""How an attempt ended, and whether the keeper itself goes on with the next one. Pure."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Mapping
+
+RUN_ME_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: a training process that saved and wants to be resumed
+_TERM, _KILL = 15, 9
+_RETRY_WORDS = {"preempted": "preempted", "lost": "node-failure"}
+
+
+class Exit:
+    """How a payload's process ended: `rc`, or `signal`, or neither where nobody saw it.
+
+    `by`: shim, keeper or unknown.
+    """
+
+    def __init__(self, rc: int | None, signal: int | None, by: str) -> None:
+        self.rc = rc
+        self.signal = signal
+        self.by = by
+
+
+def judge(exit: Exit, why: str, oom_kills: int) -> str:
+    """The state. `why`: what we sent a signal for before it ended: "" (we sent none), stop, budget, max_duration,
+    shutdown.
+
+    `oom_kills`: how many the kernel killed for memory in our control group meanwhile.
+    """
+    if exit.by == "unknown":
+        return "lost"
+    if why == "stop":
+        return "cancelled"
+    if why in ("budget", "max_duration"):
+        return "timeout"
+    if exit.rc == 0:
+        return "succeeded"
+    if exit.rc == RUN_ME_AGAIN:
+        return "preempted"
+    number = exit.signal
+    if exit.rc in (128 + _KILL, 128 + _TERM):  # a shell says so of its child
+        number = exit.rc - 128
+    if number is None:
+        return "failed"
+    if why == "shutdown":
+        return "preempted"
+    return "oom" if number == _KILL and oom_kills > 0 else "killed"
+
+
+def words(exit: Exit, state: str) -> str:
+    """One short line of what is known, for people; "" for success."""
+    if exit.by == "unknown":
+        return "its process is gone and left no exit status"
+    if exit.signal is not None:
+        return "ended by signal %d" % exit.signal
+    if exit.rc == RUN_ME_AGAIN:
+        return "asked to be run again (exit status 75)"
+    return "exit status %d" % exit.rc if exit.rc else ""
+
+
+def may_retry(state: str, spec: Mapping[str, Any], want: Mapping[str, Any]) -> bool:
+    """Whether the keeper itself asks for the next attempt: the job's `retry` names this end, and attempts are left.
+
+    `retry.attempts` counts process starts since somebody last asked for one; those asked for by keepers are in
+    `want.auto`.
+    """
+    retry = spec.get("retry") or {}
+    word = _RETRY_WORDS.get(state)
+    auto = want.get("auto")
+    used = 1 + (auto if isinstance(auto, int) else 0)
+    return word is not None and word in (retry.get("on") or ()) and used < int(retry.get("attempts") or 1)

@@ -1,0 +1,134 @@
+"""The payload's environment variables and argv, and the `setup` environment made once for all runs that share it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+
+from sojourn.box import prepare
+from sojourn.box.root import Root
+from sojourn.wire import atomic, names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+# Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
+# $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
+# wrapper installs into the environment, whatever pip it borrows. An outer venv's packages are added: system packages
+# of a venv made from a venv are those of its base (CPython venv docs, 2026-11).
+_MAKE = r"""
+SJ_PYTHON=$(command -v python3 || command -v python || true); : "${SJ_PYTHON:=$2}"
+"$SJ_PYTHON" -m venv --system-site-packages --without-pip "$1"
+"$1/bin/python" - "$SJ_PYTHON" <<'PY'
+import subprocess, sys, sysconfig
+outer = "import sys, sysconfig; print(sys.prefix != getattr(sys, 'base_prefix', sys.prefix));
+print(sysconfig.get_path('purelib'))" is_venv, path = subprocess.run([sys.argv[1], "-c", outer],
+stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")[:2] if is_venv == "True":
+    open(sysconfig.get_path("purelib") + "/outer.pth", "w").write(path + "\n")
+PY
+if "$1/bin/python" -c 'import pip' 2>/dev/null; then
+  for SJ_NAME in pip pip3; do
+    printf '#!/bin/sh\nexec "${0%%/*}/python" -m pip "$@"\n' > "$1/bin/$SJ_NAME"; chmod 755 "$1/bin/$SJ_NAME"
+  done
+else
+  "$1/bin/python" -m ensurepip --default-pip >/dev/null
+fi
+export VIRTUAL_ENV="$1" PATH="$1/bin:$PATH"; unset PYTHONHOME
+eval "$3"
+"""
+
+
+def variables(root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None) -> Dict[str, str]:
+    """The environment of attempt N: the keeper's own, the job's `envs`, and ours on top. Raises: OSError (scratch)."""
+    env = dict(os.environ)
+    env.update((str(name), str(value)) for name, value in (spec.get("envs") or {}).items())
+    if cpu_quota:
+        for name in _THREADS:
+            env.setdefault(name, str(max(1, int(-(-cpu_quota // 1)))))
+    paths = [os.path.join(root.base, "train", spec["train"])] if spec.get("train") else []
+    if env.get("PYTHONPATH"):
+        paths.append(env["PYTHONPATH"])
+    if paths:
+        env["PYTHONPATH"] = os.pathsep.join(paths)
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.update(
+        SOJOURN_RUN_ID=root.id,
+        SOJOURN_ATTEMPT=str(attempt),
+        SOJOURN_TOKEN=str(attempt),
+        SOJOURN_RUN_DIR=root.path,
+        SOJOURN_CHECKPOINT_DIR=root.checkpoints,
+        SOJOURN_SCRATCH_DIR=prepare.scratch(root),
+        SOJOURN_PROGRESS=root.progress(attempt),
+        SOJOURN_NODE_RANK="0",
+        SOJOURN_NODE_IPS="127.0.0.1",
+    )
+    return env
+
+
+def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:
+    """The argv of the payload, behind the site's `init` line and the setup environment's PATH.
+
+    A bash script gets a trap first: bash without one dies of SIGTERM at once and leaves its child, which is just
+    writing its last checkpoint, behind; with one it waits for the child and passes its exit status on. Traps are not
+    inherited, so the training process gets its SIGTERM as always.
+    """
+    argv = [str(word) for word in spec["argv"]]
+    if len(argv) == 5 and argv[:4] == ["bash", "-eo", "pipefail", "-c"]:
+        argv[4] = "trap : TERM; " + argv[4]
+    lines = []
+    if spec.get("init"):
+        lines.append(str(spec["init"]))
+    if env_folder:
+        lines.append('export VIRTUAL_ENV="$0" PATH="$0/bin:$PATH"; unset PYTHONHOME')
+    if not lines:
+        return argv
+    lines.append('exec "$@"')
+    return ["bash", "-eo", "pipefail", "-c", "\n".join(lines), env_folder or "sojourn"] + argv
+
+
+def setup_argv(spec: Dict[str, Any], folder: str) -> List[str]:
+    """The argv that makes the environment `folder` and runs the job's `setup` in it."""
+    script = (str(spec.get("init") or "") + "\n" + _MAKE).lstrip("\n")
+    return ["bash", "-eo", "pipefail", "-c", script, "sojourn-setup", folder, sys.executable, str(spec["setup"])]
+
+
+def setup_folder(base: str, spec: Dict[str, Any]) -> str:
+    """Where the `setup` environment of this job lies on this kind of machine; "" for a job without `setup`.
+
+    Its name holds what it must not be shared across: the setup text and files (setup_digest), `init`, the machine's
+    architecture and the keeper's own Python, since boxes of one cluster may share BASE.
+    """
+    if not spec.get("setup"):
+        return ""
+    digest = spec.get("setup_digest") or names.digest(spec["setup"])
+    kind = names.digest([spec.get("init") or "", os.uname().machine, os.path.realpath(sys.executable)])
+    return os.path.join(base, "envs", "%s-%s" % (digest[:32], kind[:8]))
+
+
+def is_ready(folder: str) -> bool:
+    """Whether the environment was made to its end."""
+    return os.path.exists(os.path.join(folder, ".ready"))
+
+
+def lock(folder: str) -> int:
+    """Try to take the lock of an environment: a descriptor, or -1 while somebody else makes it. Raises: OSError.
+
+    Who makes it inherits the descriptor, so the lock is held for as long as anything of it lives.
+    """
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    fd = os.open(folder + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return -1
+    return fd
+
+
+def seal(folder: str, seconds: float) -> None:
+    """Mark the environment as made to its end, durably. Raises: OSError."""
+    atomic.write_json(os.path.join(folder, ".ready"), {"python": sys.version.split()[0], "seconds": round(seconds, 3)})

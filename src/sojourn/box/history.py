@@ -1,0 +1,69 @@
+"""What a run's own events say about its last attempt: the keeper's memory across its own death. Pure."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Mapping
+
+
+class History:
+    """Folded from events one by one. `attempt` 0 = nothing was ever begun."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.attempt = 0
+        self.spent_s = 0.0  # payload seconds of all ended attempts
+        self.checkpoint = ""  # path of the last one noted
+        self._forget()
+
+    def _forget(self) -> None:
+        self.begun: Dict[str, Any] = {}  # the `attempt` event of the last attempt
+        self.is_prepared = False
+        self.started: Dict[str, Any] = {}
+        self.ended: Dict[str, Any] = {}
+        self.is_sealed = False
+        self.signalled: Dict[str, Any] = {}  # the last `signal` event before its end
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take one event in. Events of attempts before the last are late news and change nothing."""
+        seq, attempt = event.get("seq"), event.get("attempt")
+        if isinstance(seq, int):
+            self.seq = max(self.seq, seq)
+        if not isinstance(attempt, int) or attempt < self.attempt:
+            return
+        kind = event.get("kind")
+        if attempt > self.attempt:
+            self.attempt = attempt
+            self._forget()
+        if kind == "attempt":
+            self.begun = dict(event)
+        elif kind == "prepared":
+            self.is_prepared = True
+        elif kind == "started":
+            self.started = dict(event)
+        elif kind == "signal" and not self.ended:
+            self.signalled = dict(event)
+        elif kind == "checkpoint":
+            self.checkpoint = str(event.get("path"))
+        elif kind == "ended":
+            self.spent_s += _seconds(event.get("seconds"))
+            self.ended = dict(event)
+        elif kind == "refused":
+            self.ended, self.is_sealed = dict(event, state="failed"), True  # its files are somebody else's
+        elif kind == "sealed":
+            self.is_sealed = True
+
+    @property
+    def is_over(self) -> bool:
+        """The last attempt has an end (or there was none yet)."""
+        return not self.attempt or bool(self.ended)
+
+    @property
+    def state(self) -> str:
+        """The state the last attempt ended in; "" while it has no end."""
+        return str(self.ended.get("state", ""))
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

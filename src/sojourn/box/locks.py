@@ -1,0 +1,40 @@
+"""The payload lock: held by the shim, the payload and whatever inherited its descriptor, while any of them lives."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from sojourn.box.root import Root
+
+
+def take_lock(root: Root) -> int:
+    """The payload lock on a descriptor to be inherited, or -1 while something of an attempt holds it.
+
+    Raises: OSError.
+    """
+    fd = os.open(root.payload_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    for _ in range(20):  # `since` holds it for an instant when it looks
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return fd
+        except BlockingIOError:
+            time.sleep(0.005)
+    os.close(fd)
+    return -1
+
+
+def is_held(root: Root) -> bool:
+    """Whether something of an attempt lives, by the lock it inherited."""
+    try:
+        fd = os.open(root.payload_lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)

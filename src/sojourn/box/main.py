@@ -1,0 +1,47 @@
+"""Dispatch of the keeper's commands; each loads only what it needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
+
+USAGE = "usage: keeper supervise --root ROOT | call | gpu | --version\n"
+
+
+def main(argv: List[str]) -> int:
+    """Run one command of the keeper; its exit status. 2 for misuse."""
+    _speak_utf8()
+    command = argv[0] if argv else ""
+    if command == "shim":
+        from sojourn.box.shim import main as shim
+
+        return shim(argv[1:])
+    if command == "supervise" and len(argv) == 3 and argv[1] == "--root":
+        from sojourn.box.supervise import supervise
+
+        return supervise(argv[2])
+    if command == "call":
+        from sojourn.box.call import answer_one
+
+        return answer_one(sys.stdin.buffer, sys.stdout.buffer)
+    if command == "gpu":
+        from sojourn.box.probes.gpu import main as gpu
+
+        return gpu()
+    if command == "--version":
+        from sojourn import __version__
+
+        sys.stdout.write("sojourn keeper %s (%s)\n" % (__version__, os.path.basename(sys.argv[0])))
+        return 0
+    sys.stderr.write(USAGE)
+    return 2
+
+
+def _speak_utf8() -> None:
+    """File names are UTF-8 to us, whatever the box's locale: start again in Python's UTF-8 mode where they are not."""
+    if sys.getfilesystemencoding().lower().replace("-", "") != "utf8" and "utf8" not in sys._xoptions:
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-X", "utf8"] + sys.argv)

@@ -1,0 +1,85 @@
+"""Files of a run: its manifest, and bytes of what lies in its root."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box import roster
+from sojourn.box.call import Box, Refused
+from sojourn.box.ops.intent import find_root, last_attempt
+from sojourn.box.root import read_fields, read_spec
+from sojourn.wire import manifest as rows
+from sojourn.wire import units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+_READ_BYTES = 8 << 20
+_BLOCK = 64 << 10
+
+
+def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """The manifest of a run: the sealed one, or one taken now (`fresh`, or nothing sealed for the newest attempt).
+
+    A fresh one reads every byte again: size and time do not prove content.
+    """
+    root = find_root(box, str(request["run"]))
+    last = last_attempt(root)
+    if not request.get("fresh"):
+        sealed = read_fields(root.manifest)
+        if sealed.get("attempt") == last:
+            return {"manifest": sealed, "sealed": True}
+    return {"manifest": roster.take(root, read_spec(root), last, units.stamp(time.time())), "sealed": False}
+
+
+def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Bytes of one file below the root: `path`, or `log` = an attempt's number (0: the newest).
+
+    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), and one B frame.
+    Refused: unsafe-path, no-such-file.
+    """
+    root = find_root(box, str(request["run"]))
+    path = request.get("path")
+    if path is None:
+        path = "logs/%d.log" % (int(request.get("log") or 0) or last_attempt(root))
+    if not rows.is_safe(path):
+        raise Refused("unsafe-path", "%r does not lie in the run's root" % path)
+    full = os.path.join(root.path, path)
+    why, real = roster.below(root.path, full)
+    if why:
+        if not os.path.lexists(full):
+            raise Refused("no-such-file", "no %s" % path)
+        raise Refused("unsafe-path", "%s: %s" % (path, why))
+    length = min(int(request.get("length") or _READ_BYTES), _READ_BYTES)
+    with open(os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb", buffering=0) as f:
+        size = os.fstat(f.fileno()).st_size
+        offset = int(request.get("offset") or 0)
+        if request.get("tail_lines") is not None:
+            offset = _tail(f, size, int(request["tail_lines"]), length)
+        elif offset > size:  # it was rotated since
+            offset = 0
+        f.seek(offset)
+        data = f.read(length) or b""
+    box.blobs.append(data)
+    return {"size": size, "offset": offset, "path": path}
+
+
+def _tail(f: Any, size: int, lines: int, limit_bytes: int) -> int:
+    """Where the last `lines` lines begin, but no more than `limit_bytes` before the end."""
+    at, found, floor = size, b"", max(0, size - limit_bytes)
+    if lines <= 0:
+        return size
+    while at > floor:
+        step = min(_BLOCK, at - floor)
+        at -= step
+        f.seek(at)
+        found = f.read(step) + found
+        body = found[:-1] if found.endswith(b"\n") else found
+        if body.count(b"\n") >= lines:
+            cut = len(body)
+            for _ in range(lines):
+                cut = body.rfind(b"\n", 0, cut)
+            return at + cut + 1
+    return at

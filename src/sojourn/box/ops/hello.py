@@ -1,0 +1,81 @@
+"""What this box is: the answer to the first call, and the facts that preflight judges."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from sojourn.box.call import Box, Refused
+from sojourn.box.probes import cgroup, disk, gpu, machine
+from sojourn.wire import manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Facts of the box. Refused: "keeper-damaged" where this very file is not what its name says."""
+    name = os.path.basename(box.keeper)
+    if name != "keeper-%s.pyz" % manifest.sha256_file(box.keeper)[1]:
+        raise Refused("keeper-damaged", "%s is not what its name says" % box.keeper, keeper=box.keeper)
+    os.makedirs(box.base, exist_ok=True)
+    home = os.path.expanduser("~")
+    groups = cgroup.Groups()
+    uname = os.uname()
+    return {
+        "base": box.base,
+        "home": home,
+        "user": _user(),
+        "host": machine.host(),
+        "python": sys.executable,
+        "python_version": sys.version.split()[0],
+        "keeper": box.keeper,
+        "cpus": _cpus(),
+        "memory_bytes": machine.memory_bytes(),
+        "cgroup": groups.limits(),
+        "oom_kill": groups.oom_kills(),
+        "disks": {path: disk.room(path) for path in (box.base, home, "/tmp", "/dev/shm") if os.path.isdir(path)},
+        "gpus": _gpus(),
+        "has": _has(),
+        "os": {"system": uname.sysname, "release": uname.release, "machine": uname.machine},
+    }
+
+
+def _has() -> Dict[str, bool]:
+    found = {name: shutil.which(name) is not None for name in ("bash", "git", "rsync", "setsid", "tmux")}
+    found["systemd_user"] = os.path.exists("/run/user/%d/systemd/private" % os.getuid())
+    return found
+
+
+def _cpus() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):
+        return os.cpu_count() or 1
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # containers run as numbers without names
+        return str(os.getuid())
+
+
+def _gpus() -> List[Dict[str, Any]]:
+    """Through NVML in a child, so that a card that hangs costs this call 10 seconds and nothing else."""
+    if not gpu.exists():
+        return []
+    import subprocess
+
+    argv = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0]), "gpu"]
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return gpu.parse(done.stdout) or []

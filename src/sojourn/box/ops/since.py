@@ -1,0 +1,108 @@
+"""What happened since: one answer for every run of the box. Tells pulses and ages beside the new events."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box import locks
+from sojourn.box.call import Box
+from sojourn.box.ops.intent import find_root, last_attempt, pulse
+from sojourn.box.probes import machine, process
+from sojourn.box.progress import Progress
+from sojourn.box.root import Root, read_fields
+from sojourn.wire import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+_LIMIT_BYTES = 8 << 20
+_LINE_BYTES = 1 << 20  # a line that does not fit is sent whole up to this, so that every answer gets on
+
+
+def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """`runs`: {id: offset}, or null for all of the box. Answer: `runs`, one entry each, and one B frame each in the
+    same order.
+
+    An id without a root is left out. Whole lines only; `more` says that there was no room for all.
+    """
+    asked = request.get("runs")
+    offsets = dict.fromkeys(_all(box), 0) if asked is None else asked
+    left = int(request.get("limit_bytes") or _LIMIT_BYTES)
+    rows = []
+    for run in sorted(offsets):
+        root = find_root(box, run, must_exist=False)
+        if not os.path.isfile(root.run):
+            continue
+        data, offset, more = _new_lines(root.events, int(offsets[run]), left)
+        left -= len(data)
+        rows.append(dict(_now(root), id=run, offset=offset, more=more))
+        box.blobs.append(data)
+    return {"runs": rows}
+
+
+def _all(box: Box) -> List[str]:
+    try:
+        return [name for name in os.listdir(box.under("runs")) if names.is_name(name)]
+    except OSError:
+        return []
+
+
+def _new_lines(path: str, offset: int, limit_bytes: int) -> Tuple[bytes, int, bool]:
+    """(whole lines from `offset` on, the offset after them, whether there are more)."""
+    try:
+        with open(path, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            if offset > size:  # not our file any more: tell it from the start, the reader knows events by their number
+                offset = 0
+            f.seek(offset)
+            data = f.read(max(0, limit_bytes))
+            if limit_bytes > 0 and b"\n" not in data:
+                data += f.read(_LINE_BYTES)
+    except OSError:
+        return b"", offset, False
+    data = data[: data.rfind(b"\n") + 1]
+    return data, offset + len(data), offset + len(data) < size
+
+
+def _now(root: Root) -> Dict[str, Any]:
+    number = last_attempt(root)
+    now = time.time()
+    log, events = _stat(root.log(number)), _stat(root.events)
+    progress = Progress(root.progress(number))
+    progress.look()
+    return {
+        "root": root.path,
+        "identity": read_fields(root.run).get("identity"),
+        "attempt": number,
+        "keeper": pulse(root),
+        "payload": payload_pulse(root, number),
+        "log_age_s": None if log is None else round(max(0.0, now - log.st_mtime), 1),
+        "log_bytes": None if log is None else log.st_size,
+        "beat_age_s": None if events is None else round(max(0.0, now - events.st_mtime), 1),
+        "progress": progress.value,
+    }
+
+
+def payload_pulse(root: Root, number: int) -> str:
+    """The payload of an attempt: alive, gone, none (it was not started), unknown (it was on another machine)."""
+    begun = read_fields(root.begun(number))
+    if not begun:
+        return "none"
+    host = read_fields(root.keeper).get("host")
+    if host not in (None, machine.host()):
+        return "unknown"
+    if begun.get("boot_id") == machine.boot_id():
+        if process.is_alive(begun.get("pid", 0), begun.get("start", 0)):
+            return "alive"
+        if not os.path.exists(root.exit(number)) and locks.is_held(root):
+            return "alive"
+    return "gone"
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None

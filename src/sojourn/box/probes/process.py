@@ -1,0 +1,128 @@
+"""What /proc says of one process.
+
+A pid alone names nothing: pid and start time together name one process of one boot.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, NamedTuple
+
+    class Stat(NamedTuple):
+        """Of /proc/PID/stat; `ticks`: of CPU, its own and those of children it waited for."""
+
+        state: str
+        ppid: int
+        pgid: int
+        sid: int
+        ticks: int
+        threads: int
+        start: int
+        rss_bytes: int
+
+else:
+    from collections import namedtuple
+
+    Stat = namedtuple("Stat", "state ppid pgid sid ticks threads start rss_bytes")
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def read_stat(pid: int | str) -> Stat | None:
+    """The process as the kernel shows it now, or None where there is none (or no /proc).
+
+    Source: proc(5), fields 3-24 after the command's closing parenthesis, which the command itself may hold (2026-11).
+    """
+    try:
+        fd = os.open("/proc/%s/stat" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    f = text[text.rfind(b")") + 2 :].split()
+    if len(f) < 22:
+        return None
+    ticks = int(f[11]) + int(f[12]) + int(f[13]) + int(f[14])
+    return Stat(
+        f[0].decode("ascii"), int(f[1]), int(f[2]), int(f[3]), ticks, int(f[17]), int(f[19]), int(f[21]) * _PAGE
+    )
+
+
+def start_of(pid: int) -> int:
+    """Start time of a process in ticks since boot (field 22), 0 where it cannot be told."""
+    stat = read_stat(pid)
+    return stat.start if stat else 0
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Whether the process that began at `start` still runs; a zombie does not. `start` 0: any process of that pid.
+
+    Without /proc the pid alone must do.
+    """
+    if pid <= 0:
+        return False
+    stat = read_stat(pid)
+    if stat is not None:
+        return stat.state not in "ZX" and (not start or stat.start == start)
+    if os.path.exists("/proc/self/stat"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def children(pid: int) -> List[int] | None:
+    """Direct children of all threads of `pid`; None where the kernel does not list them (CONFIG_PROC_CHILDREN)."""
+    found: List[int] = []
+    try:
+        threads = os.listdir("/proc/%d/task" % pid)
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            with open("/proc/%d/task/%s/children" % (pid, thread), "rb", buffering=0) as f:
+                found.extend(int(word) for word in f.read(1 << 16).split())
+        except FileNotFoundError:
+            if not os.path.exists("/proc/self/task/%d/children" % os.getpid()):
+                return None
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def all_pids() -> List[int]:
+    """Every pid that /proc shows; empty without one."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def environ_has(pid: int, entry: bytes) -> bool:
+    """Whether the environment that `pid` was started with holds `entry` (NAME=value). False where we may not look."""
+    try:
+        with open("/proc/%d/environ" % pid, "rb", buffering=0) as f:
+            return entry in f.read(1 << 20).split(b"\0")
+    except OSError:
+        return False
+
+
+def command(pid: int) -> str:
+    """The command line of `pid`, cut; "" where there is none."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb", buffering=0) as f:
+            return f.read(400).replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,64 @@
+"""progress/N.json as the training process writes it: read when it changed, never trusted to be well formed."""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple
+
+_LIMIT_BYTES = 64 << 10
+
+
+class Progress:
+    """The last readable state of one progress file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.value: Dict[str, Any] | None = None
+        self._mark: Tuple[int, ...] = ()
+
+    def look(self) -> bool:
+        """Read it where it changed; True where `value` is new."""
+        try:
+            with open(self.path, "rb", buffering=0) as f:
+                s = os.fstat(f.fileno())
+                mark = (s.st_mtime_ns, s.st_ino, s.st_size)
+                if mark == self._mark:
+                    return False
+                self._mark = mark
+                data = f.read(_LIMIT_BYTES + 1)
+        except OSError:
+            return False
+        value = parse(data)
+        if value is None or value == self.value:
+            return False
+        self.value = value
+        return True
+
+    @property
+    def step(self) -> int | None:
+        """The step it tells, or None."""
+        step = (self.value or {}).get("step")
+        return step if isinstance(step, int) and not isinstance(step, bool) else None
+
+    @property
+    def checkpoint(self) -> Dict[str, Any] | None:
+        """{"path","step","bytes"} of the newest checkpoint it tells, or None."""
+        found = (self.value or {}).get("checkpoint")
+        if not isinstance(found, dict) or not isinstance(found.get("path"), str):
+            return None
+        return {name: found.get(name) for name in ("path", "step", "bytes")}
+
+
+def parse(data: bytes) -> Dict[str, Any] | None:
+    """A progress document, or None for what is none (torn, huge, not an object). Not-a-number becomes its name."""
+    if len(data) > _LIMIT_BYTES:
+        return None
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
