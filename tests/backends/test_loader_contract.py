@@ -79,7 +79,7 @@ def test_a_hostile_pickle_inside_a_torch_zip_is_never_run(tmp_path: Path) -> Non
         path = tmp_path / "hostile.pt"
         samples.torch_zip_of(str(path), data)
         found = loader.check_never_runs(path, canary)
-        if what in ("reduce, protocol 2", "eval"):
+        if what != "broken after":
             assert found.problem == "unsafe", what
 
 

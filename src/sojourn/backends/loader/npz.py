@@ -3,6 +3,7 @@ pickle), every value looked at in pieces, however far it inflates."""
 
 from __future__ import annotations
 
+import zipfile
 from typing import BinaryIO, ClassVar, cast
 
 from sojourn.core.ports import Loaded
@@ -52,7 +53,7 @@ class Backend:
         try:
             with np.load(path, allow_pickle=False) as opened:
                 names = sorted(opened.files)
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise Unloadable("corrupt", f"numpy refuses it: {error}") from None
         if names != sorted(name for name, _, _ in arrays):
             raise Unloadable("corrupt", "numpy sees other arrays in it")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_zip
+from sojourn.wire import torch_unpickle, torch_zip
 from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_values import DTYPES, Damaged, Tensor
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PICKLE_LIMIT_BYTES = 64 << 20
 # torch.save before 1.6: a pickled magic number. Source: torch.serialization.MAGIC_NUMBER, 2.13.
 LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+_CALLS = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}  # ways to call that PyTorch never writes
 _EXACT_BYTES = 256 << 20
 
 
@@ -53,8 +54,11 @@ class Backend:
                     "unsupported", f"its pickle has {entry.bytes} bytes, our limit is {PICKLE_LIMIT_BYTES}"
                 )
         is_packed = any(entry.method for entry in entries)
-        found = torch_zip.walk(path)
-        _refuse(found)
+        # torch.serialization.set_crc32_options(False) writes 0 everywhere; then there is nothing to compare with.
+        has_sums = any(entry.crc32 for entry in entries)
+        found = torch_zip.walk(path, crc=has_sums)
+        if found.problems:
+            raise _refusal(found, data, has_sums)
         content = _scan(found.tensors)
         by, is_loaded = _open(path, found.ours, is_packed)
         content.settle()
@@ -63,6 +67,8 @@ class Backend:
         if found.ours:
             facts["sojourn"] = finite(found.facts)
         remarks = content.remarks
+        if not has_sums:
+            remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
         if not is_loaded:
             remarks += ("not loaded: PyTorch is not installed here; structure and content are proven without it",)
         return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
@@ -77,14 +83,37 @@ def _no_archive(head: bytes) -> Unloadable:
     return Unloadable("corrupt", "it does not begin as a PyTorch file does")
 
 
-def _refuse(found: torch_zip.Structure) -> None:
-    if found.unsafe:
+def _refusal(found: torch_zip.Structure, data: memoryview, has_sums: bool) -> Unloadable:
+    """The one problem to name. A pickle that is whole and wants to call things is unsafe, whatever else is wrong."""
+    problem, why = found.problems[0]
+    is_intact = not has_sums or "bytes" in found.proved
+    if found.unsafe and is_intact:
         names = ", ".join(found.unsafe[:5]) + (" ..." if len(found.unsafe) > 5 else "")
-        raise Unloadable("unsafe", f"it cannot be judged safely: loading it would call {names[:300]}")
-    for problem, why in found.problems:
-        if problem == "unparseable":
-            raise Unloadable("mismatch", why)
-        raise Unloadable(problem, why)
+        return Unloadable("unsafe", f"it cannot be judged safely: loading it would call {names[:300]}")
+    if problem == "corrupt" and is_intact and _calls(found, data):
+        return Unloadable("unsafe", f"it cannot be judged safely: its pickle calls things ({why})")
+    if problem == "unparseable":
+        return Unloadable("mismatch", why)
+    return Unloadable(problem, why)
+
+
+def _calls(found: torch_zip.Structure, data: memoryview) -> bool:
+    """Its pickle is well formed, in any protocol, and calls what weights do not need. It is taken apart, not run."""
+    import pickletools
+
+    for entry in found.entries:
+        if entry.name.endswith("/data.pkl") and not entry.method:
+            try:
+                steps = [
+                    (op.name, arg) for op, arg, _ in pickletools.genops(bytes(data[entry.offset :][: entry.bytes]))
+                ]
+            except ValueError:
+                return False
+            names = {
+                str(arg).replace(" ", ".").replace("__builtin__", "builtins") for op, arg in steps if op == "GLOBAL"
+            }
+            return bool(names - torch_unpickle.SAFE) or any(op in _CALLS for op, _ in steps)
+    return False
 
 
 def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:

@@ -1,0 +1,73 @@
+"""Content before name: what stands in for an artifact is said to be that, and nothing unknown is condemned."""
+
+from pathlib import Path
+
+import pytest
+
+from sojourn.backends.client.judge import FACTS_BYTES, judge
+from tests.backends import samples
+
+NAMES = ["best.pt", "model.safetensors", "a.npy", "a.npz", "metrics.json"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"<!DOCTYPE html><html><body>Please log in", "a web page"),
+        (b"\n <HTML>\n404", "a web page"),
+        (b"\xef\xbb\xbf<html>", "a web page"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n", "git-lfs"),
+        (b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>', "object store"),
+        (b"\x1f\x8b\x08\x00rest", "gzip"),
+        (b"\x89PNG\r\n\x1a\nrest", "PNG"),
+        (b"a" * 257 + b"ustar\x0000" + b"b" * 300, "tar archive"),
+    ],
+)
+def test_what_stands_in_for_an_artifact_is_a_mismatch_and_named(
+    name: str, data: bytes, words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    found = judge(str(path), name)
+    assert found.problem == "mismatch"
+    assert words in found.detail
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_zeros_is_a_hole_not_an_artifact(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(bytes(3 << 20))
+    assert judge(str(path), name).problem == "corrupt"
+    assert "zero bytes" in judge(str(path), name).detail
+
+
+@pytest.mark.parametrize("name", ["train.log", "rows.csv", "README", "weights.bin", "x.tar", "empty.txt"])
+def test_an_unknown_type_is_named_unknown_and_not_condemned(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"" if name.startswith("empty") else b"step 1 loss 0.5\n" * 50)
+    found = judge(str(path), name)
+    assert (found.kind, found.problem, found.proved) == ("unknown", "", ())
+    assert "no loader knows this type" in found.remarks[0]
+
+
+def test_the_name_counts_in_any_case_and_folder(tmp_path: Path) -> None:
+    path = tmp_path / "data.npy.d"
+    path.mkdir()
+    samples.write_json(str(path / "METRICS.JSON"))
+    assert judge(str(path / "METRICS.JSON"), "data.npy.d/METRICS.JSON").kind == "json"
+
+
+def test_facts_are_bounded(tmp_path: Path) -> None:
+    import json
+
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"k" * 190 + str(n): n for n in range(5000)}))
+    found = judge(str(path), path.name)
+    assert found.problem == ""
+    assert len(json.dumps(found.facts)) < FACTS_BYTES
+
+
+def test_a_file_that_is_gone_raises_what_the_system_says(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        judge(str(tmp_path / "a.pt"), "a.pt")
