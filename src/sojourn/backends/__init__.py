@@ -31,6 +31,11 @@ def names(port: str) -> tuple[str, ...]:
     return tuple(sorted({*_ours(port), *(entry.name for entry in _entries(port))}))
 
 
+def has(port: str, name: str) -> bool:
+    """Whether there is a backend of that name; cheap for ours, which are most. Raises: NoBackend for no port."""
+    return name in _ours(port) or any(entry.name == name for entry in _entries(port))
+
+
 def get(port: str, name: str) -> type[Any]:
     """The class `Backend` of one. Ours wins over an entry point of the same name. Raises: NoBackend, ImportError."""
     if name in _ours(port):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store.home import Store
@@ -33,12 +34,12 @@ class NoSuchBackend(Misuse):
     next_step = "sojourn run --site local"
 
 
-class RunBusy(WorldError):
-    """Another sojourn has been at work on {run} for {seconds} s."""
+class Busy(WorldError):
+    """Another sojourn has been at work on {what} for {seconds} s."""
 
-    code = "run-busy"
+    code = "busy"
     retry = True
-    next_step = "sojourn status {run}"
+    next_step = "sojourn status"
 
 
 class Context:
@@ -75,12 +76,12 @@ class Context:
         self.store.close()
 
     @contextmanager
-    def alone(self, run: str) -> Iterator[None]:
-        """While inside, no other command of this machine starts or ends this run; what it did before is known here.
+    def alone(self, what: str) -> Iterator[None]:
+        """While inside, no other command of this machine starts or ends this run, or lets go of or moves into this lease.
 
-        Waits ALONE_S at most; a command that was killed holds nothing. Raises: RunBusy, StateUnwritable, DiskFull.
+        What others did before is then known here. `what`: a run's id, or `lease NAME`. Waits ALONE_S at most; a command that was killed holds nothing. Raises: Busy, StateUnwritable, DiskFull.
         """
-        path = os.path.join(self.store.state_dir, "locks", run)
+        path = os.path.join(self.store.state_dir, "locks", quote(what, safe=" "))
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -90,8 +91,8 @@ class Context:
             deadline_s = self.now_s() + ALONE_S
             while not _locked(fd):
                 if self.now_s() >= deadline_s:
-                    raise RunBusy(run=run, seconds=ALONE_S)
-                self.say(f"{run}: another sojourn is at work on it")
+                    raise Busy(what=what, seconds=ALONE_S)
+                self.say(f"{what}: another sojourn is at work on it")
                 self.sleep(0.1)
             self.store.index.catch_up()
             yield
@@ -167,8 +168,7 @@ def _box(site: Site) -> Box:
 def _known(site: Site, port: str, name: str) -> Callable[[Site], Any]:
     from sojourn import backends
 
-    known = backends.names(port)
-    if name not in known:
-        raise NoSuchBackend(site=site.name, port=port, name=name, known=", ".join(sorted(known)))
+    if not backends.has(port, name):
+        raise NoSuchBackend(site=site.name, port=port, name=name, known=", ".join(backends.names(port)))
     found: Callable[[Site], Any] = backends.get(port, name)
     return found

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.core.ports import Tether, Transport
-from sojourn.core.values import NoAnswer, Pulse, Site, Site
+from sojourn.core.values import NoAnswer, Pulse, Site
 from sojourn.wire.errors import WorldError
 
 # All three streams are redirected: a child that holds the call's output keeps the call open (procedures.md 4.4).
@@ -75,9 +75,6 @@ class Backend:
     """Launcher through a shell and `setsid`."""
 
     survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout"})
-
-    def __init__(self, site: Site | None = None) -> None:
-        self.site = site
 
     def __init__(self, site: Site | None = None) -> None:
         """A launcher is made with its site, whose `options` are its own settings; this one has none."""

@@ -15,23 +15,11 @@ from typing import BinaryIO
 from sojourn.backends.client import ssh_copy, ssh_session
 from sojourn.backends.client.ssh_argv import COPY, POLL, address
 from sojourn.backends.client.ssh_talk import Keep, Sink
+from sojourn.backends.transport.local import NoSuchFile, NotCopied
 from sojourn.core.values import Ended, NoAnswer, Site
-from sojourn.wire.errors import WorldError
 
 QUIET_S = 60.0  # nothing moves and yet the link lives: a disk that hangs, on either side
 WORDS_BYTES = 1 << 16
-
-
-class CopyRefused(WorldError):
-    """{site} does not let us {what} {path}: {why}."""
-
-    code = "copy-refused"
-
-
-class NoSuchFile(WorldError):
-    """{site} has no file {path}."""
-
-    code = "no-such-file"
 
 
 class Backend:
@@ -64,9 +52,11 @@ class Backend:
         """As the port says; goes on where an earlier one broke off. Folders are made; the file keeps its
         executable bit and is 0600 else.
 
-        Raises: CopyRefused (no room, no rights, a folder of that name), OSError (the local file).
+        Raises: NoSuchFile (here), NotCopied (no room, no rights, a folder of that name), OSError (the local file).
         """
         began = time.monotonic()
+        if not os.path.isfile(local):
+            raise NoSuchFile(path=local)
         with open(local, "rb") as source:
             size_bytes = os.fstat(source.fileno()).st_size
             mode = "700" if os.fstat(source.fileno()).st_mode & 0o100 else "600"
@@ -91,12 +81,12 @@ class Backend:
                 why = _why(stored)
                 if stored.rc != ssh_copy.DAMAGED:
                     break
-        raise CopyRefused(site=self._site.name, what="write", path=remote, why=why)
+        raise NotCopied(path=f"{self._site.name}:{remote}", detail=why)
 
     def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
         """As the port says. After a NoAnswer the local file may have grown by good bytes: go on at its new size.
 
-        Raises: NoSuchFile, CopyRefused, OSError (the local file).
+        Raises: NoSuchFile, NotCopied (it may not be read), OSError (the local file).
         """
         argv = ["sh", "-c", ssh_copy.FETCH, "sojourn", remote, str(offset + 1)]
         words = Keep(WORDS_BYTES)
@@ -109,10 +99,10 @@ class Backend:
         if isinstance(ran, NoAnswer):
             return ran
         if ran.rc == ssh_copy.ABSENT:
-            raise NoSuchFile(site=self._site.name, path=remote)
+            raise NoSuchFile(path=f"{self._site.name}:{remote}")
         if ran.rc != 0:
             why = _why(Ended(rc=ran.rc, stdout=b"", stderr=bytes(words.kept)))
-            raise CopyRefused(site=self._site.name, what="read", path=remote, why=why)
+            raise NotCopied(path=local, detail=f"{self._site.name}:{remote}: {why}")
         return count
 
     def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
