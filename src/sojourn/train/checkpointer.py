@@ -46,7 +46,7 @@ class Checkpointer:
     `resumed` says whether there was something to go on from. `step` may later return before the bytes are durable; an
     error is then raised, or told, by a later call.
     Not for threads: all calls from one thread, the main one if signals are to be seen.
-    Raises: BadItem, OtherState, BadUse, FolderBusy, SeveralProcesses, Damaged (checkpoints, and none valid), OSError.
+    Raises: BadItem, OtherState, BadUse, NoPlace, FolderBusy, SeveralProcesses, Damaged (no checkpoint is valid).
     """
 
     def __init__(

@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Iterator
 
 from sojourn.wire import atomic, torch_zip, units
-from sojourn.wire.errors import Misuse, Refusal
+from sojourn.wire.errors import Misuse, Refusal, WorldError
 from sojourn.wire.torch_values import Damaged
 from sojourn.wire.torch_write import Plan
 
@@ -46,23 +46,36 @@ class FolderBusy(Misuse):
     code = "folder-busy"
 
 
+class NoPlace(WorldError):
+    """Checkpoints cannot be written into {folder}: {detail}."""
+
+    code = "no-place"
+
+
 class Folder:
     """The checkpoints below `path`, as the attempt with fencing token `token` sees them. Creates the folder.
 
     With `token` None (no sojourn around) the folder is locked for this process and the token is the next free one.
-    `say` gets one line for everything worth telling.   Raises: OSError, FolderBusy.
+    `say` gets one line for everything worth telling.   Raises: NoPlace, FolderBusy.
     """
 
     def __init__(self, path: str, token: int | None, keep: int, say: Callable[[str], None]) -> None:
         self.path, self.keep, self.say = os.path.abspath(path), keep, say
-        os.makedirs(self.path, exist_ok=True)
+        self._lock = -1
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except OSError as e:
+            raise NoPlace(folder=self.path, detail=e.strerror) from e
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise NoPlace(folder=self.path, detail="it cannot be written to")
         self._damaged: set[str] = set()
         self._is_open = True
         before = _here.get(os.path.realpath(self.path))
         if before is not None:
             before.close()  # a cell of a notebook that is run again; whoever still uses the old one is told
+        if token is None:
+            self._take_lock()
         _here[os.path.realpath(self.path)] = self
-        self._lock = -1 if token is not None else self._take_lock()
         tokens = [found[0] for found in self._listed()]
         self.token = token if token is not None else max(tokens, default=0) + 1
         self._sweep()
@@ -205,22 +218,24 @@ class Folder:
             if hit and int(hit.group(1) or 0) <= self.token:
                 _forget(os.path.join(self.path, name))
 
-    def _take_lock(self) -> int:
+    def _take_lock(self) -> None:
         """A lock that lasts as long as this process; a forked data worker of a killed one may hold it for some seconds.
 
         Where the file system has no locks there is none: then two trainings in one folder are the user's to avoid.
         """
-        fd = os.open(os.path.join(self.path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(os.path.join(self.path, ".lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         for wait_s in _waits(LOCK_WAIT_S):
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
+                break
             except OSError as e:
                 if e.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
-                    return fd
+                    break
             time.sleep(wait_s)
-        os.close(fd)
-        raise FolderBusy(folder=self.path)
+        else:
+            os.close(fd)
+            raise FolderBusy(folder=self.path)
+        self._lock = fd
 
 
 def _waits(total_s: float) -> Iterator[float]:
