@@ -18,7 +18,7 @@ def lines(answer: Launch, columns: int) -> list[str]:
     attempt = f", attempt {answer.attempt}" if answer.attempt > 1 else ""
     out = line("run", f"{clean(answer.id)}  on {clean(answer.site)}{attempt}", columns)
     out += findings.lines(answer.findings, columns)
-    did = answer.state.value if answer.did == "launched" and answer.state.is_final else _DID.get(answer.did, answer.did)
+    did = "ended" if answer.did == "launched" and answer.state.is_final else _DID.get(answer.did, answer.did)
     out += line(did, clean(answer.why), columns)
     if answer.log_tail:
         out += ["log"] + ["  " + clean(text) for text in answer.log_tail.splitlines()]

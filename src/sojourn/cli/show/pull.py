@@ -20,7 +20,8 @@ def lines(answer: Pull, columns: int) -> list[str]:
     out = line("run", clean(answer.run), columns)
     out += line("pulled", size, columns)
     out += line("into", clean(answer.home), columns) if answer.home else []
-    out += verify.artifacts(answer.artifacts, columns)
+    never_made = set(answer.missing)
+    out += verify.artifacts([a for a in answer.artifacts if a["path"] not in never_made], columns)
     for glob in answer.missing:
         out += line("missing", f"{clean(glob)}: owed, and no such file was made", columns)
     if answer.why:
