@@ -285,7 +285,7 @@ class Down:
     released: bool
     settled: bool
     line: str  # what the provider did, or what only a person can do now
-    acknowledged: tuple[str, ...]  # what was listed when the name was asked for
+    acknowledged: tuple[str, ...]  # what was let go without: owed and never made, or not loadable
     abandoned: tuple[str, ...]
     lost: tuple[str, ...]
     spent_micro: int | None

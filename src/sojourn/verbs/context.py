@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store.home import Store
@@ -77,11 +77,12 @@ class Context:
 
     @contextmanager
     def alone(self, what: str) -> Iterator[None]:
-        """While inside, no other command of this machine starts or ends this run, or lets go of or moves into this lease.
+        """While inside, no other command of this machine starts this run, or moves into or lets go of this lease.
 
-        What others did before is then known here. `what`: a run's id, or `lease NAME`. Waits ALONE_S at most; a command that was killed holds nothing. Raises: Busy, StateUnwritable, DiskFull.
+        What others did before is then known here. `what`: a run's id, or `lease SITE`. Waits ALONE_S at most; a
+        command that was killed holds nothing.   Raises: Busy, StateUnwritable, DiskFull.
         """
-        path = os.path.join(self.store.state_dir, "locks", quote(what, safe=" "))
+        path = os.path.join(self.store.state_dir, "locks", _as_file_name(what))
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -146,6 +147,10 @@ def unreachable(site: Site, answer: NoAnswer) -> Unreachable:
     error = Unreachable(site=site.name, detail=words)
     error.next = answer.next_step
     return error
+
+
+def _as_file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._ -]", lambda hit: f"%{ord(hit[0]):x}", text)
 
 
 def _locked(fd: int) -> bool:

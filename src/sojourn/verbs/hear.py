@@ -36,6 +36,12 @@ class View:
     is_other: bool = False  # the root there is that of a run with another specification, put there by another client
 
     @property
+    def never_began(self) -> bool:
+        """Nothing of it was ever on a box: it was not launched, or its client died before the box heard of it."""
+        record = self.record
+        return record.attempt == 0 or (bool(self.reach.ok) and not self.has_root and record.heard.attempt == 0)
+
+    @property
     def is_over(self) -> bool:
         """Nothing more will happen unless somebody asks: an end that the box showed, and no keeper at work on it."""
         return self.status.state.is_final and (self.record.is_settled or self.keeper not in ("alive", "unknown"))

@@ -14,11 +14,11 @@ from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.standings import MANIFEST_S, keep_manifest
 from sojourn.verbs.status import chosen, meter_of, spent_micro
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, SojournError
 
-MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
 
 
@@ -82,6 +82,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
     seconds = ctx.now_s() - began_s
     answer = _answer(ctx, view, home, document, haul, seconds)
     if not is_live:
+        keep_manifest(ctx, document)
         ctx.store.append(
             "pulled",
             run=record.id,

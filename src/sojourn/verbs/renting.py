@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 from sojourn.core.need import Need
@@ -23,11 +25,18 @@ def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:
     return next((one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name), None)
 
 
-def lease_for(ctx: Context, box: Box, need: Need) -> Lease:
-    """The site's open lease, else one taken now. The token is the site's last lease, so two clients take the same one.
+@contextmanager
+def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
+    """The lease that a run goes onto: journal the run's `launching` inside. Meanwhile nobody lets go of it.
 
     Raises: NothingToRent, WorldError.
     """
+    with ctx.alone(f"lease {box.site.name}"):
+        yield _lease_for(ctx, box, need)
+
+
+def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
+    """The site's open lease, else one taken now; the token makes a second taking after a crash harmless."""
     known = open_lease(ctx, box.site)
     if known is not None:
         return known.lease

@@ -9,7 +9,7 @@ from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import OTHER, hear_one
 from sojourn.verbs.launch import answer, check_secrets, launch, wait_proven
-from sojourn.verbs.renting import lease_for
+from sojourn.verbs.renting import moving_in
 from sojourn.wire.errors import Misuse, Unreachable
 
 
@@ -61,7 +61,7 @@ def _ask_for(ctx: Context, box: Box, record: RunRecord, attempt: int) -> list[st
     The token of an intent that was cut short is used again.
     """
     token = record.token if record.attempt == attempt and record.token else ctx.token()
-    lease = lease_for(ctx, box, Need())
-    ctx.store.append("launching", run=record.id, attempt=attempt, token=token, lease=lease.name)
+    with moving_in(ctx, box, Need()) as lease:
+        ctx.store.append("launching", run=record.id, attempt=attempt, token=token, lease=lease.name)
     argv: list[str] = box.answer("want", run=record.id, attempt=attempt, by="resume", token=token).value["argv"]
     return argv

@@ -15,7 +15,7 @@ from sojourn.verbs.decide import Decision, decide
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.prepare import Prepared, prepare
 from sojourn.verbs.push import changed_files, missing, push, remember
-from sojourn.verbs.renting import lease_for
+from sojourn.verbs.renting import moving_in
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 BLOCKED = 11
@@ -183,11 +183,11 @@ def _ask_for(ctx: Context, prepared: Prepared, bid: Bid) -> list[str]:
             local=prepared.local(),
         )
         remember(prepared.trees[0][1])
-    lease = lease_for(ctx, box, prepared.need)
+    token = old.token if old is not None and old.attempt == attempt and old.token else ctx.token()
+    with moving_in(ctx, box, prepared.need) as lease:
+        ctx.store.append("launching", run=prepared.id, attempt=attempt, token=token, lease=lease.name)
     push(ctx, box, str(hello["base"]), prepared.trees)
     box.must(box.keeper.ship_train(str(hello["base"])))
-    token = old.token if old is not None and old.attempt == attempt and old.token else ctx.token()
-    ctx.store.append("launching", run=prepared.id, attempt=attempt, token=token, lease=lease.name)
     try:
         placed = box.answer("place", run=spec, want={"attempt": attempt, "by": "run", "token": token})
     except WorldError as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sojourn.core import exits, money
+from sojourn.core import money
 from sojourn.core.values import Meter, State
+from sojourn.core.verdict import exit_status, worst
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Row, Status
 from sojourn.verbs.context import Context
@@ -35,8 +36,8 @@ def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0)
     views = hear(ctx, records, timeout_s=timeout_s)
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     rows = tuple(row(views[record.id], leases) for record in records)
-    codes = [exits.of_run(r.state, reached=r.reach.ok is not False, home=r.is_home) for r in rows]
-    return Status(rows, units.stamp(ctx.now_s()), exits.worst(codes))
+    codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
+    return Status(rows, units.stamp(ctx.now_s()), worst(codes))
 
 
 def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:

@@ -34,7 +34,7 @@ def stop(
     """
     view = hear_one(ctx, ctx.store.index.find(run))
     record, status = view.record, view.status
-    if record.attempt == 0 or (status.state.is_final and view.keeper != "alive"):
+    if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not alive: there is nothing to stop")
     attempt = max(record.attempt, status.attempt)
     grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s

@@ -1,0 +1,181 @@
+"""What the tests of the whole chain share: a project, the real command line as a program, and cleaning up."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+SRC = HERE.parent.parent / "src"
+
+
+@dataclass
+class Said:
+    """What one command came to."""
+
+    rc: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The typed error: the last line of stderr, with --json."""
+        return json.loads(self.err.strip().splitlines()[-1])
+
+
+class Desk:
+    """One user: a home, a project in a folder with an awkward name, and `sojourn` run there."""
+
+    def __init__(self, home: Path, project: Path) -> None:
+        self.home, self.project = home, project
+        self.base = home / ".local/share/sojourn"
+        self.state = home / ".local/state/sojourn"
+        self.env = {**os.environ, "PYTHONPATH": str(SRC)}
+        self.env["PATH"] = str(Path(sys.executable).parent) + os.pathsep + self.env["PATH"]
+        project.mkdir(parents=True)
+        shutil.copy(HERE / "train.py", project)
+
+    def job(self, run: str = "python train.py 3 0.02", **keys: Any) -> None:
+        """Write the job file; keys are written as JSON, which is YAML."""
+        job = {"name": "digits", "run": run, "outputs": ["result.json", "checkpoints/best.pt"], **keys}
+        lines = [f"{key}: {json.dumps(value)}" for key, value in job.items() if value is not None]
+        (self.project / "sojourn.yaml").write_text("\n".join(lines) + "\n")
+
+    def __call__(self, *words: str, rc: int | None = 0, timeout_s: float = 60, **env: str) -> Said:
+        """Run `sojourn WORDS...` without a terminal. Fails where the exit status is not `rc` (None: any)."""
+        said = self.finish(self.start(*words, **env), timeout_s)
+        assert rc is None or said.rc == rc, f"sojourn {' '.join(words)}: {said.rc}\n{said.out}\n{said.err}"
+        assert "Traceback" not in said.err, said.err
+        return said
+
+    def start(self, *words: str, program: tuple[str, ...] = ("-m", "sojourn"), **env: str) -> "subprocess.Popen[str]":
+        argv = [sys.executable, *program, *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            argv,
+            cwd=self.project,
+            env={**self.env, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+        )
+
+    def finish(self, child: "subprocess.Popen[str]", timeout_s: float = 60) -> Said:
+        out, err = child.communicate(timeout=timeout_s)
+        return Said(child.returncode, out, err)
+
+    def row(self, run: str = "digits") -> dict[str, Any]:
+        """The run's row of `status --json`."""
+        return self("status", run, "--json").json["runs"][0]
+
+    def until(
+        self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 30
+    ) -> dict[str, Any]:
+        """Look at the run until `holds` of its row; the row."""
+        deadline_s = time.monotonic() + within_s
+        while True:
+            row = self.row(run)
+            if holds(row):
+                return row
+            assert time.monotonic() < deadline_s, row
+            time.sleep(0.1)
+
+    def final(self, run: str = "digits") -> dict[str, Any]:
+        return self.until(lambda row: row["state"] not in ("starting", "running", "planned", "stalled"), run)
+
+    def root(self, run: str = "digits") -> Path:
+        return self.base / "runs" / run
+
+    def events(self, run: str = "digits") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.root(run) / "events.jsonl").read_text().splitlines()]
+
+    def attempts(self, run: str = "digits") -> list[int]:
+        """Numbers of the attempts whose process was started."""
+        return [event["attempt"] for event in self.events(run) if event["kind"] == "started"]
+
+    def journal(self, kind: str = "") -> list[dict[str, Any]]:
+        records = [json.loads(line) for line in (self.state / "journal.jsonl").read_text().splitlines()]
+        return [record for record in records if kind in ("", record["kind"])]
+
+    def keeper(self, run: str = "digits") -> int:
+        """The pid of the keeper in charge."""
+        return int(json.loads((self.root(run) / "keeper.json").read_text())["pid"])
+
+    def payload(self, run: str = "digits") -> int:
+        """The pid of the newest attempt's training process."""
+        begun = sorted((self.root(run) / "exits").glob("*.begun.json"), key=lambda p: int(p.name.split(".")[0]))
+        return int(json.loads(begun[-1].read_text())["pid"])
+
+    def kill(self, *pids: int) -> None:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + 10
+        while any(alive(pid) for pid in pids):
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+
+    def kill_training(self, run: str = "digits") -> None:
+        """SIGKILL to the training process and to the shell around it, as the oom killer of a whole group would."""
+        group = os.getpgid(self.payload(run))
+        os.killpg(group, signal.SIGKILL)
+
+    def end_all(self) -> None:
+        """End every process that carries this home, and wait until none is left."""
+        mark = f"HOME={self.home}".encode()
+        deadline_s = time.monotonic() + 10
+        while pids := [pid for pid in processes() if mark in environment(pid)]:
+            assert time.monotonic() < deadline_s, pids
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.05)
+
+
+def processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+
+
+def environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def desk(private_home: Path, tmp_path: Path) -> Iterator[Desk]:
+    """A user who has written a job that takes a moment and owes two files."""
+    desk = Desk(private_home, tmp_path / 'it\'s "my" żółty project')
+    desk.job()
+    yield desk
+    desk.end_all()
+
+
+@pytest.fixture
+def slow(desk: Desk) -> Desk:
+    """A user whose job runs until somebody ends it, or about half a minute."""
+    desk.job("python train.py 300 0.1")
+    return desk

@@ -1,0 +1,103 @@
+"""The whole chain through the real command line, on this machine: run, see, bring home, prove."""
+
+import hashlib
+import json
+
+from tests.spine.conftest import Desk
+
+
+def result(epochs: int) -> str:
+    """What an uninterrupted training of so many epochs ends with."""
+    value = "seed"
+    for epoch in range(epochs):
+        value = hashlib.sha256(f"{value} {epoch}".encode()).hexdigest()
+    return value
+
+
+def test_a_run_is_started_watched_brought_home_and_proven(desk: Desk) -> None:
+    started = desk("run", "--json").json
+    assert (started["id"], started["attempt"], started["did"]) == ("digits", 1, "launched")
+    looks = [json.loads(line) for line in desk("watch", "digits", "--json", "--every", "0.2s", rc=110).out.splitlines()]
+    assert looks[-1]["is_last"] and looks[-1]["runs"][0]["state"] == "succeeded"
+    assert "done" in desk("logs", "digits").out
+
+    pulled = desk("pull", "digits", "--to", "results", "--json").json
+    assert pulled["ok"] and pulled["receipts"] == 2 and not pulled["missing"]
+    assert {a["path"]: "load" in a["proved"] for a in pulled["artifacts"]} == {
+        "checkpoints/best.pt": True,
+        "result.json": True,
+    }
+    home = desk.project / "results"
+    assert json.loads((home / "result.json").read_text())["value"] == result(3)
+    assert (home / "checkpoints/best.pt").stat().st_size > 0
+    row = desk.row()
+    assert (row["owed"], row["home"], row["is_home"], row["meter"]) == (2, 2, True, "free")
+    desk("status", "digits", "--exit-status", rc=0)
+    desk("verify", "results")
+
+
+def test_the_identical_run_does_nothing_while_it_lives_and_after_it_succeeded(slow: Desk) -> None:
+    first = slow("run", "--json").json
+    again = slow("run", "--json").json
+    assert (first["did"], again["did"], again["state"]) == ("launched", "nothing", "running")
+    assert slow.attempts() == [1]
+    slow.job()
+    slow("run", rc=2)
+    slow("run", "--name", "quick")
+    slow.final("quick")
+    done = slow("run", "--name", "quick", "--json").json
+    assert (done["did"], done["state"]) == ("nothing", "succeeded")
+
+
+def test_a_process_that_dies_at_once_is_told_with_the_end_of_its_log(desk: Desk) -> None:
+    desk.job("echo about to fail; python -c 'import no_such_module'")
+    said = desk("run", "--json", rc=1).json
+    assert said["state"] == "failed" and "no_such_module" in said["log_tail"]
+    assert desk.row()["state"] == "failed"
+    desk("status", "digits", "--exit-status", rc=100)
+
+
+def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
+    desk("run")
+    desk.final()
+    (desk.project / "train.py").write_text((desk.project / "train.py").read_text() + "\n# edited\n")
+    said = desk("run", "--json", rc=2).error
+    assert said["code"] == "name-taken" and "code (train.py)" in said["message"]
+    assert said["next"] == "sojourn run --name digits-2"
+    planned = desk("plan", "--json", rc=2).json
+    assert planned["decision"]["do"] == "refuse" and planned["decision"]["differs"] == ["code (train.py)"]
+    assert desk("run", "--name", "digits-2", "--json").json["attempt"] == 1
+
+
+def test_plan_says_what_run_would_do_and_starts_nothing(desk: Desk) -> None:
+    planned = desk("plan", "--json").json
+    assert planned["decision"]["do"] == "new"
+    assert planned["push"]["files"] == 2 and planned["push"]["new_bytes"] == planned["push"]["bytes"] > 0
+    assert planned["disk"]["needed_bytes"] < planned["disk"]["free_bytes"]
+    assert planned["survival"]["survives"] is True and planned["outputs"] == ["result.json", "checkpoints/best.pt"]
+    assert not (desk.base / "runs").exists() and not (desk.state / "journal.jsonl").exists()
+    desk("run")
+    assert desk("run", "--dry-run", "--json").json["identity"] == planned["identity"]
+
+
+def test_follow_shows_the_log_and_ends_with_the_run(desk: Desk) -> None:
+    said = desk("run", "-f")
+    assert "done" in said.out and "succeeded" in said.out
+    desk.job("python -c 'print(1); raise SystemExit(3)'", name="bad")
+    desk("run", "-f", rc=1)
+
+
+def test_parameters_reach_the_process_and_are_part_of_what_the_run_is(desk: Desk) -> None:
+    desk.job("echo lr=$LR ${LR}", envs={"LR": "0.1"}, outputs=[])
+    desk("run", "--env", "LR=0.3")
+    desk.final()
+    assert desk("logs", "digits").out.splitlines()[-1] == "lr=0.3 0.3"
+    assert "envs" in desk("run", "--json", rc=2).error["message"]
+
+
+def test_a_running_run_can_be_pulled_for_a_look_that_clears_nothing(slow: Desk) -> None:
+    slow("run")
+    slow.until(lambda row: (slow.root() / "checkpoints/best.pt").exists())
+    looked = slow("pull", "digits", "--json", rc=None).json
+    assert looked["receipts"] == 0 and "result.json" in looked["missing"]
+    assert not slow.journal("pulled")
