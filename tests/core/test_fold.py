@@ -15,9 +15,7 @@ from sojourn.wire.events import KINDS
 BEGAN_S = units.unstamp("2026-11-21T10:00:00Z")
 
 
-def told(
-    *events: tuple[str, dict[str, Any]], attempt: int = 1, seq: int = 0, began_s: float = BEGAN_S
-) -> list[dict[str, Any]]:
+def told(*events: tuple[str, dict[str, Any]], attempt: int = 1, seq: int = 0) -> list[dict[str, Any]]:
     """Events as the keeper writes them, a minute apart."""
     return [
         {"v": 1, "seq": seq + i + 1, "at": units.stamp(BEGAN_S + 60 * i), "kind": kind, "attempt": attempt, **fields}
