@@ -26,7 +26,9 @@ _BEGAN_S = units.unstamp("2026-11-01T00:00:00Z")
 def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
     """A journal of a thousand runs that succeeded and are home, written record by record as the verbs write them."""
     homes = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("STATE", "CONFIG", "DATA", "CACHE")}
-    env = {**os.environ, **homes, "HOME": str(folder)}
+    # With byte code kept, as an installed program has it, whatever this shell's habit is.
+    env = {**os.environ, **homes, "HOME": str(folder), "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     state = folder / "state/sojourn"
     write_history(Journal(str(state / "journal.jsonl")), RUNS)
     Store(str(state)).close()
