@@ -22,9 +22,12 @@ def environment(**more: str) -> dict[str, str]:
     return env
 
 
-def start(script: str, *args: object, **env: str) -> subprocess.Popen[bytes]:
+def start(script: str, *args: object, start_new_session: bool = False, **env: str) -> subprocess.Popen[bytes]:
     argv = [sys.executable, str(SCRIPTS / script), *map(str, args)]
-    return subprocess.Popen(argv, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        argv, env=environment(**env), stdout=pipe, stderr=subprocess.STDOUT, start_new_session=start_new_session
+    )
 
 
 def run(script: str, *args: object, **env: str) -> tuple[int, str]:

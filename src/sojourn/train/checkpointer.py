@@ -161,6 +161,10 @@ class Checkpointer:
                 if self._loader_state is not None:
                     loader.load_state_dict(self._loader_state)
                 self._loader_state = None
+                if getattr(loader, "num_workers", 0):
+                    self._say_once(
+                        "the loader keeps its position but not its workers' random numbers; a plain one does"
+                    )
                 reader.start_as_it_stands()
             else:
                 reader.advance(0 if at is None else at.position["consumed"])

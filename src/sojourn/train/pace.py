@@ -71,16 +71,15 @@ class Pace:
 
     def words(self) -> str:
         """How often, for a person."""
-        said = [] if self.every_steps is None else [f"every {self.every_steps:g} steps"]
-        said += (
-            []
-            if self.every_epochs is None
-            else ["every epoch" if self.every_epochs == 1 else f"every {self.every_epochs:g} epochs"]
-        )
-        said += [] if self.every_s is None else [f"every {units.say_seconds(self.every_s)}"]
         if self.is_auto and self.interval_s is not None:
-            write, mtbf = units.say_seconds(self.write_s), units.say_seconds(self.mtbf_s)
-            return (
-                f"about every {units.say_seconds(self.interval_s)} (a write of {write}, an interruption every {mtbf})"
-            )
-        return " and ".join(said)
+            cost = f"{self.write_s:.2f} s a write, an interruption every {units.say_seconds(self.mtbf_s)}"
+            return f"about every {units.say_seconds(self.interval_s)} ({cost})"
+        said = [_every(self.every_steps, "step"), _every(self.every_epochs, "epoch")]
+        said += [] if self.every_s is None else [f"every {units.say_seconds(self.every_s)}"]
+        return " and ".join(word for word in said if word)
+
+
+def _every(count: int | None, what: str) -> str:
+    if count is None:
+        return ""
+    return f"every {what}" if count == 1 else f"every {count:g} {what}s"

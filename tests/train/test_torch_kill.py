@@ -1,0 +1,58 @@
+"""A PyTorch training killed at any moment ends with the very same bytes (CPU): loaders of several kinds, two
+optimizers, EMA.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.train.killing import run, run_killed, start, wait_for
+
+pytestmark = pytest.mark.torch
+LOADERS = {"here": (), "workers": ("workers=2",), "generator": ("generator=1",)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """Final bytes of the uninterrupted training, by kind of loader."""
+    out = {}
+    for kind, more in LOADERS.items():
+        folder = tmp_path_factory.mktemp(kind)
+        rc, said = run("torch_net.py", folder / "ckpt", folder / "out", 4, *more)
+        assert rc == 0, said
+        out[kind] = (folder / "out").read_bytes()
+    return out
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 34))])
+def test_ends_with_the_same_bytes_after_any_number_of_kills(kind: str, seed: int, tmp_path: Path, whole: dict) -> None:
+    dice = random.Random("%s %d" % (kind, seed))
+    pace = dice.choice(["every_steps=1", "every_steps=5", "every_s=0.2"])
+    args = (tmp_path / "ckpt", tmp_path / "out", 4, "pause_s=0.03", pace, *LOADERS[kind])
+    run_killed(dice, dice.randint(1, 3), 5.0, "torch_net.py", *args)
+    assert (tmp_path / "out").read_bytes() == whole[kind]
+
+
+@pytest.mark.parametrize("kind", ["here", "workers"])
+def test_a_signal_to_the_whole_process_group_saves_and_leaves_with_75(kind: str, tmp_path: Path, whole: dict) -> None:
+    """As a keeper sends it. DataLoader workers die of it, which ends the loader in the middle of a pass."""
+    args = (tmp_path / "ckpt", tmp_path / "out", 4, "pause_s=0.05", "every_s=1000", *LOADERS[kind])
+    process = start("torch_net.py", *args, start_new_session=True)
+    wait_for(tmp_path / "ckpt", "ckpt-*.pt")  # the first epoch's
+    os.killpg(process.pid, signal.SIGTERM)
+    said = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 75, said
+    hit = re.search(r"SIGTERM at step (\d+): saved at step (\d+); leaving with 75", said)
+    assert hit and hit.group(1) == hit.group(2), said
+    rc, said = run("torch_net.py", *args)
+    assert rc == 0 and "step %s, every byte" % hit.group(2) in said
+    assert (tmp_path / "out").read_bytes() == whole[kind]
+    assert subprocess.run(["pgrep", "-g", str(process.pid)], stdout=subprocess.PIPE).stdout == b""
