@@ -51,6 +51,9 @@ def ssh_config(inside: Lab, shared_connections: Path, tmp_path: Path, monkeypatc
     """
     path = tmp_path / "ssh_config"
     text = (inside.folder / "ssh_config").read_text()
+    key = f"  User root\n  IdentityFile {inside.folder}/key\n  IdentitiesOnly yes\n"
+    text += f"Host 127.0.0.1 10.213.0.*\n{key}  UserKnownHostsFile {inside.folder}/known_hosts\n"
+    text += "  StrictHostKeyChecking accept-new\n"
     path.write_text(text.replace(str(inside.folder / "known_hosts"), str(tmp_path / "known_hosts")))
     monkeypatch.setenv("SOJOURN_SSH_CONFIG", str(path))
     return path
