@@ -7,6 +7,7 @@ import pytest
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
 from sojourn.store.spec import JobFile, Mount, Rule, Sweep, read_job
+from sojourn.store.spec_keys import KEYS
 from tests.store.jobs import read
 
 WHOLE = """\
@@ -202,3 +203,8 @@ def test_a_skypilot_task_is_read_and_what_means_nothing_here_is_named(folder: Pa
 def test_skypilots_outputs_are_ignored_with_a_warning(folder: Path) -> None:
     job = read(folder, "run: x\noutputs: {gs://b: 3}\n")
     assert job.outputs == () and "list of what must come home" in job.warnings[0]
+
+
+def test_every_key_is_explained_on_its_page() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/job-file.md").read_text()
+    assert [key for key in KEYS if f"| `{key}` |" not in page] == []
