@@ -1,4 +1,4 @@
-"""The real command line, which ends itself by SIGKILL at its CRASH_AT-th journal record, CRASH_WHEN = before or after."""
+"""The real command line, which ends itself by SIGKILL at its CRASH_AT-th journal record, CRASH_WHEN = before, after."""
 
 import os
 import signal
