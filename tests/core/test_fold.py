@@ -120,6 +120,12 @@ def test_an_earlier_attempts_straggler_moves_nothing() -> None:
     assert fold(told(ended("failed"), attempt=1, seq=2), second).state is State.RUNNING
 
 
+def test_what_a_beat_did_not_measure_stays_and_what_it_found_missing_goes() -> None:
+    beats = [("beat", {"log_bytes": 9, "log_age_s": 1.0, "oom_kill": 2}), ("beat", {"log_bytes": None})]
+    status = fold(told(ATTEMPT, STARTED, *beats), Status())
+    assert (status.log_bytes, status.log_age_s, status.oom_kill) == (None, 1.0, 2)
+
+
 # ---- how long it still takes ----
 
 

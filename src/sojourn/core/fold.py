@@ -146,12 +146,13 @@ def _started(status: Status, event: Mapping[str, Any]) -> Status:
 
 
 def _beat(status: Status, event: Mapping[str, Any]) -> Status:
+    # A field that was not measured this time is absent, and what was measured before still stands.
     status = replace(
         status,
         beat_at=_text(event.get("at")),
-        log_bytes=_count(event.get("log_bytes")),
-        log_age_s=_number(event.get("log_age_s")),
-        oom_kill=_count(event.get("oom_kill")),
+        log_bytes=_count(event.get("log_bytes", status.log_bytes)),
+        log_age_s=_number(event.get("log_age_s", status.log_age_s)),
+        oom_kill=_count(event.get("oom_kill", status.oom_kill)),
     )
     progress = event.get("progress")
     return with_progress(status, progress) if isinstance(progress, Mapping) else status
