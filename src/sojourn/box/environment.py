@@ -18,27 +18,29 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 # Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
 # $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
-# wrapper installs into the environment, whatever pip it borrows. An outer venv's packages are added: system packages
-# of a venv made from a venv are those of its base (CPython venv docs, 2026-11).
+# wrapper installs into the environment, whatever pip it borrows. $4 tells the packages of an outer venv, which are added:
+# the system packages of a venv made from a venv are those of its base (CPython's venv page, 2026-11).
 _MAKE = r"""
-SJ_PYTHON=$(command -v python3 || command -v python || true); : "${SJ_PYTHON:=$2}"
-"$SJ_PYTHON" -m venv --system-site-packages --without-pip "$1"
-"$1/bin/python" - "$SJ_PYTHON" <<'PY'
-import subprocess, sys, sysconfig
-outer = "import sys, sysconfig; print(sys.prefix != getattr(sys, 'base_prefix', sys.prefix));
-print(sysconfig.get_path('purelib'))" is_venv, path = subprocess.run([sys.argv[1], "-c", outer],
-stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")[:2] if is_venv == "True":
-    open(sysconfig.get_path("purelib") + "/outer.pth", "w").write(path + "\n")
-PY
+sj_python=$(command -v python3 || command -v python || true); : "${sj_python:=$2}"
+"$sj_python" -m venv --system-site-packages --without-pip "$1"
+sj_outer=$("$sj_python" -c "$4")
+sj_inner=$("$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+if [ -n "$sj_outer" ]; then printf '%s\n' "$sj_outer" > "$sj_inner/outer.pth"; fi
 if "$1/bin/python" -c 'import pip' 2>/dev/null; then
-  for SJ_NAME in pip pip3; do
-    printf '#!/bin/sh\nexec "${0%%/*}/python" -m pip "$@"\n' > "$1/bin/$SJ_NAME"; chmod 755 "$1/bin/$SJ_NAME"
+  for sj_name in pip pip3; do
+    printf '#!/bin/sh\nexec "${0%%/*}/python" -m pip "$@"\n' > "$1/bin/$sj_name"
+    chmod 755 "$1/bin/$sj_name"
   done
 else
   "$1/bin/python" -m ensurepip --default-pip >/dev/null
 fi
-export VIRTUAL_ENV="$1" PATH="$1/bin:$PATH"; unset PYTHONHOME
+unset sj_python sj_outer sj_inner sj_name PYTHONHOME
+export VIRTUAL_ENV="$1" PATH="$1/bin:$PATH"
 eval "$3"
+"""
+_OUTER = """import sys, sysconfig
+if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
+    print(sysconfig.get_path("purelib"))
 """
 
 
@@ -93,7 +95,18 @@ def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:
 def setup_argv(spec: Dict[str, Any], folder: str) -> List[str]:
     """The argv that makes the environment `folder` and runs the job's `setup` in it."""
     script = (str(spec.get("init") or "") + "\n" + _MAKE).lstrip("\n")
-    return ["bash", "-eo", "pipefail", "-c", script, "sojourn-setup", folder, sys.executable, str(spec["setup"])]
+    return [
+        "bash",
+        "-eo",
+        "pipefail",
+        "-c",
+        script,
+        "sojourn-setup",
+        folder,
+        sys.executable,
+        str(spec["setup"]),
+        _OUTER,
+    ]
 
 
 def setup_folder(base: str, spec: Dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from sojourn.wire import manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Tuple
 
 
 class Unprepared(Exception):
@@ -92,14 +92,13 @@ def scratch(root: Root) -> str:
     """A folder for what may vanish, on the box's own temporary disk; made. The same for every attempt of the run.
 
     A shared temporary folder belongs to everybody, so ours must be our own and closed; else it lies in the root.
+    Raises: OSError.
     """
-    uid = os.getuid()
-    own = os.path.join(os.environ.get("TMPDIR") or "/tmp", "sojourn-%d" % uid)
-    folder = os.path.join(own, "%s-%s" % (root.id, hashlib.sha256(os.fsencode(root.path)).hexdigest()[:8]))
+    own, folder = _scratch_place(root)
     try:
         os.makedirs(own, mode=0o700, exist_ok=True)
         there = os.lstat(own)
-        if there.st_uid != uid or there.st_mode & 0o077 or os.path.islink(own):
+        if there.st_uid != os.getuid() or there.st_mode & 0o077 or os.path.islink(own):
             raise OSError(errno.EACCES, "not ours alone")
         os.makedirs(folder, exist_ok=True)
         return folder
@@ -107,3 +106,22 @@ def scratch(root: Root) -> str:
         folder = os.path.join(root.path, "scratch")
         os.makedirs(folder, exist_ok=True)
         return folder
+
+
+def drop_scratch(root: Root, is_needed: bool) -> None:
+    """Remove the run's scratch folder: scratch is never owed. What a later attempt may use (`is_needed`) stays."""
+    own, folder = _scratch_place(root)
+    if not is_needed:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in (folder, os.path.join(root.path, "scratch"), own):
+        try:
+            os.rmdir(path)
+        except OSError:
+            continue  # not there, or not empty
+
+
+def _scratch_place(root: Root) -> Tuple[str, str]:
+    own = os.path.join(os.environ.get("TMPDIR") or "/tmp", "sojourn-%d" % os.getuid())
+    return own, os.path.join(own, "%s-%s" % (root.id, hashlib.sha256(os.fsencode(root.path)).hexdigest()[:8]))

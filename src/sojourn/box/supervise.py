@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 
-from sojourn.box import attempt, ending
+from sojourn.box import attempt, ending, prepare
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -126,6 +126,7 @@ def seal(keeper: Keeper) -> bool:
         refused=[row["path"] for row in document["refused"]],
         seconds=round(time.monotonic() - began, 3),
     )
+    prepare.drop_scratch(keeper.root, is_needed=keeper.ledger.history.state != "succeeded")
     return True
 
 

@@ -1,0 +1,126 @@
+"""One run, undisturbed: what is recorded, and what the payload finds."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from tests.box.rig import Rig, all_events, found, heard, log
+
+
+def test_a_run_is_recorded_from_its_claim_to_its_seal(rig: Rig) -> None:
+    root = rig.place("echo made > out.txt", outputs=["out.txt", "never.bin"])
+    end = rig.finish(root)
+    kinds = [event["kind"] for event in all_events(root)]
+    assert kinds[:4] == ["attempt", "prepared", "started", "beat"]
+    assert [kind for kind in kinds[4:] if kind != "beat"] == ["ended", "sealed"]
+    assert (end["state"], end["rc"], end["signal"], end["by"]) == ("succeeded", 0, None, "shim")
+    assert [event["seq"] for event in all_events(root)] == list(range(1, len(kinds) + 1))
+    sealed = found(root, "sealed")[0]
+    assert sealed["files"] == 1 and sealed["bytes"] == 5 and sealed["missing"] == ["never.bin"]
+    assert json.loads(Path(root.manifest).read_text())["digest"] == sealed["manifest"]
+
+
+def test_the_exit_status_is_the_payloads_own(rig: Rig) -> None:
+    for rc, state in ((3, "failed"), (75, "preempted"), (139, "failed"), (143, "killed")):
+        end = rig.finish(rig.place("exit %d" % rc, run="rc-%d" % rc))
+        assert (end["state"], end["rc"]) == (state, rc)
+
+
+def test_the_first_beat_comes_right_after_the_start(rig: Rig) -> None:
+    root = rig.place("sleep 30", beat_s=60)
+    began = time.monotonic()
+    rig.supervise(root)
+    beat = heard(root, "beat")
+    assert time.monotonic() - began < 3  # a start of Python for the keeper, one for the shim, and a busy machine
+    assert beat["threads"] >= 1 and beat["rss_bytes"] > 0 and beat["disk"]
+
+
+def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig) -> None:
+    code = rig.snapshot({"run.sh": b"#!/bin/sh\npwd; env\n", "lib/data.txt": b"data"}, executable=("run.sh",))
+    root = rig.place("echo changed >> lib/data.txt; ./run.sh", code=code, envs={"WIDTH": "7 of 9"}, train="train-x.zip")
+    assert rig.finish(root)["state"] == "succeeded", log(root)
+    said = log(root)
+    base, path = str(rig.base), root.path
+    for line in (
+        path + "/attempts/1",
+        "WIDTH=7 of 9",
+        "SOJOURN_RUN_ID=r",
+        "SOJOURN_ATTEMPT=1",
+        "SOJOURN_TOKEN=1",
+        "SOJOURN_RUN_DIR=" + path,
+        "SOJOURN_CHECKPOINT_DIR=" + path + "/checkpoints",
+        "SOJOURN_PROGRESS=" + path + "/progress/1.json",
+        "SOJOURN_NODE_RANK=0",
+        "SOJOURN_NODE_IPS=127.0.0.1",
+        "PYTHONPATH=" + base + "/train/train-x.zip",
+        "PYTHONUNBUFFERED=1",
+    ):
+        assert line + "\n" in said
+    assert Path(root.attempt(1), "lib/data.txt").read_text() == "datachanged\n"
+    assert Path(str(rig.base), "snapshots", code, "tree/lib/data.txt").read_text() == "data"
+
+
+def test_a_secret_is_named_in_the_job_and_found_in_the_environment_alone(rig: Rig) -> None:
+    rig.env["WANDB_API_KEY"] = "hush-hush"
+    root = rig.place("test ${#WANDB_API_KEY} = 9", secrets=["WANDB_API_KEY"])
+    assert rig.finish(root)["state"] == "succeeded"
+    for path in Path(root.path).rglob("*"):
+        assert not path.is_file() or b"hush-hush" not in path.read_bytes(), path
+
+
+def test_the_payload_has_a_session_of_its_own_no_input_and_default_signals(rig: Rig) -> None:
+    script = (
+        "cat; echo pid $$ session $(ps -o sid= -p $$) group $(ps -o pgid= -p $$); grep -h ^SigIgn /proc/self/status"
+    )
+    root = rig.place(script)
+    assert rig.finish(root)["state"] == "succeeded"
+    words = log(root).split()
+    assert words[1] == words[3] == words[5]
+    assert int(words[7], 16) == 0
+
+
+def test_the_log_is_written_by_the_payload_itself(rig: Rig) -> None:
+    root = rig.place("echo out; echo err >&2; readlink /proc/$$/fd/1; sleep 30")
+    rig.supervise(root)
+    heard(root, "beat", 2)
+    lines = log(root)
+    assert lines.startswith("out\nerr\n") and root.log(1) in lines
+
+
+def test_a_program_that_is_not_there_fails_with_its_reason_in_the_log(rig: Rig) -> None:
+    root = rig.place(argv=["no-such-program-anywhere"])
+    end = rig.finish(root)
+    assert (end["state"], end["rc"]) == ("failed", 127)
+    assert "cannot start ['no-such-program-anywhere']" in log(root)
+
+
+def test_the_site_s_init_line_comes_first_and_its_failure_ends_the_run(rig: Rig) -> None:
+    good = rig.place('test "$MODULE" = loaded', run="good", init="export MODULE=loaded")
+    assert rig.finish(good)["state"] == "succeeded"
+    bad = rig.place("echo must not be seen", run="bad", init="false")
+    assert rig.finish(bad)["state"] == "failed"
+    assert "must not" not in log(bad)
+
+
+def test_a_second_start_does_nothing_when_the_run_is_over(rig: Rig) -> None:
+    root = rig.place("echo once")
+    rig.finish(root)
+    before = all_events(root)
+    assert rig.supervise(root).wait(20) == 0
+    assert all_events(root) == before
+
+
+def test_nothing_of_a_finished_run_is_left_but_its_root(rig: Rig) -> None:
+    root = rig.place('echo x > "$SOJOURN_SCRATCH_DIR/x"; echo "$SOJOURN_SCRATCH_DIR" > where.txt')
+    rig.finish(root)
+    where = Path(root.attempt(1), "where.txt").read_text().strip()
+    assert os.path.isabs(where) and not where.startswith(root.path) and not os.path.exists(where)
+    assert sorted(os.listdir(root.exits)) == ["1.begun.json", "1.json"]
+
+
+def test_scratch_stays_when_the_run_did_not_succeed(rig: Rig) -> None:
+    root = rig.place('echo x > "$SOJOURN_SCRATCH_DIR/x"; echo "$SOJOURN_SCRATCH_DIR" > where.txt; exit 75')
+    rig.finish(root)
+    where = Path(Path(root.attempt(1), "where.txt").read_text().strip())
+    assert (where / "x").exists()
