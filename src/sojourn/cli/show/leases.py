@@ -57,7 +57,7 @@ def _cells(row: LeaseRow, now_s: float) -> tuple[str, ...]:
         cost,
         clock(unstamp(row.began), now_s) if row.began else "",
         say_seconds(row.idle_s) if row.idle_s is not None else "",
-        count(len(row.runs), "run"),
+        count(len(row.runs), "run") if row.runs else "",
     )
 
 
