@@ -238,6 +238,16 @@ class Checkpointer:
         """Save now; nothing is written where nothing changed since the latest. False where it could not be saved."""
         return self._is_clean and not self._is_blind and self._save()
 
+    def best_state(self) -> dict[str, Any] | None:
+        """The items of best.pt by name (state dicts, arrays, values), every byte checked; None where there is none.
+
+        Nothing of the training changes; give the model `load_state_dict` of it where that is wanted.   Raises: Damaged.
+        """
+        opened = self._folder.best()
+        if opened is None:
+            return None
+        return {name: arrays.thaw(value) for name, value in opened.tree.items() if name != "sojourn"}
+
     def close(self) -> None:
         """Give back the signal handlers and the folder. Idempotent; not needed at the end of a script."""
         preempt.uninstall()

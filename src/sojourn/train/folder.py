@@ -186,6 +186,13 @@ class Folder:
         line = f"{kinds} stay in {self.path}: up to {units.say_bytes(need)}, free {units.say_bytes(free)}"
         return line if free >= need or not disk.f_blocks else f"{line}: TOO LITTLE ROOM, saves will fail"
 
+    def best(self) -> torch_zip.Opened | None:
+        """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
+        try:
+            return torch_zip.read(os.path.join(self.path, BEST))
+        except FileNotFoundError:
+            return None
+
     def best_facts(self) -> Any:
         """What best.pt says of itself; {} where there is none or it cannot be read."""
         try:
