@@ -7,29 +7,59 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NO_FOLDER_RC = 125
 NO_KEEPER_RC = 126
 NO_PYTHON_RC = 127
 _MARK = b"sojourn:no-keeper\n"
+_TRIED = b"sojourn:no-python:"
 
 # $1 base ("" = the default), $2 the keeper's file name, $3 a Python to try first. Candidates are asked for their
 # version once found; the one that the site names is trusted, which saves a local call the 15 ms that asking takes.
+# A shell that ssh starts reads no login files: conda, pyenv, uv and modules are looked for where they install
+# themselves, in the user's own home or the system's, never in another user's.
 SCRIPT = r"""
-base=${1:-${HOME:-$(cd ~ && pwd)}/.local/share/sojourn}
+home=${HOME:-$(cd ~ && pwd)}
+base=${1:-$home/.local/share/sojourn}
 keeper=$base/keepers/$2
 if [ ! -f "$keeper" ]; then
   mkdir -p "$base/keepers" "$base/train" "$base/staging" || exit 125
+  [ -w "$base/keepers" ] || { echo "mkdir: $base: no right to write there" >&2; exit 125; }
   printf 'sojourn:no-keeper\n%s' "$base"
   exit 126
 fi
-if [ -n "$3" ] && command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S "$keeper" call; fi
-for python in python3 python /usr/bin/python3 /usr/local/bin/python3 \
-  python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 /usr/libexec/platform-python \
-  /opt/conda/bin/python3 "$HOME/miniconda3/bin/python3" "$HOME/anaconda3/bin/python3"; do
-  command -v "$python" >/dev/null 2>&1 || continue
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' </dev/null >/dev/null 2>&1 || continue
-  exec "$python" -I -S "$keeper" call
+tried=
+try() {
+  command -v "$1" >/dev/null 2>&1 || return 0
+  found=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' </dev/null 2>/dev/null) || found='does not start'
+  case $found in 3.[89] | 3.[1-9][0-9]) exec "$1" -I -S "$keeper" call ;; esac
+  tried="$tried $1 ($found),"
+}
+if [ -n "$3" ]; then
+  if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S "$keeper" call; fi
+  tried=" $3 of the settings (not there),"
+fi
+for python in python3 python python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
+  /usr/bin/python3 /usr/local/bin/python3 /usr/libexec/platform-python "${CONDA_PREFIX:-/opt/conda}/bin/python3"; do
+  try "$python"
 done
-echo 'sojourn:no-python: no Python 3.8 or newer in PATH nor in the usual places' >&2
+for root in "$home" /opt /usr/local; do
+  for conda in miniconda3 anaconda3 miniforge3 mambaforge micromamba miniconda anaconda conda; do
+    [ -d "$root/$conda" ] || continue
+    for python in "$root/$conda/bin/python3" "$root/$conda"/envs/*/bin/python3; do try "$python"; done
+  done
+done
+for python in "${PYENV_ROOT:-$home/.pyenv}"/versions/*/bin/python3 "$home"/.local/share/uv/python/*/bin/python3 \
+  /opt/python*/bin/python3 /usr/local/python*/bin/python3 "$home"/.local/bin/python3; do
+  try "$python"
+done
+for init in /etc/profile.d/modules.sh /etc/profile.d/lmod.sh /usr/share/lmod/lmod/init/sh /usr/share/modules/init/sh; do
+  [ -r "$init" ] && . "$init" </dev/null >/dev/null 2>&1 || continue
+  for module in python python3 Python anaconda3 miniconda3; do
+    module load "$module" </dev/null >/dev/null 2>&1 && try python3
+  done
+  break
+done
+echo "sojourn:no-python:${tried:- none found,} in PATH, conda, pyenv, uv and modules" >&2
 exit 127
 """
 
@@ -52,3 +82,19 @@ def missing(rc: int, stdout: bytes) -> NoKeeper | None:
     if rc != NO_KEEPER_RC or at < 0:
         return None
     return NoKeeper(stdout[at + len(_MARK) :].decode("utf-8", "surrogateescape"))
+
+
+def tried(rc: int, stderr: bytes) -> str:
+    """The Pythons that were found and were too old, where none would do; "" where that is not the answer."""
+    at = stderr.rfind(_TRIED)
+    if rc != NO_PYTHON_RC or at < 0:
+        return ""
+    return stderr[at + len(_TRIED) :].split(b"\n")[0].decode("utf-8", "replace").strip()
+
+
+def no_folder(rc: int, stderr: bytes) -> str:
+    """Why the base cannot be made on the box; "" where that is not the answer."""
+    if rc != NO_FOLDER_RC:
+        return ""
+    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.startswith("mkdir: ")]
+    return lines[-1][len("mkdir: ") :].strip() if lines else ""

@@ -46,9 +46,17 @@ class NoFrames(WorldError):
 
 
 class NoPython(WorldError):
-    """{site} has no Python 3.8 or newer that we can find; name one with `python` in the site's settings."""
+    """{site} has no Python 3.8 or newer that we can find; tried: {tried}. Name one with `python` in the site's
+    settings.
+    """
 
     code = "no-python"
+
+
+class NoFolder(WorldError):
+    """{site}: {why}. Name a folder that can be written, on a disk that lasts, with `base` in the site's settings."""
+
+    code = "no-folder"
 
 
 class Keeper:
@@ -76,7 +84,7 @@ class Keeper:
     ) -> Answer | NoAnswer:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again.
 
-        Raises: KeeperRefused (the box says no), NoFrames, NoPython, and what `transport.put` raises.
+        Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoFolder, and what `transport.put` raises.
         """
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
@@ -143,8 +151,10 @@ class Keeper:
             cut = "; the answer is over the limit" if ended.truncated else ""
             raise NoFrames(site=site, rc=ended.rc, said=f"{error}{cut}") from error
         if not found or found[0][0] != b"J":
-            if ended.rc == bootstrap.NO_PYTHON_RC and b"sojourn:no-python" in ended.stderr:
-                raise NoPython(site=site)
+            if tried := bootstrap.tried(ended.rc, ended.stderr):
+                raise NoPython(site=site, tried=tried)
+            if why := bootstrap.no_folder(ended.rc, ended.stderr):
+                raise NoFolder(site=site, why=why)
             said = (ended.stderr.strip() or ended.stdout.strip())[-_SAID_BYTES:].decode("utf-8", "replace")
             raise NoFrames(site=site, rc=ended.rc, said=said or "nothing at all")
         value = found[0][1]

@@ -124,4 +124,4 @@ def _why(ended: Ended) -> str:
     if ended.rc == ssh_copy.DAMAGED:
         return "the bytes there are not those that were sent, twice"
     lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else f"exit status {ended.rc}"
+    return lines[-1].rpartition(": ")[2] if lines else f"exit status {ended.rc}"
