@@ -107,7 +107,10 @@ def _interrupted(words: list[str], screen: Screen) -> int:
     from sojourn.cli import parser
 
     screen.settle()
-    screen.say("interrupted. " + getattr(parser.load(words[0]), "INTERRUPTED", "Nothing was changed."))
+    left = getattr(parser.load(words[0]), "INTERRUPTED", "")
+    if screen.is_asking:
+        screen.say_line("")
+    screen.say("interrupted. " + (left if left and not screen.is_asking else "Nothing was changed."))
     return INTERRUPTED
 
 

@@ -25,6 +25,8 @@ class Screen:
         self.err_is_terminal = _is_terminal(err)
         self.may_ask = _is_terminal(sys.stdin) and self.err_is_terminal
         self.columns = max(NARROWEST, _columns(out if self.out_is_terminal else err))
+        self.can_redraw = self.out_is_terminal and _has_cursor()
+        self.is_asking = False
         self.has_asked = False  # a question, with all that belongs to it, stands on the screen already
         self._progress: Progress | None = None
 
@@ -80,7 +82,7 @@ class Screen:
         if self._progress is None:
             from sojourn.cli.progress import Progress
 
-            self._progress = Progress(self._rewrite, is_terminal=self.err_is_terminal)
+            self._progress = Progress(self._rewrite, is_terminal=self.err_is_terminal and _has_cursor())
         self._progress(line)
 
     def settle(self) -> None:
@@ -92,12 +94,14 @@ class Screen:
     def prompt(self, text: str) -> str:
         """Ask on stderr and read one line from the terminal, without its newline; "" at the end of input."""
         self.settle()
-        self.has_asked = True
+        self.has_asked = self.is_asking = True
         self._to_err(text)
-        return sys.stdin.readline().rstrip("\n")
+        answer = sys.stdin.readline().rstrip("\n")
+        self.is_asking = False
+        return answer
 
     def _rewrite(self, line: str) -> None:
-        if self.err_is_terminal:
+        if self.err_is_terminal and _has_cursor():
             self._to_err("\r\x1b[K" + cut(clean(line), self.columns - 1))
         else:
             self._to_err(_WHO + clean(line) + "\n")
@@ -129,6 +133,10 @@ def deafen() -> None:
 
 def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def _has_cursor() -> bool:
+    return os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
 def _columns(stream: TextIO) -> int:

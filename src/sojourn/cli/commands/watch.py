@@ -55,7 +55,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
             last = None
             for last in looks:
                 screen.show_json(last.as_json(), stream=True)
-        elif screen.out_is_terminal:
+        elif screen.can_redraw:
             last = live.table(looks, screen)
         else:
             last = live.lines(looks, screen)

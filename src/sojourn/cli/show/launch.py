@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.cli.show import findings
+from sojourn.cli.show import findings, log
 from sojourn.cli.show.text import clean, command, line
 
 if TYPE_CHECKING:
@@ -21,5 +21,5 @@ def lines(answer: Launch, columns: int) -> list[str]:
     did = "ended" if answer.did == "launched" and answer.state.is_final else _DID.get(answer.did, answer.did)
     out += line(did, clean(answer.why), columns)
     if answer.log_tail:
-        out += ["log"] + ["  " + clean(text) for text in answer.log_tail.splitlines()]
+        out += ["log", *("  " + text for text in log.whole(answer.log_tail))]
     return [*out, command("next", clean(answer.next))] if answer.next else out

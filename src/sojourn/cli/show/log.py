@@ -42,6 +42,11 @@ class Lines:
         return [_seen(rest)] if rest else []
 
 
+def whole(text: str) -> list[str]:
+    """The lines of a piece of log that is already text."""
+    return [_seen(line) for line in text.rstrip("\n").split("\n")] if text else []
+
+
 def _seen(line: str) -> str:
     shown = [part for part in line.split("\r") if part]
     return "    ".join(clean(piece) for piece in _COLOUR.sub("", shown[-1]).split("\t")) if shown else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sojourn.cli.show.log import Lines
+from sojourn.cli.show import log
 from sojourn.cli.show.text import clean, command, line
 from sojourn.wire.units import say_seconds
 
@@ -23,8 +23,7 @@ def lines(answer: Smoke, columns: int) -> list[str]:
     out = line("ran", clean(answer.command), columns)
     out += line("good" if answer.ok else "bad", how, columns)
     if not answer.ok:
-        log = Lines()
-        said = [*log.feed(answer.tail.encode("utf-8", "surrogateescape")), *log.end()]
+        said = log.whole(answer.tail)
         out += ["log", *("  " + text for text in said)] if said else line("log", "it said nothing", columns)
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)

@@ -62,7 +62,7 @@ def notes_of(row: Row, now_s: float) -> list[str]:
     notes = []
     if row.reason:
         notes.append(f"{name}: {clean(row.reason)}")
-    if row.missing and row.state.is_final:
+    if row.missing and row.state.value == "succeeded":  # where it did not, that is no news
         notes.append(f"{name}: no file for {', '.join(clean(glob) for glob in row.missing)}")
     if row.reach.ok is False:
         notes.append(f"{name}: {_unreached(row, now_s)}")
