@@ -1,0 +1,117 @@
+"""A transient unit of the user's systemd (`systemd-run --user`). Outlives logouts, also with `KillUserProcesses=yes`.
+
+Only where that systemd runs and goes on without a login (lingering); a container mostly has none. The unit ends
+nothing but the keeper itself: not the payload when the keeper is killed, nor the rest where the kernel kills one.
+Source: systemd-run(1), systemd.kill(5), systemd.service(5), loginctl(1) of systemd 252 (2026-11). Tested with a
+stand-in for systemd only: docs/launchers.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sojourn.backends.client import keeper_process
+from sojourn.core.ports import Tether, Transport
+from sojourn.core.values import NoAnswer, Pulse, Site
+from sojourn.wire.errors import WorldError
+
+_MARK = "sojourn:"
+
+# For scripts that talk to the user's systemd. A shell without a login (ssh with a command) may lack the variable.
+CHECK = r"""
+: "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"; export XDG_RUNTIME_DIR
+user=$(id -un 2>/dev/null || id -u)
+command -v systemctl >/dev/null 2>&1 || { echo "sojourn:no-systemd there is no systemctl" >&2; exit 3; }
+state=$(systemctl --user is-system-running 2>&1)
+case $state in
+running|degraded) ;;
+*) echo "sojourn:no-systemd systemctl --user says: $(echo "$state" | tail -n 1)" >&2; exit 3 ;;
+esac
+linger=$(loginctl show-user "$user" --property=Linger 2>/dev/null)
+[ "$linger" = Linger=yes ] || [ -e "/var/lib/systemd/linger/$user" ] || { echo "sojourn:no-linger $user" >&2; exit 3; }
+"""
+
+# $1 root, $2 unit, the rest is argv, each `$` doubled, since systemd expands single ones. A unit that is there already
+# runs this root's keeper. PATH goes along: systemd's own is poorer than a login's.
+_START = (
+    CHECK
+    + keeper_process.ALIVE
+    + r"""
+root=$1 unit=$2; shift 2
+mkdir -p "$root/logs" || exit 1
+version=$(systemctl --version | sed -n '1s/[^0-9]*\([0-9]*\).*/\1/p')
+oom=; [ "${version:-0}" -lt 243 ] || oom=--property=OOMPolicy=continue
+if ! why=$(systemd-run --user --quiet --collect --unit="$unit" --property=KillMode=process $oom --setenv=PATH="$PATH" \
+    ${LD_LIBRARY_PATH:+"--setenv=LD_LIBRARY_PATH=$LD_LIBRARY_PATH"} -- "$@" 2>&1 </dev/null); then
+  systemctl --user is-active --quiet "$unit" || { echo "$why" | tail -n 1 >&2; exit 4; }
+fi
+pid=$(systemctl --user show "$unit" --property=MainPID 2>/dev/null | sed -n 's/^MainPID=//p')
+tell "${pid:-0}"
+"""
+)
+# What the unit runs: $0 is the root. `$$` becomes `$` on the way.
+_UNIT = 'exec "$$@" </dev/null >>"$$0/logs/keeper.log" 2>&1'
+
+
+class NoSystemd(WorldError):
+    """{site} has no systemd of the user to start a unit with: {said}. Nothing was started."""
+
+    code = "no-systemd"
+    next_step = 'set launcher = "setsid" for {site}'
+
+
+class NoLinger(WorldError):
+    """The systemd of {user} on {site} ends with the last logout: lingering is off. Nothing was started."""
+
+    code = "no-linger"
+    next_step = "loginctl enable-linger {user}  (on {site}; some machines want root for it)"
+
+
+class Backend:
+    """Launcher `systemd`."""
+
+    survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout"})
+
+    def __init__(self, site: Site | None = None) -> None:
+        """`site`: for the messages."""
+        self._site = site or Site("local")
+
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+        """Start argv as a unit; facts hold its `unit`. Raises: NoSystemd, NoLinger, NotLaunched."""
+        unit = unit_name(root)
+        words = [unit, "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
+        try:
+            begun = keeper_process.start(transport, "systemd", _START, root, words)
+        except keeper_process.NotLaunched as error:
+            raise refusal(self._site.name, error.message) or error from None
+        if isinstance(begun, NoAnswer):
+            return begun
+        facts, _ = begun
+        facts["unit"] = unit
+        return Tether("systemd", unit, facts)
+
+    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+        """Whether a keeper of this root lives."""
+        return keeper_process.pulse(transport, tether)
+
+    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+        """TERM, then KILL; the unit ends with its keeper."""
+        return keeper_process.stop(transport, tether, grace_s)
+
+
+def refusal(site: str, said: str) -> WorldError | None:
+    """The error for what CHECK said, if it said anything."""
+    _, _, told = said.partition(_MARK)
+    word, _, rest = told.partition(" ")
+    rest = rest.splitlines()[0].strip().rstrip(".") if rest else ""
+    if word == "no-systemd":
+        return NoSystemd(site=site, said=rest)
+    return NoLinger(site=site, user=rest) if word == "no-linger" else None
+
+
+def unit_name(root: str) -> str:
+    """The unit of a run: its id, and a digest of the root, since two bases may hold one id."""
+    digest = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"sojourn-{root.rstrip('/').rpartition('/')[2]}-{digest}.service"

@@ -1,0 +1,126 @@
+"""A tmux session a run, on a server of our own (`tmux -L sojourn`), which shows the run's log to whoever attaches.
+
+The keeper stands alone, as with `setsid`: tmux only looks on. So neither a closed window nor `kill-session` nor a tmux
+server that dies ends a run, and nothing of a server's old environment reaches the payload. The session ends by itself
+when the keeper has and nobody looks any more. Survives what `setsid` survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sojourn.backends.client import keeper_process, ssh_argv
+from sojourn.core.ports import Tether, Transport
+from sojourn.core.values import NoAnswer, Pulse, Site
+from sojourn.wire import quote
+from sojourn.wire.errors import WorldError
+
+SOCKET = "sojourn"  # tmux -L: not the user's own server, whose settings and end are the user's
+_NO_TMUX = "sojourn:no-tmux"
+
+# The window: $1 root, $2 session, $3 $4 $5 pid, start and boot of what was started. Follows the newest attempt's log.
+_VIEW = (
+    keeper_process.ALIVE
+    + r"""
+root=$1 now= tail= said=
+trap '[ -z "$tail" ] || kill "$tail" 2>/dev/null' EXIT
+trap 'exit 0' HUP TERM
+trap '' INT QUIT TSTP
+newest() { ls "$root/logs" 2>/dev/null | sed -n 's/^\([0-9][0-9]*\)\.log$/\1/p' | sort -n | tail -n 1; }
+lives() { in_charge "$root" || { [ "$5" = "$(boot_id)" ] && alive "$3" "$4"; }; }
+while :; do
+  new=$(newest)
+  if [ -n "$new" ] && [ "$new" != "$now" ]; then
+    [ -z "$tail" ] || kill "$tail" 2>/dev/null
+    now=$new; echo "-- attempt $now of $2"
+    tail -n 500 -F "$root/logs/$now.log" 2>/dev/null & tail=$!
+  fi
+  if lives "$@"; then said=
+  else
+    [ -n "$said" ] || { sleep 1; echo "-- its keeper has ended (sojourn status $2); detach with: Ctrl-b d"; }
+    said=1
+    [ -n "$(tmux list-clients -t "$2" 2>/dev/null)" ] || exit 0
+  fi
+  sleep 1
+done
+"""
+)
+
+# $1 root, $2 socket, $3 session, $4 the window's script, the rest is argv. `-f /dev/null`: the user's settings may end
+# sessions that nobody looks at. A session that is there already shows the same root and is left as it is.
+_START = (
+    keeper_process.SPAWN
+    + rf"""
+command -v tmux >/dev/null 2>&1 || {{ echo {_NO_TMUX} >&2; exit 3; }}
+socket=$2 session=$3 view=$4
+at=$1; shift 4
+spawn "$at" "$@"
+told=$(tell "$pid")
+there() {{ tmux -L "$socket" list-sessions -F '#{{session_name}}' 2>/dev/null | grep -Fxq "$session"; }}
+if there || why=$(tmux -L "$socket" -f /dev/null new-session -d -s "$session" -x 200 -y 50 \
+    sh -c "$view" sojourn "$at" "$session" $told 2>&1 </dev/null) || there
+then echo shown; else echo "hidden $why"; fi
+echo "$told"
+"""
+)
+
+
+class NoTmux(WorldError):
+    """There is no tmux on {site}, and its launcher is tmux; nothing was started."""
+
+    code = "no-tmux"
+    next_step = 'install tmux there, or set launcher = "setsid" for {site}'
+
+
+class Backend:
+    """Launcher `tmux`."""
+
+    survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout"})
+
+    def __init__(self, site: Site | None = None) -> None:
+        """`site`: how the user gets to the box, for the attach command."""
+        self._site = site or Site("local")
+
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+        """Start argv detached and a session that shows its log.
+
+        Facts: `session`; `attach`, the command to type on the client; where tmux makes no session the run goes on
+        without one, and `remark` says why. Raises: NoTmux, NotLaunched.
+        """
+        session = session_name(root)
+        words = [SOCKET, session, _VIEW, *argv]
+        try:
+            begun = keeper_process.start(transport, "tmux", _START, root, words)
+        except keeper_process.NotLaunched as error:
+            if _NO_TMUX not in error.message:
+                raise
+            raise NoTmux(site=self._site.name) from None
+        if isinstance(begun, NoAnswer):
+            return begun
+        facts, lines = begun
+        facts["session"] = session
+        if "shown" in lines:
+            facts["attach"] = self._attach(session)
+        else:
+            facts["remark"] = f"tmux shows no window for it: {' '.join(lines)[len('hidden ') :] or 'no reason given'}"
+        return Tether("tmux", f"{facts['pid']}:{facts['start']}", facts)
+
+    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+        """Whether a keeper of this root lives, whatever became of the session."""
+        return keeper_process.pulse(transport, tether)
+
+    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+        """TERM, then KILL; the session ends by itself, once nobody looks."""
+        return keeper_process.stop(transport, tether, grace_s)
+
+    def _attach(self, session: str) -> str:
+        words = ["tmux", "-L", SOCKET, "attach", "-t", session]
+        if self._site.transport == "ssh":
+            words = ["ssh", "-t", *ssh_argv.destination(self._site), *words]
+        return quote.join(words)
+
+
+def session_name(root: str) -> str:
+    """The session of a run: its id, with `+`, which no id holds, for the dots that tmux takes for its own."""
+    return root.rstrip("/").rpartition("/")[2].replace(".", "+")

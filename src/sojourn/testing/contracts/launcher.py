@@ -1,0 +1,127 @@
+"""What every launcher must hold to. Use: subclass `LauncherContract` in a test file and give it the fixtures.
+
+    class TestMine(LauncherContract):
+        @pytest.fixture
+        def launcher(self): return mine.Backend(site)
+        @pytest.fixture
+        def transport(self): return local.Backend()
+        @pytest.fixture
+        def root(self, tmp_path): return str(tmp_path / "runs" / "run-1")
+
+`root` names a folder of the box that need not exist, below a folder that this test alone uses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from sojourn.core.ports import Tether
+from sojourn.core.values import Ended, NoAnswer, Pulse
+
+SOON_S = 20.0  # a launcher comes back at once; this is for slow machines
+LONG = ["sh", "-c", 'echo "began $1"; exec sleep 300', "sojourn", "here"]
+TRAITS = {"link-drop", "client-exit", "logout", "reboot"}
+
+
+class Mute:
+    """A transport whose box never answers."""
+
+    def call(self, argv: Sequence[str], **how: Any) -> NoAnswer:
+        """As if the link were cut."""
+        return NoAnswer(sent=True, kind="timeout", detail="a mute box")
+
+
+class LauncherContract:
+    """One method, one promise."""
+
+    @pytest.fixture
+    def started(self, launcher: Any, transport: Any, root: str) -> Iterator[Tether]:
+        """A process that runs for minutes; ended afterwards."""
+        tether = launcher.start(transport, LONG, root)
+        assert isinstance(tether, Tether)
+        yield tether
+        launcher.stop(transport, tether, 2.0)
+
+    def test_its_traits_are_data(self, launcher: Any) -> None:
+        """What it survives is said by the class, in the words of the port."""
+        assert set(launcher.survives) <= TRAITS
+
+    def test_it_comes_back_while_what_it_started_lives(self, launcher: Any, transport: Any, root: str) -> None:
+        """At once, though the process runs for minutes."""
+        began_s = time.monotonic()
+        tether = launcher.start(transport, LONG, root)
+        try:
+            assert time.monotonic() - began_s < SOON_S
+            assert launcher.pulse(transport, tether) is Pulse.ALIVE
+        finally:
+            launcher.stop(transport, tether, 2.0)
+
+    def test_a_tether_is_plain_data_that_finds_it_again(self, launcher: Any, transport: Any, started: Tether) -> None:
+        """From the journal, by a launcher that knows nothing else."""
+        import json
+
+        words = json.loads(json.dumps([started.launcher, started.native, dict(started.facts)]))
+        assert launcher.pulse(transport, Tether(*words)) is Pulse.ALIVE
+
+    def test_what_it_says_goes_to_the_keepers_log(self, transport: Any, started: Tether, root: str) -> None:
+        """Whole, with its words as they were given."""
+        deadline_s, said = time.monotonic() + SOON_S, b""
+        while b"began here\n" not in said and time.monotonic() < deadline_s:
+            ended = transport.call(["cat", f"{root}/logs/keeper.log"])
+            said = ended.stdout if isinstance(ended, Ended) else b""
+        assert b"began here\n" in said
+
+    def test_words_arrive_as_they_were_given(self, launcher: Any, transport: Any, root: str) -> None:
+        """Whatever a shell, tmux or systemd would make of them."""
+        words = ["a b", "$HOME", "${HOME}", "$$", "%h %n", "'\"`\\", "", "*", "é", "line\nbreak", ";"]
+        argv = ["sh", "-c", 'printf "%s|" "$@"; exec sleep 300', "sojourn", *words]
+        tether = launcher.start(transport, argv, root)
+        try:
+            wanted, said, deadline_s = "|".join([*words, ""]).encode(), b"", time.monotonic() + SOON_S
+            while said != wanted and time.monotonic() < deadline_s:
+                said = transport.call(["cat", f"{root}/logs/keeper.log"]).stdout
+            assert said == wanted
+        finally:
+            launcher.stop(transport, tether, 2.0)
+
+    def test_a_second_start_does_no_harm(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
+        """The keeper sees to it that one is in charge; here the second one leaves at once, as a keeper would."""
+        again = launcher.start(transport, ["true"], root)
+        assert isinstance(again, Tether)
+        assert launcher.pulse(transport, started) is Pulse.ALIVE
+
+    def test_stop_ends_it_and_may_be_repeated(self, launcher: Any, transport: Any, started: Tether) -> None:
+        """After it the pulse is gone, not unknown."""
+        for _ in range(2):
+            assert launcher.stop(transport, started, 5.0) is None
+            assert launcher.pulse(transport, started) is Pulse.GONE
+
+    def test_stop_ends_also_what_does_not_listen(self, launcher: Any, transport: Any, root: str) -> None:
+        """With KILL, after the grace."""
+        deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.2; done"]
+        tether = launcher.start(transport, deaf, root)
+        deadline_s = time.monotonic() + SOON_S
+        while b"deaf" not in transport.call(["cat", f"{root}/logs/keeper.log"]).stdout:
+            assert time.monotonic() < deadline_s
+        assert launcher.stop(transport, tether, 0.5) is None
+        assert launcher.pulse(transport, tether) is Pulse.GONE
+
+    def test_what_ended_by_itself_is_gone(self, launcher: Any, transport: Any, root: str) -> None:
+        """And not unknown: the box answered."""
+        tether = launcher.start(transport, ["sh", "-c", "exit 3"], root)
+        deadline_s = time.monotonic() + SOON_S
+        while launcher.pulse(transport, tether) is not Pulse.GONE:
+            assert time.monotonic() < deadline_s
+
+    def test_a_box_that_does_not_answer_leaves_the_pulse_unknown(self, launcher: Any, started: Tether) -> None:
+        """Never gone, and nothing was stopped."""
+        assert launcher.pulse(Mute(), started) is Pulse.UNKNOWN
+        assert isinstance(launcher.stop(Mute(), started, 0.0), NoAnswer)
+
+    def test_a_start_that_was_not_heard_is_no_answer(self, launcher: Any, root: str) -> None:
+        """It may have started."""
+        assert isinstance(launcher.start(Mute(), LONG, root), NoAnswer)
