@@ -5,10 +5,10 @@ learn from, 297 to choose the best epoch by, 300 looked at only at the very end.
 """
 
 import argparse
-import csv
 import json
 import os
 
+import numpy as np
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
@@ -91,10 +91,7 @@ def main():
     labels, said = predict(model, test)
     metrics = {"test_accuracy": (labels == said).float().mean().item(), "epochs": ckpt.epoch, "steps": ckpt.step_count}
     print("test accuracy %.4f" % metrics["test_accuracy"], flush=True)
-    with open("predictions.csv", "w", newline="") as f:
-        rows = csv.writer(f)
-        rows.writerow(["digit", "predicted"])
-        rows.writerows(zip(labels.tolist(), said.tolist()))
+    np.savez("predictions.npz", digit=labels.numpy(), predicted=said.numpy())
     with open("metrics.json.new", "w") as f:
         json.dump(metrics, f)
     os.replace("metrics.json.new", "metrics.json")

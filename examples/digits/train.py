@@ -6,7 +6,6 @@ pixel of shift can bring it to.
 """
 
 import argparse
-import csv
 import json
 import os
 
@@ -107,10 +106,7 @@ def main():
     print("test accuracy %.4f" % metrics["test_accuracy"], flush=True)
 
     np.savez("final.npz", **weights)
-    with open("predictions.csv", "w", newline="") as f:
-        rows = csv.writer(f)
-        rows.writerow(["digit", "predicted"])
-        rows.writerows(zip(test[1].tolist(), forward(best, test[0])[-1].argmax(1).tolist()))
+    np.savez("predictions.npz", digit=test[1], predicted=forward(best, test[0])[-1].argmax(1))
     with open("metrics.json.new", "w") as f:
         json.dump(metrics, f)
     os.replace("metrics.json.new", "metrics.json")
