@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.keeper import Answer, Keeper, NoFolder, NoPython
+from sojourn.backends.client.keeper import Answer, Keeper, NoBase, NoPython
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import NoAnswer, Site
 from sojourn.wire.errors import WorldError
@@ -95,15 +95,16 @@ def test_a_box_without_python_says_what_was_tried(anew: Box) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "/root/miniconda3/bin/python3",
-        "/root/miniforge3/envs/train/bin/python3",
+        "~/miniconda3/bin/python3",
+        "~/miniforge3/envs/train/bin/python3",
         "/opt/conda/bin/python3",
-        "/root/.pyenv/versions/3.11.9/bin/python3",
-        "/root/.local/share/uv/python/cpython-3.11-linux/bin/python3",
-        "/root/.local/bin/python3",
+        "~/.pyenv/versions/3.11.9/bin/python3",
+        "~/.local/share/uv/python/cpython-3.11-linux/bin/python3",
+        "~/.local/bin/python3",
     ],
 )
 def test_a_python_is_found_where_it_installs_itself(anew: Box, place: str) -> None:
+    place = place.replace("~", "/root")
     anew.sh(f"mkdir -p $(dirname {place}); mv /usr/bin/python3.11 /usr/lib/real-python; rm -f /usr/bin/python3*")
     plant(anew, place, '#!/bin/sh\nexec /usr/lib/real-python "$@"\n')
     assert value(keeper().ask("hello"))["user"] == "root"
@@ -142,7 +143,7 @@ def test_a_home_that_takes_no_files_is_said_in_one_line(anew: Box, damage: str, 
         keeper("box1:2230").ask("hello")
     assert says in caught.value.message and "\n" not in caught.value.message
     if "Read-only" in says:
-        assert isinstance(caught.value, NoFolder) and "`base`" in caught.value.message
+        assert isinstance(caught.value, NoBase) and "`base`" in caught.value.message
     assert value(keeper("box1:2230", base="/workspace/sojourn").ask("hello"))["base"] == "/workspace/sojourn"
 
 

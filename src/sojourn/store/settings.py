@@ -132,6 +132,8 @@ class _Reader:
     def _option(self, section: str, table: Mapping[str, Any], key: str) -> Any:
         if key == "stop_is_final":
             return self._typed(section, table, key, bool, "true or false")
+        if key == "persist_s":
+            return self._typed(section, table, key, int, "seconds, 60 to 600")
         if key == "began":
             return self._read(section, table, key, _began)
         return self._typed(section, table, key, str, "text in quotes")
@@ -198,4 +200,4 @@ def _began(value: Any) -> str:
 
 
 _TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
-_OPTIONS = ("stop", "stop_is_final", "began")
+_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s")

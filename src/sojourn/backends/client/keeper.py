@@ -53,10 +53,10 @@ class NoPython(WorldError):
     code = "no-python"
 
 
-class NoFolder(WorldError):
+class NoBase(WorldError):
     """{site}: {why}. Name a folder that can be written, on a disk that lasts, with `base` in the site's settings."""
 
-    code = "no-folder"
+    code = "no-base"
 
 
 class Keeper:
@@ -84,7 +84,7 @@ class Keeper:
     ) -> Answer | NoAnswer:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again.
 
-        Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoFolder, and what `transport.put` raises.
+        Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoBase, and what `transport.put` raises.
         """
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
@@ -154,7 +154,7 @@ class Keeper:
             if tried := bootstrap.tried(ended.rc, ended.stderr):
                 raise NoPython(site=site, tried=tried)
             if why := bootstrap.no_folder(ended.rc, ended.stderr):
-                raise NoFolder(site=site, why=why)
+                raise NoBase(site=site, why=why)
             said = (ended.stderr.strip() or ended.stdout.strip())[-_SAID_BYTES:].decode("utf-8", "replace")
             raise NoFrames(site=site, rc=ended.rc, said=said or "nothing at all")
         value = found[0][1]

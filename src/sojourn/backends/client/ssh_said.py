@@ -75,7 +75,7 @@ RULES = (
         ),
         "make `ssh {to} true` work without a question: load the key (`ssh-add`) or name it as IdentityFile; where a "
         "password or a second factor is a must, keep a connection of your own open (ControlMaster) and set "
-        'options.sharing = "user"',
+        'sharing = "user"',
         (),
     ),
     Rule(
@@ -149,7 +149,7 @@ RULES = (
     Rule(
         "mux",
         (r"mux_client_\w+", r"Control(?:Socket|Path| socket)\b", r"muxserver_\w+", r"unix_listener: "),
-        'the shared connection fails: try again, or set options.sharing = "off" for this site',
+        'the shared connection fails: try again, or set sharing = "off" for this site',
     ),
     Rule(
         "reset",
