@@ -1,5 +1,7 @@
 """A box for tests: a base folder with the packed keeper in it, real keepers started on real roots, and cleaning up."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -8,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable
 
 from sojourn.box.members import holders, of_attempt
 from sojourn.box.probes.process import is_alive
@@ -29,24 +31,24 @@ class Rig:
         self.keeper = self.base / "keepers" / name
         self.keeper.parent.mkdir(parents=True)
         self.keeper.write_bytes(data)
-        self.started: List["subprocess.Popen[bytes]"] = []
+        self.started: list[subprocess.Popen[bytes]] = []
         (folder / "tmp").mkdir()
         self.env = dict(os.environ, TMPDIR=str(folder / "tmp"))
 
-    def call(self, op: str, **fields: Any) -> Dict[str, Any]:
+    def call(self, op: str, **fields: Any) -> dict[str, Any]:
         """One call; its JSON answer, with the byte frames as `blobs`."""
         request = framing.pack_json(dict(fields, op=op))
         argv = [self.python, "-I", "-S", str(self.keeper), "call"]
-        done = subprocess.run(argv, input=request, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(argv, input=request, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr.decode()
         frames = list(framing.frames(done.stdout))
-        answer: Dict[str, Any] = frames[0][1]
+        answer: dict[str, Any] = frames[0][1]
         answer["blobs"] = [data for _, data in frames[1:]]
         return answer
 
     def place(self, script: str = "true", run: str = "r", attempt: int = 1, **spec: Any) -> Root:
         """Make a run whose script is bash, with short beats; nothing is started. `spec`: other fields of run.json."""
-        fields: Dict[str, Any] = {
+        fields: dict[str, Any] = {
             "schema": "sojourn/run/v1",
             "run": run,
             "name": run,
@@ -62,7 +64,7 @@ class Rig:
         assert answer["ok"], answer
         return Root(answer["root"])
 
-    def supervise(self, root: Root, python: Optional[str] = None) -> "subprocess.Popen[bytes]":
+    def supervise(self, root: Root, python: str | None = None) -> subprocess.Popen[bytes]:
         """Start a keeper on a root."""
         argv = [python or self.python, "-I", "-S", str(self.keeper), "supervise", "--root", root.path]
         with open(os.path.join(root.logs, "keeper.log"), "ab") as log:
@@ -70,13 +72,13 @@ class Rig:
         self.started.append(child)
         return child
 
-    def finish(self, root: Root) -> Dict[str, Any]:
+    def finish(self, root: Root) -> dict[str, Any]:
         """Start a keeper, wait until it has nothing left to do; the last `ended` event."""
         keeper = self.supervise(root)
         assert keeper.wait(PATIENCE_S) == 0, keeper_log(root)
         return found(root, "ended")[-1]
 
-    def snapshot(self, files: Dict[str, bytes], executable: Tuple[str, ...] = ()) -> str:
+    def snapshot(self, files: dict[str, bytes], executable: tuple[str, ...] = ()) -> str:
         """Push files as a snapshot; its digest."""
         import io
         import tarfile
@@ -105,7 +107,7 @@ class Rig:
         for path in (self.base / "runs").glob("*"):
             root = Root(str(path))
             keeper = atomic.read_json(root.keeper) or {}
-            victims: Set[int] = (
+            victims: set[int] = (
                 {keeper.get("pid", 0)} if is_alive(keeper.get("pid", 0), keeper.get("start", 0)) else set()
             )
             kill(victims, signal.SIGKILL)
@@ -122,7 +124,7 @@ class Rig:
             child.wait(PATIENCE_S)
 
 
-def all_events(root: Root) -> List[Dict[str, Any]]:
+def all_events(root: Root) -> list[dict[str, Any]]:
     """Every whole event."""
     try:
         with open(root.events, "rb") as f:
@@ -131,7 +133,7 @@ def all_events(root: Root) -> List[Dict[str, Any]]:
         return []
 
 
-def found(root: Root, kind: str) -> List[Dict[str, Any]]:
+def found(root: Root, kind: str) -> list[dict[str, Any]]:
     """Every event of one kind."""
     return [event for event in all_events(root) if event["kind"] == kind]
 
@@ -147,12 +149,12 @@ def until(what: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
         time.sleep(0.01)
 
 
-def heard(root: Root, kind: str, count: int = 1) -> Dict[str, Any]:
+def heard(root: Root, kind: str, count: int = 1) -> dict[str, Any]:
     """Wait for the `count`-th event of a kind; that event."""
     return until(lambda: found(root, kind)[count - 1 :])[0]
 
 
-def kill(pids: Set[int], number: int = signal.SIGKILL) -> None:
+def kill(pids: set[int], number: int = signal.SIGKILL) -> None:
     """Send a signal to each that is still there."""
     for pid in pids:
         if pid > 1:

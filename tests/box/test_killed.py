@@ -150,7 +150,7 @@ def test_all_three_killed_is_lost_and_only_somebody_s_wish_starts_the_next_attem
 
 
 def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tell_more(rig: Rig) -> None:
-    """The first process, its shim and the keeper are gone, but the training itself lives: nothing is started over it."""
+    """First process, shim and keeper are gone, but the training itself lives: nothing is started over it."""
     inner = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.05; done'
     root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
     rig.supervise(root)

@@ -18,7 +18,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 # Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
 # $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
-# wrapper installs into the environment, whatever pip it borrows. $4 tells the packages of an outer venv, which are added:
+# wrapper installs into the environment, whatever pip it borrows. $4 tells the packages of an outer venv, to be added:
 # the system packages of a venv made from a venv are those of its base (CPython's venv page, 2026-11).
 _MAKE = r"""
 sj_python=$(command -v python3 || command -v python || true); : "${sj_python:=$2}"

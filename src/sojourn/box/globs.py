@@ -18,7 +18,7 @@ def hits(root: str, glob: str, hidden: FrozenSet[str] = frozenset()) -> Iterator
     """Paths below `root` of everything that is no folder and that `glob` names, in no order, maybe more than once.
 
     `hidden`: names directly below `root` that do not exist for the glob. Symlinked folders are not entered: the link
-    itself is the hit. A name that begins with a dot must be named with its dot, except below `**` and in a folder hit.
+    itself is the hit. A name that begins with a dot must be named with its dot; in a folder that is hit, all counts.
     """
     parts = [part for part in glob.split("/") if part not in ("", ".")]
     if ".." in parts:
@@ -32,7 +32,7 @@ def _match(root: str, at: str, parts: List[str], hidden: FrozenSet[str]) -> Iter
         return
     head, rest = parts[0], parts[1:]
     if head == "**":
-        yield from _match(root, at, rest, hidden)
+        yield from _match(root, at, rest or ["*"], hidden)
         for name in _folders(root, at, hidden):
             yield from _match(root, name, parts, hidden)
         return
@@ -62,7 +62,7 @@ def _below(root: str, at: str, hidden: FrozenSet[str]) -> Iterator[str]:
 def _folders(root: str, at: str, hidden: FrozenSet[str]) -> Iterator[str]:
     for name in _names(root, at):
         path = at + "/" + name if at else name
-        if (at or name not in hidden) and _is_folder(os.path.join(root, path)):
+        if (at or name not in hidden) and not name.startswith(".") and _is_folder(os.path.join(root, path)):
             yield path
 
 

@@ -43,5 +43,5 @@ def main(argv: List[str]) -> int:
 
 def _speak_utf8() -> None:
     """File names are UTF-8 to us, whatever the box's locale: start again in Python's UTF-8 mode where they are not."""
-    if sys.getfilesystemencoding().lower().replace("-", "") != "utf8" and "utf8" not in sys._xoptions:
+    if sys.getfilesystemencoding().lower().replace("-", "") != "utf8" and not sys.flags.utf8_mode:
         os.execv(sys.executable, [sys.executable, "-I", "-S", "-X", "utf8"] + sys.argv)
