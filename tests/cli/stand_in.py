@@ -7,10 +7,16 @@ import sys
 import time
 import types
 
-from sojourn.cli import main
+from sojourn.cli import live, main
+from sojourn.cli.ask import confirm
+from sojourn.cli.commands.logs import show
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
+from sojourn.core.values import State
+from sojourn.verbs.answers import Ask, Row, Snapshot, Status
 from sojourn.wire.errors import Defect, Refusal, Unreachable
+
+LOOK = Status((Row("digits", "local", State.RUNNING, 1, "2026-11-21T10:00:00.000Z"),), "2026-11-21T10:05:00.000Z", 101)
 
 
 class StillOwed(Refusal):
@@ -54,6 +60,19 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         screen.show(["done"])
     if how == "document":
         screen.show_json({"loss": float("nan"), "name": "\x1b[2J\u6570"})
+    if how == "ask":
+        answer = confirm(screen, "")(
+            Ask("stop", "digits", ("stop digits\x1b[2J, attempt 1",), "sojourn stop digits --confirm digits")
+        )
+        screen.show([f"answer {answer!r}"])
+    if how == "watch":
+        looks = iter([Snapshot(LOOK, (), 0.0, 0.1, False), Snapshot(LOOK, ("digits: 50 %",), 0.0, 0.0, True)])
+        (live.table if screen.can_redraw else live.lines)(looks, screen)
+    if how == "quiet":
+        quiet = [Snapshot(LOOK, (), float(s), 0.1, s == 500) for s in range(0, 501, 20)]
+        live.lines(iter(quiet), screen)
+    if how == "log":
+        show([b"\x1b[31mred\x1b[0m\x1b[2J\n10%\r", b"20%\r30%\n"], screen, args.json)
     if how == "letters":
         screen.show(["zażółć 数字"])
     return 0

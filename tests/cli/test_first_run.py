@@ -48,7 +48,7 @@ def perform(block: str, folder: Path, home: Path) -> str:
 
 
 def masked(text: str) -> list[str]:
-    """Words, with every number, duration, clock and size told only by its kind; what hangs on the moment is left out."""
+    """Words; every number, duration, clock and size only by its kind, and nothing that hangs on the moment."""
     text = re.sub(r"  its last checkpoint is of step .*\n", "", text)
     text = re.sub(r"\d\d:\d\d \w+", "CLOCK", text)
     text = re.sub(r"\d+ [dhm] \d+ [hms]\b|\d+(\.\d+)? s\b", "TIME", text)

@@ -42,11 +42,15 @@ def test_wide_letters_take_two_columns_and_marks_none() -> None:
     assert pad("数", 4) + "|" == "数  |"
 
 
-@given(ANYTHING.map(clean), st.integers(8, 80))
+@given(ANYTHING.map(clean), st.integers(2, 80))
 def test_folding_keeps_every_letter_and_the_width(text: str, columns: int) -> None:
     folded = fold(text, columns)
     assert all(width(part) <= columns for part in folded)
     assert "".join(folded).replace(" ", "") == text.replace(" ", "")
+
+
+def test_folding_ends_also_where_there_is_no_room() -> None:
+    assert fold("ab 数", 0) == ["a", "b", "数"]
 
 
 @given(st.lists(st.tuples(*[ANYTHING.map(clean)] * 4), max_size=5), st.integers(20, 100))

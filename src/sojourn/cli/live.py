@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,10 @@ def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
     last = None
     with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as live:
         for last in looks:
-            size = os.get_terminal_size()
-            drawn = status.lines(last.status, size.columns)
+            columns, height = screen.size()
+            drawn = status.lines(last.status, columns)
             if not last.is_last:
-                drawn = [*_fitting(drawn, size.lines - 3), *fold(_pace(last), size.columns)]
+                drawn = [*_fitting(drawn, height - 3), *fold(_pace(last), columns)]
             live.update(Text("\n".join(drawn), no_wrap=True, overflow="crop"), refresh=True)
     return last
 

@@ -24,7 +24,7 @@ class Screen:
         self.out_is_terminal = _is_terminal(out)
         self.err_is_terminal = _is_terminal(err)
         self.may_ask = _is_terminal(sys.stdin) and self.err_is_terminal
-        self.columns = max(NARROWEST, _columns(out if self.out_is_terminal else err))
+        self.columns = _size(out if self.out_is_terminal else err)[0]
         self.can_redraw = self.out_is_terminal and _has_cursor()
         self.is_asking = False
         self.has_asked = False  # a question, with all that belongs to it, stands on the screen already
@@ -85,6 +85,10 @@ class Screen:
             self._progress = Progress(self._rewrite, is_terminal=self.err_is_terminal and _has_cursor())
         self._progress(line)
 
+    def size(self) -> tuple[int, int]:
+        """(columns, lines) of the terminal as it is now."""
+        return _size(self._out)
+
     def settle(self) -> None:
         """Wipe the progress line, so that something else can be printed. Called twice, it does nothing."""
         if self._progress is not None:
@@ -139,11 +143,13 @@ def _has_cursor() -> bool:
     return os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
-def _columns(stream: TextIO) -> int:
+def _size(stream: TextIO) -> tuple[int, int]:
+    """(columns, lines): what COLUMNS says, else the terminal, else 80 and 24."""
+    try:
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        columns, lines = 0, 0
     said = os.environ.get("COLUMNS", "")
     if said.isdigit() and int(said) > 0:
-        return int(said)
-    try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
+        columns = int(said)
+    return max(NARROWEST, columns or 80), lines or 24

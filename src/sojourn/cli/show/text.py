@@ -71,10 +71,10 @@ def fold(text: str, columns: int) -> list[str]:
         if now:
             lines.append(now)
         while width(word) > columns:
-            lines.append(_head(word, columns))
+            lines.append(_head(word, columns) or word[0])
             word = word[len(lines[-1]) :]
         now = word
-    return [*lines, now]
+    return [*lines, now] if now or not lines else lines
 
 
 def table(
