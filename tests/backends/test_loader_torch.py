@@ -210,6 +210,17 @@ def test_overlapping_entries_and_escaping_names_are_refused(tmp_path: Path) -> N
     assert judged(tmp_path / "b.pt").problem == "corrupt"
 
 
+@pytest.mark.parametrize("count", [1048464, 1048484, 3145601])
+def test_what_inflates_to_just_over_a_piece_is_whole(count: int, tmp_path: Path) -> None:
+    # zlib may hold back up to one match (258 bytes) when a piece of 1 MiB is full and all its input is taken.
+    import numpy as np
+
+    for width in range(1, 40):
+        row = np.arange(width, dtype="u1") * 37
+        np.savez_compressed(tmp_path / "a.npz", a=np.resize(row, count))
+        assert judged(tmp_path / "a.npz").detail == "", width
+
+
 def test_a_bomb_is_unsafe_before_it_is_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sojourn.backends.client import archive
 

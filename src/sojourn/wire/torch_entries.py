@@ -7,6 +7,7 @@ Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3; PyTorch's own layout as w
 
 from __future__ import annotations
 
+import mmap
 import struct
 import zlib
 from dataclasses import dataclass
@@ -94,6 +95,12 @@ def content(data: memoryview, entry: Entry) -> Iterator[memoryview]:
                 yield memoryview(piece)
             if not piece and not pending:
                 break
+    # The last piece may have left up to one match inside, with all input taken.
+    while not inflate.eof:
+        piece = inflate.decompress(b"", CHUNK)
+        if not piece:
+            raise zlib.error("it is cut off")
+        yield memoryview(piece)
 
 
 def damage(data: memoryview, entry: Entry) -> str:
@@ -105,9 +112,21 @@ def damage(data: memoryview, entry: Entry) -> str:
             total += len(piece)
     except zlib.error as e:
         return f"{entry.name} does not inflate: {e}"
+    finally:
+        release(data)
     if total != entry.bytes:
         return f"{entry.name} has {total} bytes, its directory says {entry.bytes}"
     return "" if crc == entry.crc32 else f"{entry.name} is damaged (CRC)"
+
+
+def release(data: memoryview) -> None:
+    """Give back the memory of what was read of a mapped file; it comes again, from the file, when it is needed.
+
+    So that checking a file of any size takes the memory of its largest entry. Only before anything in the map was
+    written to: what was written to a private map would be gone.
+    """
+    if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _directory(data: memoryview, path: str) -> tuple[int, int, int]:

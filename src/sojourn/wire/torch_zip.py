@@ -205,6 +205,7 @@ class _Archive:
                 h = hashlib.sha256()
                 for piece in torch_entries.content(self.data, entry):
                     h.update(piece)
+                torch_entries.release(self.data)
                 if h.hexdigest() != row[2]:
                     out.append(f"{entry.name} is damaged (sha256)")
         out += [f"{name} is missing" for name in sorted(rows)]

@@ -20,6 +20,7 @@ from sojourn.wire.torch_values import Damaged
 BOMB_RATIO = 100
 BOMB_BYTES = 4 << 30
 _DESCRIPTOR_FLAG = 8
+_RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory
 _ENTRY_START = b"PK\x03\x04"
 
 
@@ -104,6 +105,7 @@ class Member:
 
     def __init__(self, data: memoryview, entry: Entry) -> None:
         self.entry = entry
+        self._data = data
         self._pieces = torch_entries.content(data, entry)
         self._rest = memoryview(b"")
         self._crc = 0
@@ -132,7 +134,10 @@ class Member:
         if len(self._rest):
             self._crc = zlib.crc32(self._rest, self._crc)
             self._count += len(self._rest)
+            if self._count % _RELEASE_BYTES < len(self._rest):
+                torch_entries.release(self._data)
             return True
+        torch_entries.release(self._data)
         if self._count != self.entry.bytes or self._crc != self.entry.crc32:
             raise Unloadable("corrupt", f"{self.entry.name[:80]} is damaged: its checksum (CRC) does not fit")
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_unpickle, torch_zip
+from sojourn.wire import torch_entries, torch_unpickle, torch_zip
 from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_values import DTYPES, Damaged, Tensor
 
@@ -172,6 +172,7 @@ def _scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
             scan = content.scan(dtype, [view[begin * width : end * width]])
             if (scan.nan or scan.infinite) and not all(_is_dense(t) for t in members):
                 scan = _exact(view, members, scan)
+            torch_entries.release(view)
             found.add(name or "the tensor", scan)
     return found
 
