@@ -1,4 +1,4 @@
-"""`down` as the law says: before a pull, after a changed file, with a failed run, with --abandon, without a terminal."""
+"""`down` as the law says: before a pull, after a changed file, with a failed run, with --abandon, in a script."""
 
 import json
 import os

@@ -46,6 +46,7 @@ class Context:
     """Records, clock and boxes of one command; what a test would want to turn is a field. Opening writes nothing.
 
     `now_s`: this machine's clock, seconds since the epoch. `say`: takes a line of progress. `token`: a new unique word.
+    `boxes`: site name -> the way there, for sites that are not to be looked up.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class Context:
         sleep: Callable[[float], None] = time.sleep,
         token: Callable[[], str] = lambda: os.urandom(16).hex(),
         environ: Mapping[str, str] | None = None,
+        boxes: Mapping[str, Box] | None = None,
     ) -> None:
         self.store, self.say, self.now_s, self.sleep, self.token = store, say, now_s, sleep, token
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
-        self._boxes: dict[str, Box] = {}
+        self.boxes: dict[str, Box] = dict(boxes or {})
 
     @classmethod
     def open(cls, *, say: Callable[[str], None] = lambda line: None) -> Context:
@@ -111,9 +113,9 @@ class Context:
 
     def box(self, site: Site) -> Box:
         """The way to the site's box; the same one for every call of this command. Connects to nothing yet."""
-        if site.name not in self._boxes:
-            self._boxes[site.name] = _box(site)
-        return self._boxes[site.name]
+        if site.name not in self.boxes:
+            self.boxes[site.name] = _box(site)
+        return self.boxes[site.name]
 
 
 @dataclass(frozen=True)

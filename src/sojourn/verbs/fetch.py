@@ -101,7 +101,7 @@ class Home:
         """Note in the folder that these files are this run's, before they are. Raises: HomeUnwritable, HomeFull."""
         brought = self._brought()
         mine = {**brought.get(self.run, {}), **{row["path"]: row["sha256"] for row in rows}}
-        if mine == brought.get(self.run):
+        if mine == brought.get(self.run, {}):
             return
         try:
             atomic.write_json(os.path.join(self.folder, ROSTER), {**brought, self.run: mine})

@@ -89,19 +89,20 @@ class _Log:
 
     def more(self) -> Generator[bytes, None, bool]:
         """What came since; returns whether there was any."""
-        before = self._at
-        answer = self._ask(self._path, offset=self._at, length=PIECE_BYTES)
-        if answer is not None and answer[1] < before:  # it was moved aside: first what we have not read of that
-            yield from self._rest(self._path + ".1", before)
-            self._at = 0
-        got = self._at != before
-        while answer is not None and answer[2]:
-            offset, _, data = answer
-            self._at = offset + len(data)
-            got = True
-            yield data
+        got = False
+        while True:
             answer = self._ask(self._path, offset=self._at, length=PIECE_BYTES)
-        return got
+            if answer is None:
+                return got
+            offset, size, data = answer
+            if size < self._at:  # it was moved aside: first what we have not read of that
+                yield from self._rest(self._path + ".1", self._at)
+                self._at, got = 0, True
+            elif not data:
+                return got
+            else:
+                self._at, got = offset + len(data), True
+                yield data
 
     def _rest(self, path: str, offset: int) -> Iterator[bytes]:
         while True:

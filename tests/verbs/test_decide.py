@@ -1,0 +1,148 @@
+"""What the identical `run` means in every state; and what is judged before anything is pushed."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sojourn.core.fold import Status
+from sojourn.core.need import Need
+from sojourn.core.values import Run, Site, State
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Reach, worst
+from sojourn.verbs.decide import IDENTITY, decide
+from sojourn.verbs.hear import View
+from sojourn.verbs.preflight import SPARE_BYTES, Room, base_disk, judge, room
+from sojourn.verbs.prepare import setup_digest
+
+SPEC: dict[str, Any] = {key: key for key in IDENTITY} | {"identity": "same"}
+ANSWERED = Reach(True, "2026-11-21T10:00:00.000Z")
+
+
+def view(state: State, *, asked: int = 1, begun: int = 1, **more: Any) -> View:
+    record = RunRecord("digits", "local", 0.0, asked, "t", "local", "launched", 0, 0.0, "", "", "", "", 1, 0, {})
+    heard = Status(state=state, attempt=begun)
+    run = Run("digits", "local", "/b/runs/digits", SPEC, "same", "c", "k", 0.0)
+    vars(record).update(run=run, site=Site("local"), heard=heard, status=heard)
+    found = View(record, heard, ANSWERED, "alive", "alive", has_root=True)
+    return replace(found, **more)
+
+
+GONE = {"keeper": "gone"}
+CASES = [
+    (None, "new", 1),
+    (view(State.PLANNED, asked=0, begun=0), "new", 1),
+    (view(State.PLANNED, begun=0, keeper="none"), "continue", 1),
+    (view(State.PLANNED, begun=0, keeper="gone", has_root=False), "continue", 1),
+    (view(State.STARTING, begun=0), "nothing", 1),
+    (view(State.RUNNING), "nothing", 1),
+    (view(State.RUNNING, keeper="unknown"), "nothing", 1),
+    (view(State.RUNNING, **GONE), "adopt", 1),
+    (view(State.STALLED, **GONE), "adopt", 1),
+    (view(State.SUCCEEDED, **GONE), "nothing", 1),
+    (view(State.FAILED, **GONE), "next-attempt", 2),
+    (view(State.LOST, **GONE), "next-attempt", 2),
+    (view(State.PREEMPTED, **GONE), "next-attempt", 2),
+    (view(State.TIMEOUT, begun=3, **GONE), "next-attempt", 4),
+    (view(State.KILLED, asked=2, begun=1, **GONE), "continue", 2),
+    (view(State.CANCELLED, **GONE), "refuse", 1),
+    (view(State.RUNNING, reach=Reach(False, "", "cut")), "unknown", 1),
+    (view(State.KILLED, reach=Reach(False, "", "cut")), "unknown", 1),
+    (view(State.SUCCEEDED, reach=Reach(False, "", "cut")), "nothing", 1),
+    (view(State.LOST, keeper="gone", has_root=False), "refuse", 1),
+    (view(State.RUNNING, is_other=True), "refuse", 1),
+]
+
+
+@pytest.mark.parametrize(("seen", "do", "attempt"), CASES)
+def test_the_identical_run(seen: View | None, do: str, attempt: int) -> None:
+    found = decide(seen, SPEC, "local")
+    assert (found.do, found.attempt) == (do, attempt), found
+
+
+@pytest.mark.parametrize("key", IDENTITY)
+@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.FAILED, State.CANCELLED])
+def test_whatever_differs_is_named_and_refused_in_every_state(key: str, state: State) -> None:
+    found = decide(view(state), {**SPEC, key: "other", "identity": "other"}, "local")
+    assert (found.do, found.differs) == ("refuse", (IDENTITY[key],))
+
+
+def test_on_another_site_it_is_the_same_run() -> None:
+    assert decide(view(State.RUNNING), SPEC, "elsewhere").do == "nothing"
+    moved = decide(view(State.FAILED, **GONE), SPEC, "elsewhere")
+    assert (moved.do, moved.differs) == ("refuse", ("site",))
+
+
+HELLO: dict[str, Any] = {
+    "base": "/data/sojourn",
+    "cpus": 8,
+    "memory_bytes": 32 << 30,
+    "cgroup": {"memory_limit_bytes": 16 << 30, "cpu_quota": 4.0},
+    "gpus": [{"name": "NVIDIA A100-SXM4-80GB"}],
+    "has": {"bash": True},
+    "disks": {
+        "/": {"free_bytes": 1, "total_bytes": 2, "free_inodes": 1, "total_inodes": 2},
+        "/data": {"free_bytes": 10 << 30, "total_bytes": 20 << 30, "free_inodes": 10_000, "total_inodes": 20_000},
+    },
+}
+NOTHING = Need()
+SMALL = Room(SPARE_BYTES, 200, 0, 0)
+
+
+def ids(hello: dict[str, Any], need: Need = NOTHING, takes: Room = SMALL) -> list[str]:
+    return [finding.id for finding in judge(hello, need, takes)]
+
+
+def test_a_box_that_has_everything_has_no_finding() -> None:
+    need = Need((("A100", 1),), 4.0, True, 16.0, True, 5.0)
+    assert ids(HELLO, need) == [] and worst(judge(HELLO, need, SMALL)) == 0
+
+
+@pytest.mark.parametrize(
+    ("need", "told"),
+    [
+        (Need((("H100", 1),)), "H100:1"),
+        (Need((("A100", 2),)), "A100:2"),
+        (Need(cpus=5.0, cpus_or_more=True), "it has 4"),  # the cgroup's quota counts, not what the machine has
+        (Need(memory_gib=17.0), "16.0 GiB"),
+        (Need(disk_gib=11.0), "10.0 GiB are free"),
+    ],
+)
+def test_what_the_box_lacks_is_a_confirmed_blocker(need: Need, told: str) -> None:
+    (found,) = judge(HELLO, need, SMALL)
+    assert told in found.title and worst([found]) == 11
+
+
+def test_what_the_box_could_not_say_is_no_blocker() -> None:
+    bare = {"base": "/b", "cpus": None, "memory_bytes": None, "disks": {}, "has": {}}
+    assert ids(bare, Need(cpus=64.0, memory_gib=1000.0, disk_gib=1000.0)) == []
+
+
+def test_bytes_and_inodes_are_judged_on_the_disk_that_holds_the_runs() -> None:
+    assert base_disk(HELLO)["path"] == "/data"
+    assert ids(HELLO, takes=replace(SMALL, bytes=11 << 30)) == ["disk-too-small"]
+    assert ids(HELLO, takes=replace(SMALL, inodes=10_001)) == ["inodes-too-few"]
+    endless = {**HELLO, "disks": {"/data": {"free_bytes": 1 << 40, "free_inodes": 0, "total_inodes": 0}}}
+    assert ids(endless) == []  # btrfs has no fixed number of inodes
+    assert ids({**HELLO, "has": {"bash": False}}) == ["no-bash"]
+
+
+def test_the_room_of_a_job_counts_pack_snapshot_and_copy_and_nothing_that_is_there() -> None:
+    trees = [("a", [{"bytes": 10}, {"bytes": 20}]), ("b", [{"bytes": 1 << 40}])]
+    there = room(trees, set())
+    assert (there.bytes - SPARE_BYTES, there.copied_bytes, there.copied_inodes) == (30, 30, 3)
+    assert room(trees, {"a"}).bytes - there.bytes == 60
+    assert room(trees, {"b"}).bytes - there.bytes == 2 << 40  # what is large is pushed, and then hard-linked
+
+
+def test_an_environment_is_made_anew_when_its_text_or_a_file_that_it_names_changes() -> None:
+    rows = [{"path": p, "sha256": p} for p in ("requirements.txt", "train.py", "lib/a.py", "lib/b.py")]
+    edited = [{**row, "sha256": "new"} if row["path"] == "lib/a.py" else row for row in rows]
+
+    def changes(setup: str) -> bool:
+        return setup_digest(setup, rows) != setup_digest(setup, edited)
+
+    assert not changes("pip install -r requirements.txt")
+    assert changes("pip install ./lib") and changes("python lib/a.py") and changes("pip install -e .")
+    assert setup_digest("a", rows) != setup_digest("b", rows)
+    assert setup_digest("", rows) == ""

@@ -1,0 +1,62 @@
+"""Following a log: nothing twice and nothing left out, also when the box moves the log aside under the reader."""
+
+import json
+import os
+import shutil
+import signal
+import time
+
+import pytest
+
+from sojourn.verbs.logs import NoLog, logs
+from tests.verbs.conftest import World
+
+COUNT = "i=0; while [ ! -e stop ]; do echo line $i; i=$((i+1)); sleep 0.01; done; echo line $i"
+
+
+def test_a_log_that_is_rotated_while_it_is_followed_is_read_whole(world: World) -> None:
+    answer = world.run(COUNT)
+    log = world.root() / "logs/1.log"
+    group = os.getpgid(int(json.loads((world.root() / "exits/1.begun.json").read_text())["pid"]))
+    seen, rotated = b"", 0
+    for piece in logs(world.ctx, answer.id, follow=True):
+        seen += piece
+        if rotated < 2 and seen.count(b"\n") > 60 * (rotated + 1):
+            os.killpg(group, signal.SIGSTOP)
+            shutil.copy(log, f"{log}.1")
+            os.truncate(log, 0)
+            rotated += 1
+            os.killpg(group, signal.SIGCONT)
+        if rotated == 2 and seen.count(b"\n") > 200:
+            (world.root() / "attempts/1/stop").touch()
+    lines = seen.decode().splitlines()
+    assert rotated == 2 and lines == [f"line {i}" for i in range(len(lines))]
+
+
+def test_all_of_a_rotated_log_is_shown_in_order(world: World) -> None:
+    world.ended("echo new")
+    (world.root() / "logs/1.log.1").write_text("old\n")
+    assert b"".join(logs(world.ctx, "digits")) == b"old\nnew\n"
+    assert b"".join(logs(world.ctx, "digits", tail=1)) == b"new\n"
+    assert b"".join(logs(world.ctx, "digits", tail=0)) == b""
+
+
+def test_an_attempt_that_was_never_made_has_no_log(world: World) -> None:
+    world.ended("echo new")
+    with pytest.raises(NoLog, match="the newest is attempt 1"):
+        list(logs(world.ctx, "digits", attempt=2))
+
+
+def test_a_cut_line_is_waited_for_and_nothing_is_shown_twice(world: World) -> None:
+    world.run("for i in 1 2 3 4 5 6 7 8; do echo line $i; sleep 0.3; done")
+    naps = [0]
+
+    def sleep(seconds: float) -> None:
+        naps[0] += 1
+        world.transport.is_cut = naps[0] % 3 == 0
+        time.sleep(seconds)
+
+    world.ctx.sleep = sleep
+    assert b"".join(logs(world.ctx, "digits", follow=True)).decode().split("\n")[:-1] == [
+        f"line {i}" for i in range(1, 9)
+    ]

@@ -1,0 +1,109 @@
+"""Not knowing is a value: a line that is cut moves no state, stops nothing, and is never "dead"."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from sojourn.core.values import State
+from sojourn.verbs.leases import leases
+from sojourn.verbs.logs import logs
+from sojourn.verbs.pull import pull
+from sojourn.verbs.resume import resume
+from sojourn.verbs.run import run
+from sojourn.verbs.status import status
+from sojourn.verbs.stop import stop
+from sojourn.verbs.watch import watch
+from sojourn.wire.errors import Unreachable
+from tests.verbs.conftest import World
+
+
+def test_a_site_that_does_not_answer_leaves_every_run_as_it_was(world: World) -> None:
+    world.run("sleep 60")
+    world.transport.is_cut = True
+    seen = status(world.ctx)
+    (row,) = seen.rows
+    assert (row.state, row.reach.ok, row.reach.error) == (State.RUNNING, False, "reset: the line was cut")
+    assert row.reach.last_ok and seen.exit_status == 111
+    world.transport.is_cut = False
+    assert status(world.ctx).rows[0].reach.ok
+
+
+def test_nothing_is_concluded_while_the_line_is_cut_though_the_process_is_dead(world: World) -> None:
+    world.run("sleep 60")
+    world.end_all()
+    world.transport.is_cut = True
+    assert status(world.ctx).rows[0].state is State.RUNNING
+    world.transport.is_cut = False
+    assert status(world.ctx).rows[0].state in (State.KILLED, State.LOST)
+
+
+@pytest.mark.parametrize("verb", ["run", "resume", "stop", "logs", "pull"])
+def test_a_verb_that_needs_the_box_says_unreachable_and_records_no_intent(world: World, verb: str) -> None:
+    world.run("sleep 60")
+    world.transport.is_cut = True
+    ctx, before = world.ctx, world.journal()
+    act = {
+        "run": lambda: run(ctx, str(world.project / "sojourn.yaml")),
+        "resume": lambda: resume(ctx, "digits"),
+        "stop": lambda: stop(ctx, "digits", confirm=lambda ask: ask.name),
+        "logs": lambda: list(logs(ctx, "digits")),
+        "pull": lambda: list(pull(ctx, ["digits"])),
+    }[verb]
+    with pytest.raises(Unreachable):
+        act()
+    assert [kind for kind in world.journal()[len(before) :] if kind != "stopping"] == []
+
+
+def test_a_first_run_on_a_site_that_does_not_answer_leaves_no_trace(world: World) -> None:
+    world.transport.is_cut = True
+    with pytest.raises(Unreachable):
+        world.run("true")
+    assert world.journal() == []
+
+
+def test_all_runs_of_a_site_are_asked_about_with_one_call_and_ended_ones_not_at_all(world: World) -> None:
+    world.ended("true")
+    for name in ("one", "two"):
+        run(world.ctx, world.job("sleep 60", name=name))
+    world.transport.calls = 0
+    assert [row.id for row in status(world.ctx).rows] == ["digits", "one", "two"]
+    assert world.transport.calls == 1
+    os.kill(int(world.record("one").tether["facts"]["pid"]), signal.SIGTERM)
+    status(world.ctx, ["digits"])
+    leases(world.ctx)
+    assert world.transport.calls == 1
+
+
+def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(world: World) -> None:
+    world.run("while [ ! -e go ]; do sleep 0.05; done")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.later_s += seconds
+        if len(slept) == 6:
+            (world.root() / "attempts/1/go").touch()
+            time.sleep(1.0)
+
+    world.ctx.sleep = sleep
+    looks = list(watch(world.ctx, every_s=2.0))
+    assert slept[:6] == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.125, 15.1875])
+    assert looks[0].news == () and looks[5].news == () and looks[5].quiet_s > 25
+    assert looks[-1].is_last and looks[-1].news == ("digits: running -> succeeded",)
+    assert sum(look.is_last for look in looks) == 1
+
+
+def test_watch_says_when_a_site_stops_answering_and_gives_up_after_an_hour(world: World) -> None:
+    world.run("sleep 60")
+
+    def sleep(seconds: float) -> None:
+        world.transport.is_cut = True
+        world.later_s += seconds
+
+    world.ctx.sleep = sleep
+    looks = list(watch(world.ctx))
+    assert any("local does not answer" in line for look in looks for line in look.news)
+    assert world.later_s > 3500 and len(looks) < 200
+    assert looks[-1].status.exit_status == 111 and looks[-1].status.rows[0].state is State.RUNNING
