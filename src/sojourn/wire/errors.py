@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Dict
 
 
 class SojournError(Exception):
@@ -22,7 +22,7 @@ class SojournError(Exception):
         self.next = type(self).next_step.format(**fields)
         super().__init__(self.message)
 
-    def as_json(self) -> dict:
+    def as_json(self) -> Dict[str, Any]:
         """The typed error line of interface.md: {"kind","code","exit","message","next"}."""
         return {
             "kind": "error",
