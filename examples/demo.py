@@ -98,7 +98,10 @@ class Demo:
         """SIGKILL, as the kernel, a spot market or a power switch would."""
         step, total = self.step()
         print("\n%s" % bold("$ kill -9 %s" % " ".join(map(str, victims.values()))))
-        print("at step %d of %d: %s" % (step, total, " and ".join("the " + name for name in victims)), flush=True)
+        print(
+            "%s, last seen at step %d of %d" % (" and ".join("the " + name for name in victims), step, total),
+            flush=True,
+        )
         for pid in victims.values():
             os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + 10
