@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -97,3 +98,15 @@ def test_outside_the_main_thread_it_says_that_signals_are_not_seen(capsys: pytes
     thread.join()
     assert "a preemption signal will not be seen" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_forked_worker_is_still_ended_by_a_signal() -> None:
+    Checkpointer(state={})
+    child = os.fork()
+    if not child:
+        signal.pause()
+        os._exit(3)
+    time.sleep(0.1)
+    os.kill(child, signal.SIGTERM)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is preempt._on_signal

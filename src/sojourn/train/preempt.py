@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -56,6 +57,15 @@ def ask(reason: str) -> None:
 def forget() -> None:
     """Take the flag back: a training that has ended has nothing left to save."""
     _seen.clear()
+
+
+def _in_child() -> None:
+    """A forked child (a worker of a pool) has nothing to save: a SIGTERM meant for it must end it."""
+    uninstall()
+    forget()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
