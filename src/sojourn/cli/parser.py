@@ -15,7 +15,7 @@ from sojourn.wire.names import nearest
 
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
-    ("before it costs anything", ("init", "plan", "smoke")),
+    ("before it costs anything", ("init", "doctor", "plan", "smoke")),
     ("run it", ("run", "status", "watch", "logs", "stop", "resume")),
     ("bring it home", ("pull", "verify")),
     ("let go", ("down", "leases", "cost")),

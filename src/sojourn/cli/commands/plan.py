@@ -6,6 +6,7 @@ import argparse
 
 from sojourn.cli.parser import add_job, add_json
 from sojourn.cli.screen import Screen
+from sojourn.wire.quote import join
 
 SUMMARY = "what `run` would do and cost; changes nothing"
 ABOUT = (
@@ -33,14 +34,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
+    from dataclasses import replace
+
     from sojourn.cli.show import plan as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
         answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
+    if answer.next == "sojourn run":
+        answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
     if args.json:
         screen.show_json(answer.as_json())
     else:
         screen.show(show.lines(answer, screen.columns))
     return answer.exit_status
+
+
+def _given(args: argparse.Namespace) -> list[str]:
+    """The job's arguments as they were given, for the `run` that does what was planned."""
+    named = [word for flag in ("site", "name") if getattr(args, flag) for word in (f"--{flag}", getattr(args, flag))]
+    return [*([args.file] if args.file else []), *named, *[w for k, v in args.env for w in ("--env", f"{k}={v}")]]

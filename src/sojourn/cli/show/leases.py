@@ -36,7 +36,8 @@ def lines(answer: Leases, columns: int) -> list[str]:
         ", ".join(totals) or ("free" if all(not row.rate_micro_per_h for row in answer.rows) else "0.00"),
         columns,
     )
-    step = next((f"sojourn down {row.id}" for row in answer.rows if not row.ended), "")
+    still = sorted((row for row in answer.rows if not row.ended), key=lambda row: row.rate_micro_per_h == 0)
+    step = f"sojourn down {still[0].id}" if still else ""
     return [*out, command("next", clean(step))] if step and answer.kind == "leases" else out
 
 
