@@ -172,6 +172,42 @@ def test_a_box_without_memory_for_one_more_login_is_busy(box: Box) -> None:
         refused_answer(backend(f"root@127.0.0.1:{port}").call(["true"], timeout_s=2), "busy", sent=False)
 
 
+@pytest.mark.parametrize("spare_bytes", [300_000, 600_000, 1_000_000])
+def test_a_box_that_is_out_of_memory_is_no_answer(box: Box, spare_bytes: int) -> None:
+    assert isinstance(backend(sharing="off").call(["true"]), Ended)
+    box.memory(spare_bytes)
+    answer, seconds = timed(lambda: backend(sharing="off").call(["sh", "-c", "exec cat /etc/passwd"], timeout_s=4))
+    box.memory(0)
+    # Which process the kernel ends is its own choice: that of the login, our shell, or pid 1 and with it the box.
+    if not isinstance(answer, Ended):
+        assert answer.kind in ("busy", "reset", "refused", "no-exec", "timeout"), answer
+    assert seconds < 6
+    box.fault("power-off")  # its sshd may be among what was ended
+    answers_again(box)
+
+
+def test_a_slow_and_jittery_line_needs_patience_and_nothing_else(box: Box) -> None:
+    box.wire(delay=100, jitter=20, loss=0.5, rate=20)
+    began = time.monotonic()
+    assert isinstance(backend().call(["true"]), Ended)
+    first_s, began = time.monotonic() - began, time.monotonic()
+    assert isinstance(answer := backend().call(["cat"], stdin=bytes(range(256)) * 400), Ended)
+    assert answer.stdout == bytes(range(256)) * 400
+    assert first_s < 8 and time.monotonic() - began < 4  # a shared connection spares the greetings
+
+
+def test_a_line_that_comes_and_goes_is_told_as_no_answer_or_the_whole_answer(box: Box) -> None:
+    box.wire(flap="1.5,1.5")
+    answers = [backend(sharing="off").call(["echo", "whole"], timeout_s=6) for _ in range(6)]
+    for answer in answers:
+        assert (
+            (answer.stdout == b"whole\n")
+            if isinstance(answer, Ended)
+            else answer.kind in ("timeout", "banner", "login")
+        )
+    assert any(isinstance(answer, Ended) for answer in answers)
+
+
 def test_a_relay_that_runs_no_commands_is_told(box: Box) -> None:
     box.sshd(
         2222, 'ForceCommand echo "Error: Your SSH client does not support PTY, client doesn\'t support PTY"; exit 1'

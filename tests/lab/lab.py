@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +107,33 @@ class Box:
         """`cut`, `blackhole`, `refuse`, `loss PCT`, `rate MBIT`, `drop-conns [PORT]`, `power-off`, `new-hostkey`."""
         boxes(verb, str(self.number), *words)
 
+    def wire(self, **limits: float | str) -> None:
+        """A slow line: `delay` and `jitter` in ms one way, `loss` in percent, `rate` in Mbit/s, `flap`="ON,OFF"
+        in seconds.
+        """
+        words = [word for name, value in limits.items() for word in (f"--{name}", str(value))]
+        subprocess.run(
+            [sys.executable, str(HERE / "wire"), "up", str(self.number), *words],
+            env={**os.environ, "LAB": str(FOLDER)},
+            stdin=subprocess.DEVNULL,
+            check=True,
+            timeout=30,
+        )
+
+    def memory(self, spare_bytes: int) -> None:
+        """Let the box have this much more memory than it uses now; 0 for as much as it began with. Needs cgroup
+        v1.
+        """
+        group = Path(f"/sys/fs/cgroup/memory/sj-b{self.number}")
+        (group / "memory.force_empty").write_text("0")
+        limit_bytes = int((group / "memory.usage_in_bytes").read_text()) + spare_bytes if spare_bytes else 1 << 30
+        (group / "memory.limit_in_bytes").write_text(str(limit_bytes))
+
     def heal(self) -> None:
-        """Undo `cut`, `blackhole`, `refuse`, `loss` and `rate`; switch it on where it is off."""
+        """Undo `cut`, `blackhole`, `refuse`, `loss`, `rate` and `wire`; switch it on where it is off."""
+        if (FOLDER / f"wire.{self.number}").exists():
+            words = [sys.executable, str(HERE / "wire"), "down", str(self.number)]
+            subprocess.run(words, env={**os.environ, "LAB": str(FOLDER)}, check=True, timeout=30)
         boxes("heal", str(self.number))
         boxes("power-on", str(self.number))
 
