@@ -6,12 +6,13 @@ import os
 import signal
 import time
 
-from sojourn.box import ending, environment, locks, members, prepare, start
+from sojourn.box import ending, environment, locks, members, prepare, secrets, start
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.probes import machine, process
 from sojourn.box.root import read_fields
 from sojourn.box.watch import Watch
+from sojourn.wire.mask import Mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _end_what_is_left(keeper: Keeper, number: int, sid: int) -> None:
     left = members.of_attempt(keeper.root.path, number, sid, {shim})
     if not left:
         return
-    what = process.command(left[0])[:100]
+    what = Mask(secrets.read(keeper.root)).over_text(process.command(left[0]))[:100]
     keeper.ledger.note("signal", number, signal="TERM", why="left behind by the run: %d (%s)" % (len(left), what))
     deadline = time.monotonic() + min(keeper.grace_s, _LEAVE_S)
     members.send(left, signal.SIGTERM)

@@ -6,13 +6,13 @@ import fcntl
 import os
 import sys
 
-from sojourn.box import prepare
+from sojourn.box import prepare, secrets
 from sojourn.box.root import Root
 from sojourn.wire import atomic, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Sequence
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -45,9 +45,14 @@ if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
 
 
 def variables(root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None) -> Dict[str, str]:
-    """The environment of attempt N: the keeper's own, the job's `envs`, and ours on top. Raises: OSError (scratch)."""
-    env = dict(os.environ)
+    """The environment of attempt N: the keeper's own, the job's `envs`, its secrets, and ours on top.
+
+    Raises: OSError (scratch), Unprepared (a secret is not here).
+    """
+    named = spec.get("secrets") or ()
+    env = {name: value for name, value in os.environ.items() if name not in named}
     env.update((str(name), str(value)) for name, value in (spec.get("envs") or {}).items())
+    env.update(_secrets(root, named))
     if cpu_quota:
         for name in _THREADS:
             env.setdefault(name, str(max(1, int(-(-cpu_quota // 1)))))
@@ -69,6 +74,14 @@ def variables(root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float |
         SOJOURN_NODE_IPS="127.0.0.1",
     )
     return env
+
+
+def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
+    values = secrets.read(root) if named else {}
+    lacking = [name for name in named if name not in values]
+    if lacking:
+        raise prepare.Unprepared("the secret %s is not on the box any more: `resume` brings it" % lacking[0])
+    return {name: values[name] for name in named}
 
 
 def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:

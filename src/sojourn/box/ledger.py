@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import time
 
 from sojourn.box.history import History
@@ -71,7 +70,7 @@ class Ledger:
         with open(self.path, "rb") as f:
             for last in f:
                 # Beats carry no history but their number; there may be a million of them.
-                if b'"kind":"beat"' in last[:200]:
+                if b'"kind":"beat"' in last[:200] and last.endswith(b"\n"):
                     self.history.seq = max(self.history.seq, _seq_of(last))
                     continue
                 event = events.parse_line(last)
@@ -113,8 +112,10 @@ def _seq_of(line: bytes) -> int:
 
 def complain(text: str) -> None:
     """One line into the keeper's own log, as far as that can be written."""
+    line = "%s %s\n" % (units.stamp(time.time()), text)
     try:
-        sys.stderr.write("%s %s\n" % (units.stamp(time.time()), text))
-        sys.stderr.flush()
-    except (OSError, ValueError):
+        os.write(
+            2, line.encode("utf-8", "backslashreplace")
+        )  # not buffered: what the disk refuses must not stay for exit
+    except OSError:
         return

@@ -18,6 +18,8 @@ OURS = frozenset(
         "stop.json",
         "keeper.json",
         "manifest.json",
+        "secrets.json",
+        "secrets.json.new",
         "events.jsonl",
         "keeper.lock",
         "payload.lock",
@@ -41,6 +43,7 @@ class Root:
         self.payload_lock = os.path.join(self.path, "payload.lock")
         self.events = os.path.join(self.path, "events.jsonl")
         self.manifest = os.path.join(self.path, "manifest.json")
+        self.secrets = os.path.join(self.path, "secrets.json")
         self.logs = os.path.join(self.path, "logs")
         self.exits = os.path.join(self.path, "exits")
         self.attempts = os.path.join(self.path, "attempts")

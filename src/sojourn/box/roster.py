@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from sojourn.box import globs
+from sojourn.box import globs, secrets
 from sojourn.box.root import OURS, Root, attempts_made
 from sojourn.wire import manifest
 
@@ -35,7 +35,8 @@ def take(root: Root, spec: Dict[str, Any], attempt: int, at: str) -> Dict[str, A
                     _add(rows, refused, root, path, os.path.join(folder, path), "output")
         if not found:
             missing.append(glob)
-    for number in attempts_made(root):
+    # While the secrets are here, the logs may still hold them: they come home when the keeper has hidden them.
+    for number in () if secrets.exist(root) else attempts_made(root):
         for path in ("logs/%d.log.1" % number, "logs/%d.log" % number):
             full = os.path.join(root.path, path)
             if os.path.exists(full) and path not in rows:
@@ -74,6 +75,8 @@ def below(root: str, full: str) -> Tuple[str, str]:
     real = os.path.realpath(full)
     if not real.startswith(top + os.sep):
         return "a symlink out of the run's root", ""
+    if real in (os.path.join(top, "secrets.json"), os.path.join(top, "secrets.json.new")):
+        return "the run's secrets", ""
     try:
         mode = os.stat(real).st_mode
     except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 
 from sojourn.box.probes import machine, process
@@ -146,7 +145,6 @@ def _json(value: object) -> str:
 
 def _complain(text: str) -> None:
     try:
-        sys.stderr.write("shim: %s\n" % text)
-        sys.stderr.flush()
+        os.write(2, ("shim: %s\n" % text).encode("utf-8", "backslashreplace"))
     except OSError:
         return

@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare
+from sojourn.box import attempt, ending, prepare, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -65,9 +65,11 @@ def tend(keeper: Keeper) -> None:
         elif next_attempt(keeper) and not keeper.is_told_to_end:
             attempt.begin(keeper, next_attempt(keeper))
         elif history.attempt and not history.is_sealed:
+            drop_secrets(keeper)  # before the seal: it speaks of the logs as they will stay
             if not seal(keeper):
                 return
         else:
+            drop_secrets(keeper)
             break
     # What could not be written while the disk was full is only in our memory: stay until it is.
     while not keeper.ledger.flush() and not keeper.is_told_to_end:
@@ -97,6 +99,20 @@ def next_attempt(keeper: Keeper) -> int:
         complain("want.json: %s" % error)
         return 0
     return history.attempt + 1
+
+
+def drop_secrets(keeper: Keeper) -> None:
+    """The run is over: its secrets go. They stay where the next keeper will go on by itself after a shutdown."""
+    history, want = keeper.ledger.history, read_fields(keeper.root.want)
+    if keeper.is_told_to_end and ending.may_retry(history.state, keeper.spec, want):
+        return
+    try:
+        hidden = secrets.drop(keeper.root, history.attempt)
+    except OSError as error:
+        complain("the secrets cannot be removed: %s" % error)
+        return
+    if hidden:
+        keeper.ledger.note("masked", history.attempt, names=hidden)
 
 
 def seal(keeper: Keeper) -> bool:

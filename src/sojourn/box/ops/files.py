@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import roster
+from sojourn.box import roster, secrets
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.intent import find_root, last_attempt
 from sojourn.box.root import read_fields, read_spec
@@ -37,7 +37,8 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Bytes of one file below the root: `path`, or `log` = an attempt's number (0: the newest).
 
-    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), and one B frame.
+    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), and one B frame. In a log the
+    run's secrets are hidden.
     Refused: unsafe-path, no-such-file.
     """
     root = find_root(box, str(request["run"]))
@@ -52,6 +53,8 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         if not os.path.lexists(full):
             raise Refused("no-such-file", "no %s" % path)
         raise Refused("unsafe-path", "%s: %s" % (path, why))
+    # Looked for before the log is opened: where they are gone, they were hidden in the log itself before.
+    values = secrets.read(root) if path.startswith("logs/") else {}
     length = min(int(request.get("length") or _READ_BYTES), _READ_BYTES)
     with open(os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb", buffering=0) as f:
         size = os.fstat(f.fileno()).st_size
@@ -60,8 +63,11 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             offset = _tail(f, size, int(request["tail_lines"]), length)
         elif offset > size:  # it was rotated since
             offset = 0
-        f.seek(offset)
-        data = f.read(length) or b""
+        if values:
+            data = secrets.read_masked(root, f, offset, length, values)
+        else:
+            f.seek(offset)
+            data = f.read(length) or b""
     box.blobs.append(data)
     return {"size": size, "offset": offset, "path": path}
 

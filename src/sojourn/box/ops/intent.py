@@ -5,13 +5,13 @@ Written before anything is done.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import sys
 import time
 import uuid
 
+from sojourn.box import secrets
 from sojourn.box.call import Box, Refused
 from sojourn.box.probes import machine, process
 from sojourn.box.root import Root, attempts_made, read_fields, read_number
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Make the run's root with run.json and the first want. Idempotent for the same identity.
 
+    `secrets`: the values for the attempt that is asked for, by name.
     Answer: root, placed (False = it was there), identity, attempt (in force), last, argv (what a launcher is to start).
     Refused: name-taken (with the `identity` that has it), bad-name.
     """
@@ -42,7 +43,7 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         )
     answer = {"root": root.path, "placed": placed, "identity": there.get("identity")}
     if request.get("want"):
-        answer.update(_raise_want(root, request["want"]))
+        answer.update(_raise_want(root, request["want"], request.get("secrets")))
     answer["argv"] = supervise_argv(box, root)
     return answer
 
@@ -50,10 +51,10 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 def want(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Ask for an attempt. Answer: attempt (the highest asked for), last (the highest begun), argv.
 
-    Never lowers what was asked.
+    Never lowers what was asked. `secrets`: the values for that attempt, by name; kept where it has not begun.
     """
     root = find_root(box, str(request["run"]))
-    answer = _raise_want(root, request)
+    answer = _raise_want(root, request, request.get("secrets"))
     answer["argv"] = supervise_argv(box, root)
     return answer
 
@@ -121,10 +122,9 @@ def wake_keeper(root: Root) -> str:
     return now
 
 
-def _raise_want(root: Root, asked: Dict[str, Any]) -> Dict[str, Any]:
-    folder = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)  # two clients at once: the higher one stays
+def _raise_want(root: Root, asked: Dict[str, Any], given: Any) -> Dict[str, Any]:
+    values = secrets.checked(read_fields(root.run), given)
+    with secrets.held(root):  # two clients at once: the higher one stays
         last, attempt = last_attempt(root), int(asked["attempt"])
         now = read_fields(root.want)
         in_force = read_number(root.want, "attempt")
@@ -139,10 +139,12 @@ def _raise_want(root: Root, asked: Dict[str, Any]) -> Dict[str, Any]:
             for limit in ("budget_s", "max_duration_s"):
                 if asked.get(limit) is not None:
                     now[limit] = float(asked[limit])
+            if values:
+                secrets.write(root, values)  # before the keeper can see that they will be needed
             atomic.write_json(root.want, now)
             in_force = attempt
-    finally:
-        os.close(folder)
+        elif values and attempt > last:
+            secrets.write(root, values)
     wake_keeper(root)
     return {"attempt": in_force, "last": last}
 

@@ -1,0 +1,78 @@
+"""How an end is judged: evidence in, one word out."""
+
+from typing import Any, Optional
+
+import pytest
+
+from sojourn.box.ending import Exit, judge, may_retry, words
+
+
+@pytest.mark.parametrize(
+    "rc, signal, why, oom, state",
+    [
+        (0, None, "", 0, "succeeded"),
+        (0, None, "", 3, "succeeded"),
+        (1, None, "", 0, "failed"),
+        (1, None, "", 3, "failed"),
+        (127, None, "", 0, "failed"),
+        (139, None, "", 0, "failed"),
+        (75, None, "", 0, "preempted"),
+        (None, 9, "", 0, "killed"),
+        (None, 9, "", 1, "oom"),
+        (137, None, "", 1, "oom"),
+        (137, None, "", 0, "killed"),
+        (143, None, "", 0, "killed"),
+        (None, 15, "", 1, "killed"),
+        (None, 11, "", 0, "killed"),
+        (0, None, "stop", 0, "cancelled"),
+        (75, None, "stop", 0, "cancelled"),
+        (None, 9, "stop", 1, "cancelled"),
+        (0, None, "budget", 0, "timeout"),
+        (75, None, "max_duration", 0, "timeout"),
+        (None, 9, "max_duration", 0, "timeout"),
+        (0, None, "shutdown", 0, "succeeded"),
+        (75, None, "shutdown", 0, "preempted"),
+        (143, None, "shutdown", 0, "preempted"),
+        (None, 9, "shutdown", 0, "preempted"),
+        (1, None, "shutdown", 0, "failed"),
+    ],
+)
+def test_an_end_is_judged_by_what_is_known(
+    rc: Optional[int], signal: Optional[int], why: str, oom: int, state: str
+) -> None:
+    assert judge(Exit(rc, signal, "shim"), why, oom) == state
+
+
+@pytest.mark.parametrize("why", ["", "stop", "budget", "shutdown"])
+def test_an_end_nobody_saw_is_lost_and_never_more(why: str) -> None:
+    assert judge(Exit(None, None, "unknown"), why, 0) == "lost"
+
+
+def test_words_are_short_and_true() -> None:
+    assert words(Exit(0, None, "shim"), "succeeded") == ""
+    assert words(Exit(3, None, "shim"), "failed") == "exit status 3"
+    assert words(Exit(None, 9, "shim"), "killed") == "ended by signal 9"
+    assert "75" in words(Exit(75, None, "shim"), "preempted")
+    assert "no exit status" in words(Exit(None, None, "unknown"), "lost")
+
+
+@pytest.mark.parametrize(
+    "state, retry, auto, again",
+    [
+        ("preempted", {"attempts": 3, "on": ["preempted"]}, None, True),
+        ("preempted", {"attempts": 3, "on": ["preempted"]}, 1, True),
+        ("preempted", {"attempts": 3, "on": ["preempted"]}, 2, False),
+        ("preempted", {"attempts": 1, "on": ["preempted"]}, None, False),
+        ("preempted", {"attempts": 3, "on": ["node-failure"]}, None, False),
+        ("lost", {"attempts": 3, "on": ["node-failure"]}, None, True),
+        ("failed", {"attempts": 3, "on": ["preempted", "node-failure", "network", "failed"]}, None, False),
+        ("oom", {"attempts": 3, "on": ["oom"]}, None, False),
+        ("cancelled", {"attempts": 3, "on": ["preempted", "cancelled"]}, None, False),
+        ("preempted", None, None, False),
+        ("preempted", {}, None, False),
+    ],
+)
+def test_the_keeper_repeats_only_what_the_job_names_and_never_the_user_s_error(
+    state: str, retry: Any, auto: Any, again: bool
+) -> None:
+    assert may_retry(state, {"retry": retry}, {"auto": auto}) is again
