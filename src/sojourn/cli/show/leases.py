@@ -21,7 +21,7 @@ def lines(answer: Leases, columns: int) -> list[str]:
     now_s = unstamp(answer.at)
     out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
     for row in answer.rows:
-        for danger in row.clocks:
+        for danger in () if row.ended else row.clocks:
             out += line("clock", f"{clean(row.id)}: {danger_clock(danger, now_s)}", columns)
     if answer.runs:
         free = {row.id for row in answer.rows if not row.rate_micro_per_h}
