@@ -92,6 +92,13 @@ class Backend:
         facts["unit"] = unit
         return Tether("systemd", unit, facts)
 
+    def check(self, transport: Transport) -> WorldError | None:
+        """What `start` would raise, as far as can be told before; None also where the box does not answer."""
+        ended = transport.call(["sh", "-c", CHECK], timeout_s=keeper_process.CALL_S)
+        if isinstance(ended, NoAnswer) or ended.rc == 0:
+            return None
+        return refusal(self._site.name, ended.stderr.decode("utf-8", "replace"))
+
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:
         """Whether a keeper of this root lives."""
         return keeper_process.pulse(transport, tether)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from sojourn.backends.client import keeper_process, ssh_argv
 from sojourn.core.ports import Tether, Transport
-from sojourn.core.values import NoAnswer, Pulse, Site
+from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
 
@@ -105,6 +105,12 @@ class Backend:
         else:
             facts["remark"] = f"tmux shows no window for it: {' '.join(lines)[len('hidden ') :] or 'no reason given'}"
         return Tether("tmux", f"{facts['pid']}:{facts['start']}", facts)
+
+    def check(self, transport: Transport) -> WorldError | None:
+        """What `start` would raise, as far as can be told before; None also where the box does not answer."""
+        ended = transport.call(["sh", "-c", "command -v tmux"], timeout_s=keeper_process.CALL_S)
+        is_absent = isinstance(ended, Ended) and ended.rc != 0
+        return NoTmux(site=self._site.name) if is_absent else None
 
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:
         """Whether a keeper of this root lives, whatever became of the session."""

@@ -1,0 +1,79 @@
+"""What a machine has, and what speaks against running there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, command, count, line
+from sojourn.wire.units import say_bytes
+
+if TYPE_CHECKING:
+    from sojourn.verbs.doctor import Doctor
+
+
+def lines(answer: Doctor, columns: int) -> list[str]:
+    """The facts, one line each; then the findings; then the next command."""
+    facts = answer.facts
+    how = f"{clean(facts['transport'])}, launcher {clean(facts['launcher'])}"
+    out = line("site", f"{clean(answer.site)}  ({how})", columns)
+    for label, text in _facts(facts):
+        if text:
+            out += line(label, clean(text), columns)
+    out += findings.lines(answer.findings, columns)
+    if not answer.findings:
+        out += line("fine", "nothing speaks against a run there", columns)
+    return [*out, command("next", clean(answer.next))]
+
+
+def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if "python" not in facts:
+        return [("base", str(facts.get("base", "")))]
+    system, cgroup, has = facts.get("os") or {}, facts.get("cgroup") or {}, facts.get("has") or {}
+    quota, limit, memory = cgroup.get("cpu_quota"), cgroup.get("memory_limit_bytes"), facts.get("memory_bytes")
+    box = f"{facts.get('host')}  user {facts.get('user')}  {system.get('system')} {system.get('release')}"
+    cpus = count(facts.get("cpus") or 0, "core") + (f", of which {quota:g} are yours" if quota else "")
+    ram = say_bytes(memory) if memory else ""
+    if limit:
+        ram += f", of which {say_bytes(limit)} are yours" if not memory or limit < memory else ""
+    absent = ", ".join(name for name, is_there in sorted(has.items()) if not is_there)
+    present = ", ".join(name for name, is_there in sorted(has.items()) if is_there)
+    return [
+        ("box", f"{box} {system.get('machine')}"),
+        ("python", f"{facts.get('python_version')}  {facts.get('python')}"),
+        ("cpu", cpus),
+        ("memory", ram),
+        *(("disk", _disk(path, room)) for path, room in _disks(facts.get("disks") or {})),
+        ("gpu", _gpus(facts.get("gpus") or [])),
+        ("has", present + (f"; not: {absent}" if absent else "")),
+        ("clock", _clock(facts)),
+    ]
+
+
+def _disks(disks: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """One a file system: folders on disks of the very same size lie on the same one, as far as a reader minds."""
+    out: dict[tuple[int, int], tuple[str, Mapping[str, Any]]] = {}
+    for path, room in disks.items():
+        if room:
+            out.setdefault((room["total_bytes"], room["total_inodes"]), (path, room))
+    return list(out.values())
+
+
+def _disk(path: str, room: Mapping[str, Any]) -> str:
+    text = f"{path}  {say_bytes(room['free_bytes'])} of {say_bytes(room['total_bytes'])} free"
+    return text + (f", {count(room['free_inodes'], 'inode')}" if room.get("total_inodes") else "")
+
+
+def _gpus(gpus: list[Mapping[str, Any]]) -> str:
+    kinds: dict[str, int] = {}
+    for gpu in gpus:
+        memory = f" {say_bytes(gpu['memory_bytes'])}" if gpu.get("memory_bytes") else ""
+        name = f"{gpu.get('name') or 'lost'}{memory}"
+        kinds[name] = kinds.get(name, 0) + 1
+    return ", ".join(f"{number} x {name}" for name, number in kinds.items()) or "none"
+
+
+def _clock(facts: Mapping[str, Any]) -> str:
+    offset_s = facts.get("clock_offset_s")
+    return "" if offset_s is None else f"{offset_s:+.1f} s against ours (+- {facts.get('clock_unsure_s', 0.0):.1f} s)"
