@@ -166,10 +166,16 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where byte code is kept for this session."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture
-def desk(private_home: Path, tmp_path: Path) -> Iterator[Desk]:
+def desk(private_home: Path, tmp_path: Path, compiled: Path) -> Iterator[Desk]:
     """A user who has written a job that takes a moment and owes two files."""
-    desk = Desk(private_home, tmp_path / 'it\'s "my" żółty project')
+    desk = Desk(private_home, tmp_path / 'it\'s "my" żółty project', compiled)
     desk.job()
     yield desk
     desk.end_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sojourn.core.fold import Status, fold, settle, with_progress
 from sojourn.core.values import NoAnswer
@@ -12,12 +12,10 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Context, NoSuchBackend
 from sojourn.wire import events, units
-from sojourn.wire.errors import WorldError
-
-if TYPE_CHECKING:
-    from sojourn.verbs.context import Box
+from sojourn.wire.errors import SojournError, WorldError
 
 LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
+MOST_AT_ONCE = 16  # sites
 MOST_QUESTIONS = 64  # for what is left after one answer
 OTHER = "the box has a run of this name with another specification, put there by another client"
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
@@ -41,11 +39,6 @@ class View:
         record = self.record
         return record.attempt == 0 or (bool(self.reach.ok) and not self.has_root and record.heard.attempt == 0)
 
-    @property
-    def is_over(self) -> bool:
-        """Nothing more will happen unless somebody asks: an end that the box showed, and no keeper at work on it."""
-        return self.status.state.is_final and (self.record.is_settled or self.keeper not in ("alive", "unknown"))
-
 
 def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0, mend: bool = True) -> dict[str, View]:
     """Each run by id. A run whose end is known and sealed, or that was never launched, is not asked about.
@@ -61,8 +54,8 @@ def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0,
             views[record.id] = View(record, record.status, Reach(None, _stamp(record.heard_s)))
         else:
             sites.setdefault(record.site_name, []).append(record)
-    for asked in sites.values():
-        views.update(_hear_site(ctx, asked, timeout_s, mend))
+    for asked, said in _ask_all(ctx, list(sites.values()), timeout_s):
+        views.update(_take_in(ctx, asked, said, timeout_s, mend))
     return views
 
 
@@ -71,39 +64,47 @@ def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: 
     return hear(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
 
 
-def _hear_site(ctx: Context, asked: list[RunRecord], timeout_s: float, mend: bool) -> dict[str, View]:
+# What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
+Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
+
+
+def _ask_all(ctx: Context, sites: list[list[RunRecord]], timeout_s: float) -> Iterable[tuple[list[RunRecord], Said]]:
+    """What each site said, all asked at once: one that does not answer costs the others no time."""
+    if len(sites) < 2:
+        return [(asked, _ask(ctx, asked, timeout_s)) for asked in sites]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE)) as pool:
+        return list(zip(sites, pool.map(lambda asked: _ask(ctx, asked, timeout_s), sites), strict=True))
+
+
+def _ask(ctx: Context, asked: list[RunRecord], timeout_s: float) -> Said:
+    """All that one site has to say since; touches no records of ours, so it may run beside others."""
+    said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
+    offsets = {record.id: record.offset for record in asked}
     try:
         box = ctx.box(asked[0].site)
-        heard = _ask(ctx, box, asked, timeout_s)
-        if mend and not isinstance(heard, NoAnswer):
-            heard = _with_ends_recorded(ctx, box, heard, timeout_s)
+        for _ in range(MOST_QUESTIONS):
+            answer = box.ask("since", timeout_s=timeout_s, runs=offsets, limit_bytes=LIMIT_BYTES)
+            if isinstance(answer, NoAnswer):
+                return answer
+            for entry, blob in zip(answer.value["runs"], answer.blobs, strict=True):
+                _, before = said.get(entry["id"], (entry, b""))
+                said[entry["id"]] = (entry, before + blob)
+            offsets = {entry["id"]: entry["offset"] for entry in answer.value["runs"] if entry["more"]}
+            if not offsets:
+                break
     except (WorldError, NoSuchBackend) as error:
-        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), error.message)) for r in asked}
-    if isinstance(heard, NoAnswer):
-        words = heard.kind if not heard.detail else f"{heard.kind}: {heard.detail}"
+        return error
+    return said
+
+
+def _take_in(ctx: Context, asked: list[RunRecord], said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
+    if not isinstance(said, dict):
+        words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words)) for r in asked}
-    return heard
-
-
-def _ask(ctx: Context, box: Box, asked: list[RunRecord], timeout_s: float) -> dict[str, View] | NoAnswer:
-    views: dict[str, View] = {}
-    rest = asked
-    for _ in range(MOST_QUESTIONS):
-        offsets = {record.id: record.offset for record in rest}
-        answer = box.ask("since", timeout_s=timeout_s, runs=offsets, limit_bytes=LIMIT_BYTES)
-        if isinstance(answer, NoAnswer):
-            return answer
-        entries = {entry["id"]: (entry, blob) for entry, blob in zip(answer.value["runs"], answer.blobs, strict=True)}
-        left = []
-        for record in rest:
-            entry, blob = entries.get(record.id, (_ABSENT, b""))
-            views[record.id] = view = _heard(ctx, record, entry, blob)
-            if entry.get("more"):
-                left.append(view.record)
-        if not left:
-            break
-        rest = left
-    return views
+    views = {record.id: _heard(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in asked}
+    return _with_ends_recorded(ctx, views, timeout_s) if mend else views
 
 
 # The box answered, and has no such root (its disk was wiped, or the run was never placed there).
@@ -138,22 +139,25 @@ def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
     )
 
 
-def _with_ends_recorded(ctx: Context, box: Box, views: dict[str, View], timeout_s: float) -> dict[str, View] | NoAnswer:
-    from sojourn.verbs.launch import start_keeper
-
-    ended = [v.record for v in views.values() if v.has_root and is_unrecorded(v)]
+def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) -> dict[str, View]:
+    ended = [view.record for view in views.values() if view.has_root and is_unrecorded(view)]
     if not ended:
         return views
+    from sojourn.verbs.launch import start_keeper
+
     for record in ended:
         ctx.say(f"{record.id}: recording how it ended")
-        if isinstance(start_keeper(box, record.id, record.attempt), NoAnswer):
-            return views
+        try:
+            start_keeper(ctx.box(record.site), record.id, record.attempt)
+        except WorldError as error:
+            ctx.say(error.message)
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
-        again = _ask(ctx, box, ended, timeout_s)
-        if isinstance(again, NoAnswer):
-            return views
+        said = _ask(ctx, ended, timeout_s)
+        if not isinstance(said, dict):
+            break
+        again = _take_in(ctx, ended, said, timeout_s, mend=False)
         views = {**views, **again}
         ended = [view.record for view in again.values() if is_unrecorded(view)]
     return views

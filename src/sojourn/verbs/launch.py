@@ -13,6 +13,7 @@ from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.status import meter_of, next_step
+from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SETTLE_S = 1.0
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
 RESTART_S = 2.0  # a keeper that should be there and is not is started again so often
-TAIL_LINES = 15
+TAIL_LINES, TAIL_BYTES = 15, 1 << 14
 
 
 class NotBegun(WorldError):
@@ -94,11 +95,25 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float) -
         pause_s = min(pause_s * 1.5, LAST_LOOK_S)
 
 
-def check_secrets(ctx: Context, spec: Mapping[str, Any]) -> None:
-    """Every secret that the job names is set here. Raises: SecretMissing."""
+def read_secrets(ctx: Context, spec: Mapping[str, Any]) -> dict[str, str]:
+    """The values of the secrets that the job names, from this machine's environment: for a keeper's standard input
+    alone, never for a record, an argv or a message. Raises: SecretMissing.
+    """
+    found = {}
     for name in spec.get("secrets") or ():
-        if not ctx.environ.get(name):
+        found[str(name)] = ctx.environ.get(name) or ""
+        if not found[str(name)]:
             raise SecretMissing(name=name)
+    return found
+
+
+def unmasked(values: Mapping[str, str]) -> list[str]:
+    """One remark for each secret whose value is too short to be hidden in logs."""
+    return [
+        f"the secret {name} has fewer than {mask.LEAST_CHARACTERS} characters: it is not masked in logs"
+        for name, value in values.items()
+        if not mask.forms(value)
+    ]
 
 
 def answer(
@@ -110,7 +125,7 @@ def answer(
     if did != "nothing" and view.reach.ok is False:
         exit_status, why = 3, f"{why}; then {box.site.name} stopped answering ({view.reach.error})"
     elif status.state.is_final and status.state is not State.SUCCEEDED:
-        exit_status, tail = 1, log_tail(box, record.id, status.attempt)
+        exit_status, tail = 1, log_tail(ctx, box, record, status.attempt)
         why = f"attempt {status.attempt} ended: {status.state.value}" + (f" ({status.reason})" if status.reason else "")
     elif status.state is State.SUCCEEDED and did != "nothing":
         why = f"attempt {status.attempt} has already succeeded"
@@ -133,13 +148,16 @@ def answer(
     )
 
 
-def log_tail(box: Box, run: str, attempt: int, lines: int = TAIL_LINES) -> str:
-    """The last lines of an attempt's log, or "" where they cannot be had."""
+def log_tail(ctx: Context, box: Box, record: RunRecord, attempt: int) -> str:
+    """The last lines of an attempt's log, with its secrets masked; "" where they cannot be had."""
     try:
-        answer = box.ask("read", run=run, log=attempt, tail_lines=lines)
+        answer = box.ask("read", run=record.id, log=attempt, tail_lines=TAIL_LINES, length=TAIL_BYTES)
     except WorldError:  # there is no log: it ended before it began
         return ""
-    return "" if isinstance(answer, NoAnswer) else answer.blobs[0].decode("utf-8", "replace").rstrip("\n")
+    text = "" if isinstance(answer, NoAnswer) else answer.blobs[0].decode("utf-8", "replace").rstrip("\n")
+    for name in record.run.spec.get("secrets") or ():
+        text = text.replace(ctx.environ.get(name) or "\0", f"<{name}>")
+    return text
 
 
 def _record(ctx: Context, run: str) -> RunRecord:

@@ -16,6 +16,7 @@ from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.prepare import Prepared, prepare
 from sojourn.verbs.push import changed_files, missing, push, remember
 from sojourn.verbs.renting import moving_in
+from sojourn.wire import units
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 BLOCKED = 11
@@ -79,15 +80,17 @@ def run(
             return launch.answer(ctx, bid.box, bid.view, "nothing", decision.why, began_s, prepared.job.warnings)
         if worst(bid.findings) == BLOCKED:
             return _blocked(ctx, prepared, bid, began_s)
-        launch.check_secrets(ctx, prepared.spec)
-        if decision.do == "adopt":
+        values: Mapping[str, str] = {}
+        if decision.do == "adopt":  # it lives, with the secrets it was given
             argv = bid.box.answer("want", run=prepared.id, attempt=decision.attempt, by="run").value["argv"]
         else:
-            argv = _ask_for(ctx, prepared, bid)
+            values = launch.read_secrets(ctx, prepared.spec)
+            argv = _ask_for(ctx, prepared, bid, values)
         launch.launch(ctx, bid.box, prepared.id, decision.attempt, argv)
     view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s)
     did = "adopted" if decision.do == "adopt" else "launched"
-    return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, prepared.job.warnings)
+    remarks = (*prepared.job.warnings, *launch.unmasked(values), *_meter_words(ctx, view))
+    return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
 def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
@@ -161,7 +164,7 @@ def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[st
     return tuple(f"{part} ({some})" if part == "code" and some else part for part in decision.differs)
 
 
-def _ask_for(ctx: Context, prepared: Prepared, bid: Bid) -> list[str]:
+def _ask_for(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]) -> list[str]:
     """Journal what is wanted, push, and lay it on the box, which then lacks only a keeper: the argv that starts it."""
     from sojourn.store import parcel
 
@@ -189,7 +192,8 @@ def _ask_for(ctx: Context, prepared: Prepared, bid: Bid) -> list[str]:
     push(ctx, box, str(hello["base"]), prepared.trees)
     box.must(box.keeper.ship_train(str(hello["base"])))
     try:
-        placed = box.answer("place", run=spec, want={"attempt": attempt, "by": "run", "token": token})
+        want = {"attempt": attempt, "by": "run", "token": token}
+        placed = box.answer("place", run=spec, want=want, secrets=dict(values))
     except WorldError as error:
         if error.code != "name-taken":
             raise
@@ -208,6 +212,17 @@ def _did(decision: Decision, view: View) -> str:
         "adopt": f"attempt {attempt} lived on; it has a keeper again",
         "next-attempt": f"{decision.why}; attempt {attempt} is running",
     }.get(decision.do, f"attempt {attempt} is running")
+
+
+def _meter_words(ctx: Context, view: View) -> list[str]:
+    """What runs against the user's money from now on."""
+    found = ctx.store.index.lease(view.record.lease)
+    if found is None or not found.lease.rate_micro_per_h:
+        return []
+    lease = found.lease
+    rate = units.say_money(lease.rate_micro_per_h, lease.currency)
+    words = [f"{lease.name} costs {rate} an hour until you let it go: sojourn down {lease.name}"]
+    return words + [f"{clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
 
 
 def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Launch:

@@ -38,7 +38,7 @@ def watch(
         if any(row.reach.ok for row in seen.rows):
             heard_s = now_s
         is_last = (
-            all(row.state.is_final and row.reach.ok is not False for row in seen.rows)
+            all(_is_over(record) for record in map(ctx.store.index.run, ids) if record is not None)
             or (limit_s is not None and now_s - began_s + pause_s > limit_s)
             or now_s - heard_s >= GIVE_UP_S
         )
@@ -48,6 +48,11 @@ def watch(
             return
         before = seen
         ctx.sleep(pause_s)
+
+
+def _is_over(record: RunRecord) -> bool:
+    """It has ended, and no keeper is about to seal it or to start its next attempt."""
+    return record.status.state.is_final and (record.is_settled or record.keeper not in ("alive", "unknown"))
 
 
 def _watched(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
