@@ -1,0 +1,121 @@
+"""What every transport must hold to. Use: subclass `TransportContract` in a test file and give it the fixtures.
+
+    class TestMine(TransportContract):
+        @pytest.fixture
+        def transport(self): return mine.Backend(site)
+        @pytest.fixture
+        def far(self): return "/tmp/of-this-test-alone"
+
+`far` names a folder of the box that need not exist; it and what is in it belongs to the test.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.core.values import Ended, NoAnswer
+from sojourn.wire.errors import WorldError
+
+SOON_S = 20.0
+EVERY_BYTE = bytes(range(256)) * 257
+WORDS = ["a b", "$HOME", "$(id)", "'\"`\\", "", "*", "é", "line\nbreak", ";", "--", "~", "!!"]
+
+
+def ended(answer: Ended | NoAnswer) -> Ended:
+    """The call came back."""
+    assert isinstance(answer, Ended), answer
+    return answer
+
+
+class TransportContract:
+    """One method, one promise."""
+
+    def test_streams_and_exit_status_are_kept_apart(self, transport: Any) -> None:
+        """Also 255, which ssh uses for itself."""
+        answer = ended(transport.call(["sh", "-c", "echo out; echo err >&2; exit 255"]))
+        assert (answer.rc, answer.stdout, answer.stderr, answer.truncated) == (255, b"out\n", b"err\n", False)
+
+    def test_argv_arrives_as_it_was_given(self, transport: Any) -> None:
+        """No shell looks at it on the way."""
+        answer = ended(transport.call(["sh", "-c", 'printf "%s|" "$@"', "sojourn", *WORDS]))
+        assert answer.stdout == "|".join([*WORDS, ""]).encode()
+
+    def test_stdin_arrives_byte_for_byte_and_ends(self, transport: Any) -> None:
+        """More than any pipe holds, while the answer comes back at once."""
+        data = EVERY_BYTE * 40
+        assert ended(transport.call(["cat"], stdin=data, timeout_s=60)).stdout == data
+        assert ended(transport.call(["cat"])).stdout == b""
+
+    def test_a_command_that_does_not_read_its_stdin_is_no_error(self, transport: Any) -> None:
+        """It says with its exit status what it thinks of that."""
+        assert ended(transport.call(["sh", "-c", "exit 3"], stdin=EVERY_BYTE * 40)).rc == 3
+
+    def test_a_program_that_is_not_there_ends_with_127(self, transport: Any) -> None:
+        """The box answered; that is no NoAnswer."""
+        assert ended(transport.call(["no-such-program-anywhere"])).rc == 127
+
+    def test_both_streams_are_bounded_and_say_so(self, transport: Any) -> None:
+        """What is over is dropped, and the command still runs to its end."""
+        script = "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; exit 4"
+        answer = ended(transport.call(["sh", "-c", script], limit_bytes=1000))
+        assert (len(answer.stdout), len(answer.stderr), answer.truncated, answer.rc) == (1000, 1000, True, 4)
+        assert not ended(transport.call(["head", "-c", "1000", "/dev/zero"], limit_bytes=1000)).truncated
+
+    def test_a_call_that_takes_too_long_is_no_answer_and_was_sent(self, transport: Any) -> None:
+        """Never an error, and nothing is concluded from it."""
+        began = time.monotonic()
+        answer = transport.call(["sleep", "300"], timeout_s=1.0)
+        assert isinstance(answer, NoAnswer) and answer.sent
+        assert time.monotonic() - began < SOON_S
+
+    def test_a_child_that_keeps_our_pipes_does_not_keep_the_call(self, transport: Any) -> None:
+        """It comes back in time, with what was said, whether as an answer or as none; the child lives on."""
+        began = time.monotonic()
+        answer = transport.call(["sh", "-c", "sleep 8 & echo $!"], timeout_s=3.0)
+        assert time.monotonic() - began < 3.0 + SOON_S / 4
+        if isinstance(answer, Ended):
+            assert answer.rc == 0
+            assert ended(transport.call(["kill", answer.stdout.decode().strip()])).rc == 0
+
+    def test_put_makes_folders_and_the_file_whole(self, transport: Any, far: str, tmp_path: Path) -> None:
+        """Whatever it is called; a second time changes nothing; another content replaces it."""
+        near, remote = tmp_path / "near", f'{far}/new/it\'s a "name"\nwith é'
+        for data in (EVERY_BYTE * 20, EVERY_BYTE * 20, b""):
+            near.write_bytes(data)
+            assert transport.put(str(near), remote) is None
+            assert ended(transport.call(["cat", remote])).stdout == data
+        assert ended(transport.call(["ls", "-A", f"{far}/new"])).stdout.count(b"tmp") == 0
+
+    def test_put_into_what_is_no_folder_is_an_error_and_leaves_nothing(
+        self, transport: Any, far: str, tmp_path: Path
+    ) -> None:
+        """One clear line; no temporary file stays."""
+        near = tmp_path / "near"
+        near.write_bytes(b"x")
+        assert transport.put(str(near), f"{far}/file") is None
+        with pytest.raises(WorldError):
+            transport.put(str(near), f"{far}/file/below")
+        assert ended(transport.call(["ls", "-A", far])).stdout == b"file\n"
+
+    def test_get_brings_the_rest_from_an_offset(self, transport: Any, far: str, tmp_path: Path) -> None:
+        """What a cut transfer has already brought is not brought again."""
+        near, home, data = tmp_path / "near", tmp_path / "home", EVERY_BYTE * 20
+        near.write_bytes(data)
+        transport.put(str(near), f"{far}/a b")
+        assert transport.get(f"{far}/a b", str(home)) == len(data)
+        assert home.read_bytes() == data
+        home.write_bytes(data[:1000])
+        assert transport.get(f"{far}/a b", str(home), offset=1000) == len(data) - 1000
+        assert home.read_bytes() == data
+        assert transport.get(f"{far}/a b", str(home), offset=len(data)) == 0
+
+    def test_get_of_what_is_not_there_is_an_error(self, transport: Any, far: str, tmp_path: Path) -> None:
+        """The box answered, and the file at home is not made up."""
+        with pytest.raises(WorldError):
+            transport.get(f"{far}/nothing", str(tmp_path / "home"))
+        with pytest.raises(WorldError):
+            transport.get("/", str(tmp_path / "home"))
