@@ -61,14 +61,6 @@ def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig
     assert Path(str(rig.base), "snapshots", code, "tree/lib/data.txt").read_text() == "data"
 
 
-def test_a_secret_is_named_in_the_job_and_found_in_the_environment_alone(rig: Rig) -> None:
-    rig.env["WANDB_API_KEY"] = "hush-hush"
-    root = rig.place("test ${#WANDB_API_KEY} = 9", secrets=["WANDB_API_KEY"])
-    assert rig.finish(root)["state"] == "succeeded"
-    for path in Path(root.path).rglob("*"):
-        assert not path.is_file() or b"hush-hush" not in path.read_bytes(), path
-
-
 def test_the_payload_has_a_session_of_its_own_no_input_and_default_signals(rig: Rig) -> None:
     script = (
         "cat; echo pid $$ session $(ps -o sid= -p $$) group $(ps -o pgid= -p $$); grep -h ^SigIgn /proc/self/status"

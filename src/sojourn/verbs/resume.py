@@ -8,7 +8,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import OTHER, hear_one
-from sojourn.verbs.launch import answer, check_secrets, launch, wait_proven
+from sojourn.verbs.launch import answer, launch, read_secrets, unmasked, wait_proven
 from sojourn.verbs.renting import moving_in
 from sojourn.wire.errors import Misuse, Unreachable
 
@@ -43,19 +43,21 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
         if status.state.is_alive and view.keeper == "alive":
             return answer(ctx, box, view, "nothing", f"attempt {status.attempt} is {status.state.value}", began_s)
-        check_secrets(ctx, record.run.spec)
+        remarks: list[str] = []
         if status.state.is_alive:
             did, attempt = "adopted", status.attempt
             argv = box.answer("want", run=record.id, attempt=attempt, by="resume").value["argv"]
         else:
             did, attempt = "launched", max(record.attempt, record.heard.attempt + 1)
-            argv = _ask_for(ctx, box, record, attempt)
-        launch(ctx, box, record.id, attempt, argv)
+            values = read_secrets(ctx, record.run.spec)
+            remarks = unmasked(values)
+            argv = _ask_for(ctx, box, record, attempt, values)
+        remarks = [*remarks, *launch(ctx, box, record.id, attempt, argv)]
     view = wait_proven(ctx, box, record.id, attempt, wait_s)
-    return answer(ctx, box, view, did, f"attempt {attempt} was started", began_s)
+    return answer(ctx, box, view, did, f"attempt {attempt} was started", began_s, remarks)
 
 
-def _ask_for(ctx: Context, box: Box, record: RunRecord, attempt: int) -> list[str]:
+def _ask_for(ctx: Context, box: Box, record: RunRecord, attempt: int, values: dict[str, str]) -> list[str]:
     """Journal the intent and lay the want on the box; the argv that starts the keeper.
 
     The token of an intent that was cut short is used again.
@@ -63,5 +65,6 @@ def _ask_for(ctx: Context, box: Box, record: RunRecord, attempt: int) -> list[st
     token = record.token if record.attempt == attempt and record.token else ctx.token()
     with moving_in(ctx, box, Need()) as lease:
         ctx.store.append("launching", run=record.id, attempt=attempt, token=token, lease=lease.name)
-    argv: list[str] = box.answer("want", run=record.id, attempt=attempt, by="resume", token=token).value["argv"]
+    asked = box.answer("want", run=record.id, attempt=attempt, by="resume", token=token, secrets=values)
+    argv: list[str] = asked.value["argv"]
     return argv

@@ -32,6 +32,7 @@ KINDS = {
     "ended": "state rc signal seconds oom_kill_delta why by detail",
     "sealed": "manifest files bytes missing[] refused[] seconds",
     "refused": "why",
+    "masked": "names{name:times}",
 }
 DURABLE = frozenset(
     ("attempt", "prepared", "started", "adopted", "checkpoint", "ended", "sealed", "refused")

@@ -1,0 +1,69 @@
+"""What hides secrets: in every form a program may print them in, never changing a position."""
+
+import json
+from urllib.parse import quote
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sojourn.wire.mask import LEAST_CHARACTERS, Mask, forms
+
+PEM = "-----BEGIN KEY-----\nMIIEvgIBADANBg\nkqhkiG9w0BAQ==\n-----END KEY-----\n"
+
+
+def test_a_value_becomes_its_name_in_stars_and_no_byte_moves() -> None:
+    data = b"key=abcdefghijklmnopqrstuvwxyz; again abcdefghijklmnopqrstuvwxyz."
+    hidden = Mask({"TOKEN": "abcdefghijklmnopqrstuvwxyz"}).over(data)
+    assert hidden == b"key=***TOKEN***" + b"*" * 15 + b"; again ***TOKEN***" + b"*" * 15 + b"."
+    assert len(hidden) == len(data)
+
+
+def test_a_value_shorter_than_its_stars_is_hidden_all_the_same() -> None:
+    assert Mask({"TOKEN": "abcd"}).over(b"<abcd>") == b"<***T>"
+
+
+def test_values_of_fewer_than_four_characters_are_not_looked_for() -> None:
+    assert not Mask({"A": "abc", "B": "", "C": "  x\n"}) and LEAST_CHARACTERS == 4
+    assert Mask({"A": "abc"}).over(b"abc") == b"abc"
+    assert Mask({"A": "żół7"})  # characters, not bytes
+
+
+def test_a_value_of_several_lines_is_found_whole_by_line_and_as_json_writes_it() -> None:
+    mask = Mask({"PEM": PEM})
+    for text in (PEM, "INFO MIIEvgIBADANBg\nINFO kqhkiG9w0BAQ==\n", json.dumps({"key": PEM}), repr(PEM)):
+        hidden = mask.over_text(text)
+        assert "MIIEvgIBADANBg" not in hidden and "kqhkiG9w0BAQ" not in hidden, hidden
+
+
+def test_letters_beyond_ascii_are_found_raw_escaped_and_in_urls() -> None:
+    value = "pässwörd 数字&co"
+    mask = Mask({"PW": value})
+    for text in (value, json.dumps(value), json.dumps(value, ensure_ascii=False), quote(value, safe="")):
+        assert mask.over_text(f"a {text} b").strip('a b"').strip("*") == "PW", text
+
+
+def test_values_that_overlap_or_hold_one_another_leave_nothing_uncovered() -> None:
+    assert set(Mask({"A": "abcd", "B": "cdef"}).over(b"abcdef").strip(b"*")) <= set(b"A*")
+    assert Mask({"A": "abcd", "B": "abcdefgh"}).over(b"abcdefgh") == b"***B****"
+
+
+@given(
+    st.text(min_size=4, max_size=20).filter(lambda v: len(v.strip()) >= 4), st.text(max_size=30), st.text(max_size=30)
+)
+def test_whatever_the_value_it_is_not_there_any_more(value: str, before: str, after: str) -> None:
+    data = (before + value + after).encode("utf-8", "surrogatepass")
+    hidden = Mask({"N": value}).over(data)
+    assert len(hidden) == len(data)
+    assert set(value) <= set("*N") or value.encode("utf-8", "surrogatepass") not in hidden
+
+
+@given(st.binary(max_size=30), st.integers(0, 12))
+def test_the_beginning_of_a_value_at_the_end_is_seen(before: bytes, size: int) -> None:
+    value = "SECRETVALUE!"
+    data = before + value.encode()[:size]
+    begun = Mask({"N": value}).begun_bytes(data)
+    assert begun >= size % len(value) and data.endswith(value.encode()[:begun])
+
+
+def test_the_forms_of_a_plain_word_are_one() -> None:
+    assert forms("hush-hush") == [b"hush-hush"]
