@@ -23,6 +23,8 @@ OURS = frozenset(
         "events.jsonl",
         "keeper.lock",
         "payload.lock",
+        "reboot.json",
+        "reboot.sh",
     )
     + ("logs", "exits", "progress", "attempts")
 )
@@ -39,6 +41,7 @@ class Root:
         self.want = os.path.join(self.path, "want.json")
         self.stop = os.path.join(self.path, "stop.json")
         self.keeper = os.path.join(self.path, "keeper.json")
+        self.reboot = os.path.join(self.path, "reboot.json")
         self.keeper_lock = os.path.join(self.path, "keeper.lock")
         self.payload_lock = os.path.join(self.path, "payload.lock")
         self.events = os.path.join(self.path, "events.jsonl")

@@ -9,7 +9,7 @@ import fcntl
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare, secrets
+from sojourn.box import attempt, ending, prepare, reboot, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -52,7 +52,10 @@ def supervise(path: str) -> int:
             os.close(lock)
         # Somebody may have asked for more after we looked and, finding us still in charge, have started no other
         # keeper.
-        if keeper.is_told_to_end or not next_attempt(keeper):
+        if keeper.is_told_to_end:
+            return 0
+        if not next_attempt(keeper):
+            reboot.unhook(keeper, next_attempt)
             return 0
 
 
@@ -88,7 +91,7 @@ def next_attempt(keeper: Keeper) -> int:
     if (
         keeper.is_told_to_end
         or keeper.stop_request(history.attempt)
-        or not ending.may_retry(history.state, keeper.spec, want)
+        or not (ending.may_retry(history.state, keeper.spec, want) or reboot.goes_on(keeper))
     ):
         return 0
     auto = want.get("auto")

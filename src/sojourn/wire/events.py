@@ -49,7 +49,7 @@ def line(seq: int, at: str, kind: str, attempt: int, fields: Dict[str, Any]) -> 
     head: Dict[str, Any] = {"v": VERSION, "seq": seq, "at": at, "kind": kind, "attempt": attempt}
     head.update(fields)
     text = json.dumps(head, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # A file name that is not UTF-8 (surrogates) must not cost the event: its bytes are shown escaped.
+    # A file name that is not UTF-8 (surrogates) becomes a JSON escape, which reads back as it was.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
