@@ -136,6 +136,8 @@ class _Reader:
             return self._typed(section, table, key, int, "seconds, 60 to 600")
         if key == "began":
             return self._read(section, table, key, _began)
+        if key == "reboot_hook" and table[key] not in _HOOKS:
+            raise self._bad(section, key, f"reboot_hook: write one of {', '.join(_HOOKS)}, not {table[key]!r}")
         return self._typed(section, table, key, str, "text in quotes")
 
     def _clocks(self, section: str, table: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -200,4 +202,5 @@ def _began(value: Any) -> str:
 
 
 _TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
-_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s")
+_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook")
+_HOOKS = ("cron", "systemd")

@@ -158,6 +158,7 @@ class Launch:
     findings: tuple[Finding, ...] = ()
     remarks: tuple[str, ...] = ()  # about the job file, for stderr
     log_tail: str = ""
+    attach: str = ""  # the command that shows the run's log live, where its launcher has one
     seconds: float = 0.0
     exit_status: int = 0
 

@@ -57,10 +57,20 @@ def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
     return box.launcher.start(box.transport, argv, argv[-1])
 
 
-def launch(ctx: Context, box: Box, run: str, attempt: int, argv: Sequence[str]) -> None:
-    """Start the keeper for an attempt that was asked for; journal how to find it. Raises: Unreachable, WorldError."""
+def launch(ctx: Context, box: Box, run: str, attempt: int, argv: Sequence[str]) -> list[str]:
+    """Start the keeper for an attempt that was asked for; journal how to find it. Raises: Unreachable, WorldError.
+
+    The site's reboot hook comes first: a run that ends at once finds it there to take away. Returns remarks.
+    """
+    remarks, kind = [], str(box.site.options.get("reboot_hook", ""))
+    if kind:
+        from sojourn.backends.client import reboot
+
+        remarks.append(reboot.hook_up(box.transport, box.site.name, kind, argv, argv[-1]))
     tether = box.must(start(box, argv))
     ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(tether))
+    remarks.append(str(tether.facts.get("remark", "")))
+    return [remark for remark in remarks if remark]
 
 
 def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float) -> View:
@@ -143,6 +153,7 @@ def answer(
         next=next_step(view, meter_of(record, lease)),
         remarks=tuple(remarks),
         log_tail=tail,
+        attach="" if status.state.is_final else str(((record.tether or {}).get("facts") or {}).get("attach", "")),
         seconds=ctx.now_s() - began_s,
         exit_status=exit_status,
     )

@@ -86,10 +86,10 @@ def run(
         else:
             values = launch.read_secrets(ctx, prepared.spec)
             argv = _ask_for(ctx, prepared, bid, values)
-        launch.launch(ctx, bid.box, prepared.id, decision.attempt, argv)
+        said = launch.launch(ctx, bid.box, prepared.id, decision.attempt, argv)
     view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s)
     did = "adopted" if decision.do == "adopt" else "launched"
-    remarks = (*prepared.job.warnings, *launch.unmasked(values), *_meter_words(ctx, view))
+    remarks = (*prepared.job.warnings, *launch.unmasked(values), *said, *_meter_words(ctx, view))
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 

@@ -22,4 +22,6 @@ def lines(answer: Launch, columns: int) -> list[str]:
     out += line(did, clean(answer.why), columns)
     if answer.log_tail:
         out += ["log", *("  " + text for text in log.whole(answer.log_tail))]
+    if answer.attach:
+        out.append(command("attach", clean(answer.attach)))
     return [*out, command("next", clean(answer.next))] if answer.next else out
