@@ -1,4 +1,4 @@
-"""The transport `local`: this machine as a box, held to the contract of every transport."""
+"""The transport `local`: what is its own beside the contract (see test_transport_contract)."""
 
 import os
 import time
@@ -9,22 +9,12 @@ import pytest
 from sojourn import backends
 from sojourn.backends.transport.local import Backend, NotCopied
 from sojourn.core.values import Ended, NoAnswer
-from sojourn.testing.contracts.transport import TransportContract
 from tests.box.rig import gone, until
 
 
 @pytest.fixture
 def transport() -> Backend:
     return Backend()
-
-
-@pytest.fixture
-def far(tmp_path: Path) -> str:
-    return str(tmp_path / "far ' side")
-
-
-class TestContract(TransportContract):
-    """As every transport."""
 
 
 def test_it_is_found_by_its_file() -> None:

@@ -2,16 +2,17 @@
 
     class TestMine(TransportContract):
         @pytest.fixture
-        def transport(self): return mine.Backend(site)
+        def make(self): return lambda: mine.Backend(site)
         @pytest.fixture
-        def far(self): return "/tmp/of-this-test-alone"
+        def there(self): return "/tmp/of-this-test-alone"
 
-`far` names a folder of the box that need not exist; it and what is in it belongs to the test.
+`there` names a folder of the box that need not exist; it and what is in it belongs to the test.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ def ended(answer: Ended | NoAnswer) -> Ended:
 
 class TransportContract:
     """One method, one promise."""
+
+    @pytest.fixture
+    def transport(self, make: Callable[[], Any]) -> Any:
+        """One of them."""
+        return make()
+
+    def test_a_second_one_misses_nothing(self, make: Callable[[], Any], there: str, tmp_path: Path) -> None:
+        """It holds no state: what one has put, another gets."""
+        (tmp_path / "near").write_bytes(EVERY_BYTE)
+        assert make().put(str(tmp_path / "near"), f"{there}/x") is None
+        assert make().get(f"{there}/x", str(tmp_path / "home")) == len(EVERY_BYTE)
 
     def test_streams_and_exit_status_are_kept_apart(self, transport: Any) -> None:
         """Also 255, which ssh uses for itself."""
@@ -58,6 +70,10 @@ class TransportContract:
         """The box answered; that is no NoAnswer."""
         assert ended(transport.call(["no-such-program-anywhere"])).rc == 127
 
+    def test_an_end_by_a_signal_shows(self, transport: Any) -> None:
+        """As a negative number or, where a shell stands between, as 128 more."""
+        assert ended(transport.call(["sh", "-c", "kill -9 $$"])).rc in (-9, 137)
+
     def test_both_streams_are_bounded_and_say_so(self, transport: Any) -> None:
         """What is over is dropped, and the command still runs to its end."""
         script = "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2; exit 4"
@@ -81,41 +97,67 @@ class TransportContract:
             assert answer.rc == 0
             assert ended(transport.call(["kill", answer.stdout.decode().strip()])).rc == 0
 
-    def test_put_makes_folders_and_the_file_whole(self, transport: Any, far: str, tmp_path: Path) -> None:
+    def test_put_makes_folders_and_the_file_whole(self, transport: Any, there: str, tmp_path: Path) -> None:
         """Whatever it is called; a second time changes nothing; another content replaces it."""
-        near, remote = tmp_path / "near", f'{far}/new/it\'s a "name"\nwith é'
+        near, remote = tmp_path / "near", f'{there}/new/it\'s a "name"\nwith é'
         for data in (EVERY_BYTE * 20, EVERY_BYTE * 20, b""):
             near.write_bytes(data)
             assert transport.put(str(near), remote) is None
             assert ended(transport.call(["cat", remote])).stdout == data
-        assert ended(transport.call(["ls", "-A", f"{far}/new"])).stdout.count(b"tmp") == 0
+        assert ended(transport.call(["ls", "-A", f"{there}/new"])).stdout.count(b"tmp") == 0
 
     def test_put_into_what_is_no_folder_is_an_error_and_leaves_nothing(
-        self, transport: Any, far: str, tmp_path: Path
+        self, transport: Any, there: str, tmp_path: Path
     ) -> None:
         """One clear line; no temporary file stays."""
         near = tmp_path / "near"
         near.write_bytes(b"x")
-        assert transport.put(str(near), f"{far}/file") is None
+        assert transport.put(str(near), f"{there}/file") is None
         with pytest.raises(WorldError):
-            transport.put(str(near), f"{far}/file/below")
-        assert ended(transport.call(["ls", "-A", far])).stdout == b"file\n"
+            transport.put(str(near), f"{there}/file/below")
+        assert ended(transport.call(["ls", "-A", there])).stdout == b"file\n"
 
-    def test_get_brings_the_rest_from_an_offset(self, transport: Any, far: str, tmp_path: Path) -> None:
+    def test_put_renames_over_the_old_file_and_never_writes_into_it(
+        self, transport: Any, far: str, tmp_path: Path
+    ) -> None:
+        """Who has the old one open, or hard-linked, keeps it whole."""
+        near = tmp_path / "near"
+        near.write_bytes(b"old")
+        assert transport.put(str(near), f"{far}/f") is None
+        assert ended(transport.call(["ln", f"{far}/f", f"{far}/kept"])).rc == 0
+        near.write_bytes(EVERY_BYTE)
+        assert transport.put(str(near), f"{far}/f") is None
+        assert ended(transport.call(["cat", f"{far}/kept", f"{far}/f"])).stdout == b"old" + EVERY_BYTE
+
+    def test_put_onto_a_folder_or_of_nothing_is_an_error_in_one_line(
+        self, transport: Any, far: str, tmp_path: Path
+    ) -> None:
+        """It is not put into the folder."""
+        near = tmp_path / "near"
+        near.write_bytes(b"x")
+        assert ended(transport.call(["mkdir", "-p", f"{far}/folder"])).rc == 0
+        for local, remote in ((near, f"{far}/folder"), (tmp_path / "none", f"{far}/f")):
+            with pytest.raises(WorldError) as caught:
+                transport.put(str(local), remote)
+            assert "\n" not in str(caught.value)
+        assert ended(transport.call(["ls", "-AR", far])).stdout.split()[-1] == f"{far}/folder:".encode()
+
+    def test_get_brings_the_rest_from_an_offset(self, transport: Any, there: str, tmp_path: Path) -> None:
         """What a cut transfer has already brought is not brought again."""
         near, home, data = tmp_path / "near", tmp_path / "home", EVERY_BYTE * 20
         near.write_bytes(data)
-        transport.put(str(near), f"{far}/a b")
-        assert transport.get(f"{far}/a b", str(home)) == len(data)
+        transport.put(str(near), f"{there}/a b")
+        assert transport.get(f"{there}/a b", str(home)) == len(data)
         assert home.read_bytes() == data
         home.write_bytes(data[:1000])
-        assert transport.get(f"{far}/a b", str(home), offset=1000) == len(data) - 1000
+        assert transport.get(f"{there}/a b", str(home), offset=1000) == len(data) - 1000
         assert home.read_bytes() == data
-        assert transport.get(f"{far}/a b", str(home), offset=len(data)) == 0
+        assert transport.get(f"{there}/a b", str(home), offset=len(data)) == 0
 
-    def test_get_of_what_is_not_there_is_an_error(self, transport: Any, far: str, tmp_path: Path) -> None:
+    def test_get_of_what_is_not_there_is_an_error(self, transport: Any, there: str, tmp_path: Path) -> None:
         """The box answered, and the file at home is not made up."""
         with pytest.raises(WorldError):
-            transport.get(f"{far}/nothing", str(tmp_path / "home"))
+            transport.get(f"{there}/nothing", str(tmp_path / "home"))
         with pytest.raises(WorldError):
             transport.get("/", str(tmp_path / "home"))
+        assert not (tmp_path / "home").exists()
