@@ -1,5 +1,7 @@
 """A run's secrets on the box: only in the environment, 0600 while they are needed, hidden in logs, gone at the end."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -30,6 +30,8 @@ _OPS = {
     "since": "since",
     "manifest": "files",
     "read": "files",
+    "roots": "roots",
+    "forget_secrets": "forget",
 }
 
 

@@ -1,0 +1,30 @@
+"""What `recover` came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, count, line, table
+
+if TYPE_CHECKING:
+    from sojourn.verbs.recover import Recovered
+
+HEAD = ("RUN", "STATE", "ATTEMPT", "RECORDS")
+
+
+def lines(answer: Recovered, columns: int) -> list[str]:
+    """A line for each run of the box, what was left, what only the first machine knew, the next command."""
+    if not answer.runs:
+        return [f"no run of ours is on {clean(answer.site)}", command("next", clean(answer.next))]
+    rows = [
+        (clean(run.id), run.state.value if run.state else "", str(run.attempt or ""), run.did) for run in answer.runs
+    ]
+    out = table(HEAD, rows, columns, right=(2,))
+    new = sum(run.did == "recovered" for run in answer.runs)
+    out += ["", *line("records", f"{count(new, 'run')} taken in from {clean(answer.site)}", columns)]
+    for run in answer.runs:
+        if run.why:
+            out += line("left", f"{clean(run.id)}: {clean(run.why)}", columns)
+    for remark in answer.remarks:
+        out += line("remark", clean(remark), columns)
+    return [*out, command("next", clean(answer.next))]

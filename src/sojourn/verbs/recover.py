@@ -1,0 +1,197 @@
+"""`recover`: this machine's records of a site's runs, rebuilt from the box. What is known here is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sojourn.core.need import Need
+from sojourn.core.ports import Tether
+from sojourn.core.values import State
+from sojourn.verbs.answers import document
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.hear import hear
+from sojourn.verbs.renting import open_lease
+from sojourn.wire import names, units
+
+# What run.json must have for a record of it to be of use.
+_NEEDED = {"run": str, "identity": str, "code": str, "argv": list, "outputs": list}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One run of the box. `did`: recovered, known (it was in the records), other (this name is another run here) or
+    unreadable; the last two are left as they are.
+    """
+
+    id: str
+    did: str
+    attempt: int
+    state: State | None
+    why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """One element of `runs`."""
+        return document(self)
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What `recover` came to. `lease`: what the runs hang on now, "" where none could be known."""
+
+    site: str
+    lease: str
+    runs: tuple[Found, ...]
+    remarks: tuple[str, ...] = field(default=())
+    next: str = ""
+
+    @property
+    def exit_status(self) -> int:
+        """1 where a run of the box could not be taken into the records."""
+        return 1 if any(run.did in ("other", "unreadable") for run in self.runs) else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The `recover` document."""
+        runs = [run.as_json() for run in self.runs]
+        return document(self, "recover", without=("runs",), runs=runs, exit=self.exit_status)
+
+
+def recover(ctx: Context, site: str) -> Recovered:
+    """Take every run on the site's box into the records, so that all commands work on it as where it was started.
+
+    Idempotent, also after it was cut short; for a lost disk as for a second client. Nothing on the box is changed,
+    but a run whose keeper died gets it back to record its end, as `status` does.
+    What only the first machine had (hooks, notify, where the job file is, receipts) is not on the box; `pull` makes
+    the receipts anew.   Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
+    """
+    box = ctx.box(ctx.site(site))
+    ctx.say(f"asking {box.site.name} what is on it")
+    rows = sorted(_rows(box), key=lambda row: (str(row["run"].get("planned") or ""), str(row["id"])))
+    lease, remarks = "", []
+    done: dict[str, str] = {}
+    if any(_is_new(ctx, box, row) for row in rows):
+        lease = _lease(ctx, box, rows)
+        if not lease:
+            remarks.append(
+                f"the meter of {box.site.name} is its provider's: see there what it costs, and stop it there"
+            )
+    for row in rows:
+        done[row["id"]] = _take_in(ctx, box, row, lease)
+    mine = [run for run, did in done.items() if did in ("recovered", "known")]
+    views = hear(ctx, [record for record in map(ctx.store.index.run, mine) if record is not None])
+    found = [
+        _found(row, done[row["id"]], views[row["id"]].status.state if row["id"] in views else None) for row in rows
+    ]
+    if any(run.did == "recovered" for run in found):
+        remarks.append("hooks and notify of a job file are known only where it was first run")
+    open_now = open_lease(ctx, box.site)
+    return Recovered(
+        site=box.site.name,
+        lease=open_now.name if open_now else lease,
+        runs=tuple(found),
+        remarks=tuple(remarks),
+        next="sojourn status" if mine else "sojourn run",
+    )
+
+
+def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
+    after = ""
+    while True:
+        answer = box.answer("roots", after=after)
+        for row in answer.value["runs"]:
+            yield {**row, "run": row["run"] if isinstance(row["run"], dict) else {}}
+        if not answer.value["more"]:
+            return
+        after = str(answer.value["runs"][-1]["id"])
+
+
+def _unreadable(row: Mapping[str, Any]) -> str:
+    """Why a row cannot become a record; "" where it can. What a box says is checked: it names files here later."""
+    run = row["run"]
+    if not names.is_name(str(row["id"])) or run.get("run") != row["id"]:
+        return "its run.json is absent, torn, or of another run"
+    lacking = [key for key, kind in _NEEDED.items() if not isinstance(run.get(key), kind)]
+    return f"its run.json has no {', '.join(lacking)}" if lacking else ""
+
+
+def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
+    """What the records say of this run already: "" (nothing, or not all of it yet), known or other."""
+    record = ctx.store.index.run(row["id"])
+    if record is None:
+        return ""
+    if record.run.spec_digest != row["run"]["identity"]:
+        return "other"
+    if record.attempt and record.site_name != box.site.name:
+        return "other"
+    # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
+    return "known" if record.attempt and record.attempt >= _attempt(row) else ""
+
+
+def _is_new(ctx: Context, box: Box, row: Mapping[str, Any]) -> bool:
+    return not _unreadable(row) and not _kept(ctx, box, row)
+
+
+def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
+    """Journal what is known of a run, in the order in which it once happened; what became of it."""
+    if _unreadable(row):
+        return "unreadable"
+    with ctx.alone(row["id"]):  # somebody here may be starting a run of this name
+        kept = _kept(ctx, box, row)
+        if kept:
+            return kept
+        run, want, keeper = row["run"], row["want"], row["keeper"]
+        record = ctx.store.index.run(row["id"])
+        if record is None or record.site_name != box.site.name:
+            ctx.store.append(
+                "planned", run=row["id"], site=asdict(box.site), root=row["root"], spec=run, recovered=True
+            )
+        attempt = _attempt(row)
+        if attempt:
+            token = str(want.get("token") or "")
+            ctx.store.append("launching", run=row["id"], attempt=attempt, token=token, lease=lease)
+        if attempt and keeper.get("pid"):
+            facts = {"root": row["root"], "boot": keeper.get("boot_id") or ""}
+            facts |= {"pid": keeper["pid"], "start": keeper.get("start") or 0}
+            tether = Tether(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
+            ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(tether))
+    return "recovered"
+
+
+def _attempt(row: Mapping[str, Any]) -> int:
+    """The highest attempt that was asked for or begun."""
+    asked = row["want"].get("attempt")
+    return max(asked if isinstance(asked, int) else 0, int(row["last"]))
+
+
+def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:
+    """The open lease of the site, or a record of one that began with the oldest run; "" where taking one would rent.
+
+    Provider and token are those of a first `run`, so that nothing can be taken twice.
+    """
+    site, provider = box.site, box.provider
+    with ctx.alone(f"lease {site.name}"):
+        known = open_lease(ctx, site)
+        if known is not None:
+            return known.name
+        if provider.metered and provider.stops_itself:
+            return ""
+        before = [one for one in ctx.store.index.leases(open_only=False) if one.lease.site == site.name]
+        began_s = min([ctx.now_s(), *(_planned_s(row) for row in rows if _planned_s(row))])
+        lease = provider.take(provider.offers(Need())[0], f"{site.name}-{len(before)}", began_s)
+        ctx.store.append("leased", lease=asdict(lease))
+        return lease.name
+
+
+def _planned_s(row: Mapping[str, Any]) -> float:
+    try:
+        return units.unstamp(str(row["run"].get("planned")))
+    except ValueError:
+        return 0.0
+
+
+def _found(row: Mapping[str, Any], did: str, state: State | None) -> Found:
+    why = _unreadable(row)
+    if did == "other":
+        why = "the records have another run of this name, or have it on another site; it was left as it is"
+    return Found(str(row["id"]), did, _attempt(row), state, why)
