@@ -172,7 +172,11 @@ def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk) -> None:
     assert lease["rate"]["amount"] == 3600 and lease["spent"]["amount"] > 1 and lease["stop"]["verb"] == "switch it off"
     assert "next     sojourn down rented" in desk("pull").out
     said = desk("down", "rented", "--confirm", "rented", "--json").json
-    assert "switch it off" in said["line"] and said["spent"]["amount"] > lease["spent"]["amount"]
+    assert "switch it off" in said["line"] and not said["released"]
+    assert desk.row()["meter"] == "unknown", "only the user knows whether it was stopped"
+    assert "sojourn down rented" in desk("down", "rented", rc=4).err
+    said = desk("down", "rented", "--confirm", "rented", "--json").json
+    assert said["released"] and said["spent"]["amount"] > lease["spent"]["amount"]
     assert desk.row()["meter"] == "stopped"
     total = json.loads(desk("cost", "--json").out)["total"]
     assert total == [said["spent"]]

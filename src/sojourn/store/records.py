@@ -10,7 +10,7 @@ from typing import Any
 
 from sojourn.core import plain
 from sojourn.core.fold import Status, from_plain, settle
-from sojourn.core.values import Lease, Receipt, Run, Site
+from sojourn.core.values import Lease, Meter, Receipt, Run, Site
 
 
 @dataclass(frozen=True)
@@ -118,3 +118,12 @@ class LeaseRecord:
     def is_open(self) -> bool:
         """Not let go yet, as far as this machine knows."""
         return self.state not in ("released", "settled")
+
+    @property
+    def meter(self) -> Meter:
+        """What we know about its money. Between asking to stop and hearing that it did, nothing."""
+        if not self.lease.rate_micro_per_h:
+            return Meter.FREE
+        if self.state == "releasing":
+            return Meter.UNKNOWN
+        return Meter.RUNNING if self.is_open else Meter.STOPPED

@@ -112,6 +112,10 @@ def _launching(db: sqlite3.Connection, r: Record) -> None:
     )
     found = db.execute("SELECT max(generation) FROM leases WHERE name = ?", (lease,)).fetchone()
     if found[0] is not None:
+        # A run moved in after all: what was cleared before says nothing about it.
+        db.execute(
+            "UPDATE leases SET state = 'open' WHERE generation = ? AND state IN ('clearing', 'releasing')", (found[0],)
+        )
         db.execute("INSERT OR IGNORE INTO tenants (generation, run) VALUES (?, ?)", (found[0], r["run"]))
 
 

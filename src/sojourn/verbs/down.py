@@ -33,7 +33,8 @@ def down(ctx: Context, target: str, *, confirm: Confirm, abandon: Sequence[str] 
 
     Everything owed by every run on it must be home, proven, and unchanged on both sides just now. `abandon`: runs whose
     outputs are given up, each by its full name; journaled before anything is let go. The name is asked for once, after
-    everything that it acknowledges was listed. A lease that its provider twice says is gone is settled instead.
+    everything that it acknowledges was listed. A lease that its provider twice says is gone is settled instead. What
+    only the user can stop is cleared first, with what to do; the same command given again then lets it go.
     Repeatable after a crash. Raises: Misuse (not-found), Withheld, NotConfirmed, HookFailed, Unreachable, WorldError.
     """
     found = find_lease(ctx, target)
@@ -77,21 +78,23 @@ def _let_go(
         if run.id not in abandon:
             before_down(ctx, run, record.name)
     given_up = law.judge(lease, [one for one in facts if one.run in abandon], now_s).lacks
-    ask = _ask(ctx, record, facts, judgement, given_up, abandon)
-    confirmed(confirm, ask)
+    by_user = box.provider.metered and not box.provider.stops_itself
+    is_told = by_user and record.state == "releasing"
+    ask = _ask(ctx, record, facts, judgement, given_up, abandon, is_told)
+    typed = confirmed(confirm, ask)
     ctx.store.append("clearing", lease=record.name, listed=list(ask.lines))
     journaled = {str(one["run"]) for one in record.abandoned}
     for run_id in sorted(abandon - journaled):
         what = "; ".join(lack.what for lack in given_up if lack.run == run_id)
         ctx.store.append("abandoned", lease=record.name, run=run_id, what=what)
-    # The name was compared in `confirmed`, exactly; the law compares what was typed once more.
-    clearance = law.clear(lease, facts, ask.name, now_s, abandon, abandon | journaled)
+    clearance = law.clear(lease, facts, typed, now_s, abandon, abandon | journaled)
     ctx.store.append("releasing", lease=record.name, clearance={"runs": list(clearance.runs), "at_s": clearance.at_s})
     ctx.say(f"letting go of {record.name}")
-    line = box.provider.release(lease, clearance)
-    if box.provider.metered and box.provider.stops_itself:
+    line = "you say that it is stopped" if is_told else box.provider.release(lease, clearance)
+    if box.provider.metered and not by_user:
         _see_it_gone(ctx, box, record)
-    ctx.store.append("released", lease=record.name, line=line, spent_micro=_spent(ctx, record))
+    if is_told or not by_user:
+        ctx.store.append("released", lease=record.name, line=line, spent_micro=_spent(ctx, record))
     done = ctx.store.index.lease(record.name) or record
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
     unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
@@ -142,12 +145,15 @@ def _ask(
     judgement: law.Judgement,
     given_up: Sequence[law.Lack],
     abandon: frozenset[str],
+    is_told: bool,
 ) -> Ask:
     lease = record.lease
     spent = units.say_money(_spent(ctx, record), lease.currency)
     cost = f"cost so far {spent}" if lease.rate_micro_per_h else "it costs nothing"
     lines = [f"let go of {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
-    if lease.is_final:
+    if is_told:
+        lines.append("you were told how to stop it: give its name only once it is stopped")
+    elif lease.is_final:
         lines.append("this cannot be undone: what is on its disk is deleted with it")
     safe = [one for one in facts if one.run not in abandon and one.is_launched]
     lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} outputs are home and proven" for one in safe]
@@ -174,6 +180,7 @@ def _answer(
     abandoned: tuple[str, ...] = (),
     lost: tuple[str, ...] = (),
 ) -> Down:
+    after = "sojourn cost" if record.lease.rate_micro_per_h else ""
     return Down(
         lease=record.name,
         site=record.lease.site,
@@ -186,6 +193,6 @@ def _answer(
         lost=lost,
         spent_micro=_spent(ctx, record),
         currency=record.lease.currency,
-        next="sojourn cost" if record.lease.rate_micro_per_h else "",
+        next=f"sojourn down {record.name}" if record.is_open else after,
         exit_status=1 if lost else 0,
     )

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from sojourn.core import money
-from sojourn.core.values import Meter
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import LeaseRow, Leases
 from sojourn.verbs.context import Context
@@ -34,7 +33,7 @@ def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
         rate_micro_per_h=lease.rate_micro_per_h,
         currency=lease.currency,
         began=units.stamp(lease.began_s),
-        meter=lease_meter(record),
+        meter=record.meter,
         spent_micro=spent,
         idle_s=_idle_s(ctx, runs),
         clocks=tuple(asdict(clock) for clock in lease.clocks),
@@ -43,13 +42,6 @@ def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
         runs=tuple(run.id for run in runs),
         ended="" if record.ended_s is None else units.stamp(record.ended_s),
     )
-
-
-def lease_meter(record: LeaseRecord) -> Meter:
-    """What we know about this lease's money."""
-    if not record.lease.rate_micro_per_h:
-        return Meter.FREE
-    return Meter.RUNNING if record.is_open else Meter.STOPPED
 
 
 def totals(rows: Iterable[LeaseRow]) -> tuple[tuple[int, str], ...]:

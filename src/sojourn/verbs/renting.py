@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from sojourn.core.need import Need
 from sojourn.core.values import Lease, Site
@@ -45,5 +45,8 @@ def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
     if not offers:
         raise NothingToRent(site=box.site.name)
     lease = box.provider.take(offers[0], f"{box.site.name}-{len(before)}", ctx.now_s())
+    # A meter that the settings say began earlier was counted until its last lease ended.
+    counted_s = max((one.ended_s or 0.0 for one in before), default=0.0)
+    lease = replace(lease, began_s=max(lease.began_s, counted_s))
     ctx.store.append("leased", lease=asdict(lease))
     return lease

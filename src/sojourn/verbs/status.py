@@ -75,9 +75,7 @@ def meter_of(record: RunRecord, lease: LeaseRecord | None) -> Meter:
     """What we know about the money that this run's lease costs."""
     if lease is None:
         return Meter.FREE if not record.site.rate_micro_per_h else Meter.STOPPED
-    if not lease.lease.rate_micro_per_h:
-        return Meter.FREE
-    return Meter.RUNNING if lease.is_open else Meter.STOPPED
+    return lease.meter
 
 
 def spent_micro(view: View, lease: LeaseRecord | None) -> int | None:

@@ -55,14 +55,15 @@ def stop(
         ctx.sleep(LOOK_S)
 
 
-def confirmed(confirm: Confirm, ask: Ask) -> None:
-    """Return where the name was given, exactly. Raises: NotConfirmed, whose `lines` is what was listed."""
+def confirmed(confirm: Confirm, ask: Ask) -> str:
+    """What was typed, where it is the name, exactly. Raises: NotConfirmed, whose `lines` is what was listed."""
     typed = confirm(ask)
     if typed != ask.name:
         how = "typed, and there is no terminal to ask at" if typed is None else f"given: {typed!r} is another name"
         raise NotConfirmed(
             what=f"sojourn {ask.verb}", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
         )
+    return typed
 
 
 def _ask(view: View, attempt: int, grace_s: float) -> Ask:

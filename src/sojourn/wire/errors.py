@@ -1,4 +1,4 @@
-"""The base error and its four families. What each code means to a user is listed in docs/errors.md (produced from code)."""
+"""The base error and its four families. Every code is listed in docs/errors.md (produced from code)."""
 
 from __future__ import annotations
 

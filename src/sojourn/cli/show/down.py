@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def lines(answer: Down, columns: int) -> list[str]:
     """The lease, what the provider did, what was given up or lost, what it cost."""
-    word = "let go" if answer.released else "settled" if answer.settled else "kept"
+    word = "let go" if answer.released else "settled" if answer.settled else "cleared"
     out = line(word, f"{clean(answer.lease)}  ({', '.join(clean(run) for run in answer.runs) or 'no runs'})", columns)
     for label, texts in (
         ("", (answer.line,) if answer.line else ()),
