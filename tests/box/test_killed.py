@@ -28,6 +28,7 @@ def running(rig: Rig, **spec: Any) -> Root:
     root = rig.place(SCRIPT, **spec)
     rig.supervise(root)
     heard(root, "beat")
+    until(Path(root.path, "starts").exists)
     return root
 
 
@@ -145,6 +146,7 @@ def test_all_three_killed_is_lost_and_only_somebody_s_wish_starts_the_next_attem
     assert rig.call("want", run="r", attempt=2, by="resume")["attempt"] == 2
     rig.supervise(root)
     assert heard(root, "started", 2)["attempt"] == 2
+    until(lambda: starts(root) == 2)
     go(root)
     assert heard(root, "ended", 2)["rc"] == 7
 

@@ -32,7 +32,7 @@ def test_the_first_beat_comes_right_after_the_start(rig: Rig) -> None:
     began = time.monotonic()
     rig.supervise(root)
     beat = heard(root, "beat")
-    assert time.monotonic() - began < 3  # a start of Python for the keeper, one for the shim, and a busy machine
+    assert time.monotonic() - began < 15  # two starts of Python, on a machine that may be very busy
     assert beat["threads"] >= 1 and beat["rss_bytes"] > 0 and beat["disk"]
 
 

@@ -49,10 +49,11 @@ def test_a_cut_stream_is_torn_or_gives_only_whole_frames(cut: int) -> None:
     assert got == [{"ok": True}, b"x" * 300][: len(got)]
 
 
-@given(st.data())
-def test_a_flipped_bit_never_gives_another_value(data: st.DataObject) -> None:
+@given(st.integers(0, 40), st.integers(0, 7))
+@example(4, 3)  # J becomes B
+def test_a_flipped_bit_never_gives_another_value(at: int, bit: int) -> None:
     good = framing.pack_json({"step": 17, "path": "a/b"})
-    at, bit = data.draw(st.integers(0, len(good) - 1)), data.draw(st.integers(0, 7))
+    assert len(good) == 41
     bad = good[:at] + bytes([good[at] ^ (1 << bit)]) + good[at + 1 :]
     try:
         values = [value for _, value in framing.frames(bad)]

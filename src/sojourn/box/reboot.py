@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import subprocess
 
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
@@ -45,6 +44,8 @@ def unhook(keeper: Keeper, next_attempt: Callable[[Keeper], int]) -> None:
     argv = read_fields(root.reboot).get("remove")
     if not isinstance(argv, list) or not argv:
         return
+    import subprocess  # 1 MiB that a resting keeper does not need
+
     folder = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

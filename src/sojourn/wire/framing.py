@@ -1,7 +1,7 @@
 """Length-framed messages on a byte stream that others may have chatted into (a login message, a .bashrc that prints).
 
-A frame is MAGIC, kind (1 byte: J = JSON, B = bytes), length (8 bytes, big-endian), crc32 of the payload (4 bytes),
-payload.
+A frame is MAGIC, kind (1 byte: J = JSON, B = bytes), length (8 bytes, big-endian), crc32 of kind, length and
+payload (4 bytes), payload.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Torn(ValueError):
 
 def pack(payload: bytes, kind: bytes = b"B") -> bytes:
     """One frame. `kind` is b"J" or b"B"."""
-    return MAGIC + _HEAD.pack(kind, len(payload), zlib.crc32(payload)) + payload
+    return MAGIC + _HEAD.pack(kind, len(payload), _sum(kind, payload)) + payload
 
 
 def pack_json(value: Any) -> bytes:
@@ -81,8 +81,13 @@ def read(stream: BinaryIO, limit_bytes: int) -> Tuple[bytes, Any]:
     return kind, _value(kind, payload, crc)
 
 
+def _sum(kind: bytes, payload: bytes) -> int:
+    """The kind counts too: one flipped bit makes a B of a J."""
+    return zlib.crc32(payload, zlib.crc32(kind + len(payload).to_bytes(8, "big")))
+
+
 def _value(kind: bytes, payload: bytes, crc: int) -> Any:
-    if kind not in _KINDS or zlib.crc32(payload) != crc:
+    if kind not in _KINDS or _sum(kind, payload) != crc:
         raise Torn("a frame is damaged")
     if kind == b"B":
         return payload
