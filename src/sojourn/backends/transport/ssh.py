@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from sojourn.backends.client import ssh_copy, ssh_session
 from sojourn.backends.client.ssh_argv import COPY, POLL, address
-from sojourn.backends.client.ssh_talk import Keep, Sink
+from sojourn.backends.client.ssh_talk import Keep
 from sojourn.backends.transport.local import NoSuchFile, NotCopied
 from sojourn.core.values import Ended, NoAnswer, Site
 
@@ -90,20 +90,19 @@ class Backend:
         """
         argv = ["sh", "-c", ssh_copy.FETCH, "sojourn", remote, str(offset + 1)]
         words = Keep(WORDS_BYTES)
-        with open(local, "ab") as target:
-            start = target.tell()
+        with _Appended(local) as target:
             ran = ssh_session.run(
-                self._site, COPY, argv, stdin=b"", out=_all(target), err=words, timeout_s=timeout_s, quiet_s=QUIET_S
+                self._site, COPY, argv, stdin=b"", out=target, err=words, timeout_s=timeout_s, quiet_s=QUIET_S
             )
-            count = target.tell() - start
-        if isinstance(ran, NoAnswer):
-            return ran
-        if ran.rc == ssh_copy.ABSENT:
-            raise NoSuchFile(path=f"{self._site.name}:{remote}")
-        if ran.rc != 0:
-            why = _why(Ended(rc=ran.rc, stdout=b"", stderr=bytes(words.kept)))
-            raise NotCopied(path=local, detail=f"{self._site.name}:{remote}: {why}")
-        return count
+            if isinstance(ran, NoAnswer):
+                return ran
+            if ran.rc == ssh_copy.ABSENT:
+                raise NoSuchFile(path=f"{self._site.name}:{remote}")
+            if ran.rc != 0:
+                why = _why(Ended(rc=ran.rc, stdout=b"", stderr=bytes(words.kept)))
+                raise NotCopied(path=local, detail=f"{self._site.name}:{remote}: {why}")
+            target(b"")
+            return target.count_bytes
 
     def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
         out, err = Keep(WORDS_BYTES), Keep(WORDS_BYTES)
@@ -111,11 +110,26 @@ class Backend:
         return ran if isinstance(ran, NoAnswer) else Ended(rc=ran.rc, stdout=bytes(out.kept), stderr=bytes(err.kept))
 
 
-def _all(target: BinaryIO) -> Sink:
-    def write(data: bytes) -> None:
-        target.write(data)
+class _Appended:
+    """A local file that is appended to; made only when there is something to write."""
 
-    return write
+    def __init__(self, path: str) -> None:
+        self.count_bytes = 0
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def __call__(self, data: bytes) -> None:
+        if self._file is None:
+            self._file = open(self._path, "ab")  # noqa: SIM115
+        self._file.write(data)
+        self.count_bytes += len(data)
+
+    def __enter__(self) -> _Appended:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file:
+            self._file.close()
 
 
 def _why(ended: Ended) -> str:
