@@ -39,7 +39,7 @@ class Box:
         return answer
 
     def begin(self, seconds: int) -> tuple[Path, float]:
-        """Start a run that sleeps: its root, and the seconds from the launcher's start to its first beat on the disk."""
+        """Start a run that sleeps: its root, and the seconds from the launcher's start to its first beat on disk."""
         run = f"bench-{len(self.runs)}"
         spec = {"run": run, "argv": ["sleep", str(seconds)], "identity": run, "keeper": self.keeper.file, "beat_s": 5.0}
         placed = self.ask("place", run=spec, want={"attempt": 1, "by": "run", "token": run}).value
