@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import List
 
 import pytest
 
@@ -39,11 +40,10 @@ def test_no_time_mode_or_compression_of_this_machine_is_in_it() -> None:
         assert entry.external_attr == 0o100644 << 16 and entry.create_system == 3 and not entry.extra
 
 
-def other_pythons() -> "list[str]":
-    found = []
-    for pattern in ("/usr/bin/python3", "/root/.pyenv/versions/*/bin/python3", "/usr/local/bin/python3"):
-        found += [str(path) for path in Path("/").glob(pattern[1:])] if os.access("/root", os.R_OK) else []
-    return found
+def other_pythons() -> List[str]:
+    """Pythons of other versions, where this one lies among its like (as pyenv and the like keep them), and the system's."""
+    beside = Path(os.path.realpath(sys.base_prefix)).parent.glob("*/bin/python3")
+    return [str(path) for path in sorted(beside)] + ["/usr/bin/python3"] * os.path.exists("/usr/bin/python3")
 
 
 def test_every_python_on_this_machine_packs_the_same_bytes_and_runs_them(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class TransportContract:
         assert isinstance(answer, NoAnswer) and answer.sent
         assert time.monotonic() - began < SOON_S
 
-    def test_a_child_that_keeps_our_pipes_does_not_keep_the_call(self, transport: Any) -> None:
+    def test_what_keeps_our_pipes_does_not_keep_the_call(self, transport: Any) -> None:
         """It comes back in time, with what was said, whether as an answer or as none; the child lives on."""
         began = time.monotonic()
         answer = transport.call(["sh", "-c", "sleep 8 & echo $!"], timeout_s=3.0)
