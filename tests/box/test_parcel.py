@@ -41,7 +41,7 @@ def test_no_time_mode_or_compression_of_this_machine_is_in_it() -> None:
 
 
 def other_pythons() -> List[str]:
-    """Pythons of other versions, where this one lies among its like (as pyenv and the like keep them), and the system's."""
+    """Pythons of other versions: those that lie beside this one (as pyenv and its like keep them), and the system's."""
     beside = Path(os.path.realpath(sys.base_prefix)).parent.glob("*/bin/python3")
     return [str(path) for path in sorted(beside)] + ["/usr/bin/python3"] * os.path.exists("/usr/bin/python3")
 
