@@ -5,15 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Dict
 
 import pytest
 
 from sojourn.box import members
-from sojourn.box.probes import cgroup, disk, gpu, machine, process
-from sojourn.box.vitals import GpuLook
+from sojourn.box.probes import cgroup, disk, machine, process
 from sojourn.box.wake import open_pidfd
 from tests.box.rig import Rig, found, heard, until
 
@@ -218,36 +216,6 @@ def test_room_on_a_disk_is_told_in_bytes_and_inodes(tmp_path: Path) -> None:
     assert room is not None and room["free_bytes"] <= room["total_bytes"]
     assert set(room) == {"free_bytes", "total_bytes", "free_inodes", "total_inodes"}
     assert disk.room(str(tmp_path / "nothing")) is None
-
-
-def test_a_machine_without_cards_is_not_asked_for_them(rig: Rig) -> None:
-    if gpu.exists():
-        pytest.skip("this machine has cards")
-    root = rig.place("sleep 0.3")
-    rig.finish(root)
-    assert all("gpu" not in beat for beat in found(root, "beat"))
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"7", b"{", b'{"error": "no"}', b'{"gpus": 3}'])
-def test_a_look_at_cards_that_told_nothing_is_nothing(data: bytes) -> None:
-    assert gpu.parse(data) is None
-
-
-def test_a_look_at_cards_never_holds_a_beat_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "hangs"
-    program.write_text("import time; time.sleep(600)")
-    monkeypatch.setattr(gpu, "DEVICE", os.devnull)
-    monkeypatch.setattr(sys, "argv", [str(program)])
-    look = GpuLook()
-    began = time.monotonic()
-    look.begin()
-    pid = look._pid
-    assert pid and look.take() is None
-    look.begin()
-    assert look._pid == pid  # one at a time
-    assert time.monotonic() - began < 2
-    look.drop()
-    assert os.waitpid(pid, 0)[0] == pid
 
 
 def test_the_keeper_s_own_beat_is_quick_with_many_processes(rig: Rig) -> None:
