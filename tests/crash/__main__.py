@@ -1,0 +1,36 @@
+"""`python -m tests.crash --seed N`: plays one trial and tells its story and verdict; --count: several, side by side."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.crash import campaign
+
+
+def main() -> int:
+    """0 when all held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the (first) trial")
+    parser.add_argument("--count", type=int, default=1, help="this many trials, from --seed on")
+    parser.add_argument("--kind", choices=("crash", "line"), default="crash", help="kills, or a line that fails")
+    parser.add_argument("--keep", default="", metavar="DIR", help="keep the folders of broken trials here")
+    args = parser.parse_args()
+    play = campaign.PLAYS[args.kind]
+    with campaign.stage() as on, tempfile.TemporaryDirectory(prefix="sojourn-trials-") as aside:
+        folder = Path(args.keep or aside)
+        seeds = range(args.seed, args.seed + args.count)
+        verdicts = campaign.campaign(seeds, on, folder, play, lambda one: print(one, flush=True))
+        for verdict in verdicts:
+            if verdict.breaches or args.count == 1:
+                print(f"\n--- seed {verdict.seed}", *verdict.story, sep="\n")
+        print()
+        print("kills:", dict(campaign.total(verdicts, "kills")))
+        print("faults:", dict(campaign.total(verdicts, "faults")))
+        broken = [verdict.seed for verdict in verdicts if verdict.breaches]
+        print(f"{len(verdicts)} trials, {len(broken)} broken {broken}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Many trials side by side: the stage they share, their verdicts, and the figures of all."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.crash import judge
+from tests.crash.schedule import line_schedule, schedule
+from tests.crash.trial import PAYLOAD, Stage, Trial, Verdict
+
+ROOT = Path(__file__).parents[2]
+SIDE_BY_SIDE = 4  # they mostly sleep
+ENTRY = "[sojourn.transport]\nfaulty = sojourn.testing.faults:Backend\n"
+TRAININGS = ((4, 9, 64), (3, 11, 2000), (6, 6, 300), (4, 9, 20000))
+
+
+@contextmanager
+def stage(folder: Path | None = None) -> Iterator[Stage]:
+    """The stage in a folder, by default a temporary one that is removed."""
+    with tempfile.TemporaryDirectory(prefix="sojourn-crash-") as aside:
+        place = folder or Path(aside)
+        source = place / "source"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        plugin = source / "faulty_line-1.dist-info"
+        plugin.mkdir()
+        (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-line\nVersion: 1\n")
+        (plugin / "entry_points.txt").write_text(ENTRY)
+        compiled = place / "compiled"
+        whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in TRAININGS}
+        yield Stage(source, compiled, whole)
+
+
+def uninterrupted(folder: Path, source: Path, key: tuple[int, int, int]) -> tuple[bytes, bytes]:
+    """(weights.npy, weights in best.pt) of the training that nobody disturbs, without any sojourn around."""
+    folder.mkdir(parents=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SOJOURN_")}
+    env.update(PYTHONPATH=str(source), LEDGER=str(folder / "ledger"), OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
+    argv = [sys.executable, str(PAYLOAD), *map(str, key), "0"]
+    subprocess.run(argv, cwd=folder, env=env, check=True, timeout=120, capture_output=True)
+    return (folder / "weights.npy").read_bytes(), judge.best_weights(folder / "checkpoints/best.pt")
+
+
+def crash(seed: int, on: Stage, folder: Path) -> Verdict:
+    """One trial of the crash campaign."""
+    return Trial(schedule(seed), folder, on).play()
+
+
+def line(seed: int, on: Stage, folder: Path) -> Verdict:
+    """One trial where only the line to the box fails."""
+    return Trial(line_schedule(seed), folder, on).play()
+
+
+Play = Callable[[int, Stage, Path], Verdict]
+Tell = Callable[[Verdict], None]
+
+
+def campaign(
+    seeds: Iterable[int], on: Stage, folder: Path, play: Play = crash, tell: Tell = lambda one: None
+) -> list[Verdict]:
+    """All trials, SIDE_BY_SIDE at a time, each in a folder below `folder` that is kept where something broke."""
+
+    def one(seed: int) -> Verdict:
+        place = folder / f"{play.__name__}-{seed}"
+        place.mkdir(parents=True)
+        verdict = play(seed, on, place)
+        if verdict.breaches:
+            (place / "story.txt").write_text("\n".join(verdict.story) + "\n")
+        else:
+            shutil.rmtree(place, ignore_errors=True)
+        tell(verdict)
+        return verdict
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        return list(pool.map(one, seeds))
+
+
+def total(verdicts: Sequence[Verdict], what: str) -> Counter[str]:
+    """`kills` or `faults` of all."""
+    return sum((getattr(verdict, what) for verdict in verdicts), Counter())
+
+
+PLAYS: dict[str, Play] = {"crash": crash, "line": line}
