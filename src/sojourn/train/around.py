@@ -15,9 +15,7 @@ class SeveralProcesses(Misuse):
 
 
 def refuse_several() -> None:
-    """Raises: SeveralProcesses where a launcher (torchrun) or torch.distributed says that there is more than this
-    process.
-    """
+    """Raises: SeveralProcesses where torchrun's environment or torch.distributed says that there are more."""
     dist = sys.modules.get("torch.distributed")
     said = os.environ.get("WORLD_SIZE", "")
     count = int(said) if said.isdigit() else 1

@@ -1,5 +1,4 @@
-"""Live values and what a checkpoint file holds: `freeze` turns tensors and arrays into views without copying, `thaw`
-back.
+"""Live values and what a checkpoint file holds: `Freezer` turns tensors and arrays into views of them, `thaw` back.
 
 PyTorch and numpy are looked up in `sys.modules`: what the process has not imported cannot be in its state.
 """
@@ -31,6 +30,7 @@ class Freezer:
 
     def __init__(self) -> None:
         self._storages: dict[tuple[Any, ...], Storage] = {}
+        self._scalars: dict[str, tuple[bytearray, Storage]] = {}  # numpy scalars by dtype, all of one in one storage
         self._done: dict[
             int, tuple[Any, Any]
         ] = {}  # id -> (the value, kept alive so that its id stays its own; its tree)
@@ -89,21 +89,18 @@ class Freezer:
         array = numpy.asarray(value)
         if array.dtype.hasobject or array.dtype.kind not in "biufcSUmM":
             raise Unsaveable(where=where, detail=f"an array of dtype {array.dtype} cannot be read back safely")
+        native = array.dtype.isnative and _FROM_NUMPY.get(f"{array.dtype.kind}{array.itemsize}")
+        if isinstance(value, numpy.generic):
+            return self._scalar(array, native or "")
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        shape, width = tuple(array.shape), array.itemsize
-        said = {
-            "dtype": array.dtype.str,
-            "shape": list(shape),
-            "order": order,
-            "scalar": isinstance(value, numpy.generic),
-        }
+        shape = tuple(array.shape)
+        said = {"dtype": array.dtype.str, "shape": list(shape), "order": order, "scalar": False}
 
         def view() -> memoryview:
             flat = numpy.ascontiguousarray(array.T if order == "F" else array).reshape(-1)
             return memoryview(flat.view(numpy.uint8) if flat.size else flat.tobytes()).cast("B")
 
         storage = Storage(array.nbytes, view, array=said)
-        native = array.dtype.isnative and _FROM_NUMPY.get(f"{array.dtype.kind}{width}")
         if not native:
             return Tensor("uint8", (array.nbytes,), (1,), 0, storage)
         sizes = shape if order == "C" else shape[::-1]
@@ -111,6 +108,20 @@ class Freezer:
         for index in range(len(sizes) - 2, -1, -1):
             strides[index] = strides[index + 1] * max(1, sizes[index + 1])
         return Tensor(native, shape, tuple(strides if order == "C" else strides[::-1]), 0, storage)
+
+    def _scalar(self, array: Any, native: str) -> Tensor:
+        """A numpy scalar: one place in the storage of all scalars of its dtype, since each may well have thousands."""
+        said = {"dtype": array.dtype.str, "shape": [], "order": "C", "scalar": True}
+        if said["dtype"] not in self._scalars:
+            fresh = bytearray()
+            self._scalars[said["dtype"]] = fresh, Storage(0, lambda: memoryview(fresh), array=said)
+        gathered, storage = self._scalars[said["dtype"]]
+        at = len(gathered)
+        gathered += array.tobytes()
+        storage.bytes = len(gathered)
+        if native:
+            return Tensor(native, (), (), at // array.itemsize, storage)
+        return Tensor("uint8", (array.itemsize,), (1,), at, storage)
 
     def _tensor(self, value: Any, where: str, torch: Any) -> Tensor:
         if type(value) not in _tensor_types(torch):
@@ -183,11 +194,12 @@ class _Thawer:
         numpy = importlib.import_module("numpy")
         said = value.storage.array or {}
         shape, dtype = tuple(said["shape"]), numpy.dtype(said["dtype"])
+        if said["scalar"]:
+            start = value.offset * (1 if value.shape else dtype.itemsize)
+            return numpy.frombuffer(value.storage.view(), dtype, 1, start)[0] if dtype.itemsize else dtype.type()
         if not value.storage.bytes:
             return numpy.empty(shape, dtype)
         array = numpy.frombuffer(value.storage.view(), dtype).reshape(shape, order=said["order"])
-        if said["scalar"]:
-            return array[()]
         return array if self.share else array.copy(order="K")
 
     def _tensor(self, value: Tensor) -> Any:
@@ -215,9 +227,7 @@ def _tensor_types(torch: Any) -> tuple[type, ...]:
 
 
 def _torch_view(raw: Any) -> Callable[[], memoryview]:
-    """Bytes of a PyTorch storage: in place where it lies in this machine's memory, else copied from its device when
-    asked.
-    """
+    """Bytes of a PyTorch storage: in place where they lie in this machine's memory, else copied when asked for."""
 
     def view() -> memoryview:
         here = raw if raw.device.type == "cpu" else raw.cpu()

@@ -54,12 +54,13 @@ class _Writer:
             self.out += pickle.BINFLOAT + struct.pack(">d", value)
         elif kind is str:
             self.text(value)
-        elif kind is Tensor:
-            self.tensor(value, where)
         elif kind is Name:
             self.name(value.full)
         elif id(value) in self.memo:
             self.get(self.memo[id(value)])
+        elif kind is Tensor:
+            self.tensor(value, where)
+            self.put(id(value))
         elif kind is tuple:
             self.tuple(value, where)
             self.put(id(value))
