@@ -105,7 +105,7 @@ def test_where_there_is_no_crontab_it_is_said_in_one_line(
 ) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("sh", "sed", "mv", "cat"):
+    for name in ("sh", "sed", "mv", "cat", "sync"):
         (tools / name).symlink_to(shutil.which(name) or name)
     monkeypatch.setenv("PATH", str(tools))
     assert up(root) == "the reboot hook (cron) of gpu cannot be had: there is no crontab"

@@ -19,9 +19,11 @@ from sojourn.wire import quote
 HOOKS = ("cron", "systemd")
 _CALL_S = 30.0
 
-# $1 root, $2 the keeper's command line, $3 reboot.json.
+# lay COMMAND JSON: write the two files. A name without its bytes is what a power loss leaves of a file that was not
+# synced before it was renamed.
 _FILES = r"""
-write() { cat >"$root/.$1.new" && mv "$root/.$1.new" "$root/$1"; }
+durable() { sync "$1" 2>/dev/null || sync; }
+write() { cat >"$root/.$1.new" && durable "$root/.$1.new" && mv "$root/.$1.new" "$root/$1" && durable "$root"; }
 lay() {
   {
     echo '# Started after a reboot by the hook that the user asked for; goes on with the run, or ends at once.'
@@ -64,6 +66,7 @@ root=$1
 command -v crontab >/dev/null 2>&1 || { echo 'there is no crontab' >&2; exit 3; }
 lay "$2" "$3" || exit 3
 change "$4" "$5" || { rm -f "$root/reboot.json" "$root/reboot.sh"; exit 3; }
+(sync </dev/null >/dev/null 2>&1 &)
 grep -qsx -e cron -e crond /proc/[0-9]*/comm || echo 'its crontab holds the line, but no cron is seen running'
 """
 )
@@ -82,7 +85,8 @@ _UNIT_SET = (
 root=$1 unit=$5
 lay "$2" "$3" || exit 3
 folder=${XDG_CONFIG_HOME:-$HOME/.config}/systemd/user
-mkdir -p "$folder" && printf '%s' "$4" >"$folder/.$unit.new" && mv "$folder/.$unit.new" "$folder/$unit" \
+mkdir -p "$folder" && printf '%s' "$4" >"$folder/.$unit.new" \
+  && durable "$folder/.$unit.new" && mv "$folder/.$unit.new" "$folder/$unit" \
   && systemctl --user daemon-reload >&2 && systemctl --user enable --quiet "$unit" >&2 \
   || { rm -f "$folder/$unit" "$root/reboot.json" "$root/reboot.sh"; exit 3; }
 """
