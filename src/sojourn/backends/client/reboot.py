@@ -126,7 +126,13 @@ def hook_up(transport: Transport, site: str, kind: str, argv: Sequence[str], roo
         said = ended.stdout.decode("utf-8", "replace").strip()
         return f"{what}: {said}" if said else ""
     refused = refusal(site, said)
-    why = refused.message if refused else said.splitlines()[-1] if said else f"exit status {ended.rc}"
+    why = (
+        refused.message.replace(" Nothing was started.", "")
+        if refused
+        else said.splitlines()[-1]
+        if said
+        else f"exit status {ended.rc}"
+    )
     return f"{what} cannot be had: {why}"
 
 
