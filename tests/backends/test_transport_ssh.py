@@ -15,6 +15,7 @@ import pytest
 from sojourn.backends.client import ssh_share
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import Ended, NoAnswer, Site
+from tests.lab import lab
 from tests.lab.lab import Box
 
 T = TypeVar("T")
@@ -217,7 +218,7 @@ def drop(box: Box, client_port: int) -> None:
         "add table inet sj { chain i { type filter hook input priority 0; tcp sport %d drop; };"
         " chain o { type filter hook output priority 0; tcp dport %d drop; }; }" % (client_port, client_port)
     )
-    subprocess.run(["ip", "netns", "exec", f"sj-b{box.number}", "nft", rule], check=True)
+    subprocess.run(["ip", "netns", "exec", f"{lab.SJ}-b{box.number}", "nft", rule], check=True)
 
 
 def wait_for(claim: Callable[[], T], seconds: float = 15.0) -> T:

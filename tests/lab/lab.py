@@ -1,7 +1,7 @@
 """The laboratory as Python values: boxes with a real sshd, their faults, and the namespace from which alone they
 can be reached.
 
-One laboratory per machine: the namespaces have fixed names, so a session holds a lock for as long as its boxes stand.
+A machine has places for a few laboratories; a session takes a free one when it loads this module, and has it to itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,28 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 HERE = Path(__file__).resolve().parent
-FOLDER = Path(os.environ.get("LAB", "/tmp/sojourn-lab"))
-LOCK = FOLDER.with_name(FOLDER.name + ".lock")
-CLIENT = Path("/run/netns/sj-cli")
+PLACES = 8  # laboratories that one machine can have at once
+
+
+def _take_place() -> tuple[Path, IO[str] | None]:
+    """The first free place and its lock, held until this process ends; place 0 without a lock where none is free."""
+    for number in range(PLACES):
+        folder = Path(f"/tmp/sojourn-lab{number or ''}")
+        lock = open(f"{folder}.lock", "w")  # noqa: SIM115
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return folder, lock
+        except BlockingIOError:
+            lock.close()
+    return Path("/tmp/sojourn-lab"), None
+
+
+FOLDER, _lock = _take_place()
+SJ = "sj" + FOLDER.name.removeprefix("sojourn-lab")  # names of namespaces and cgroups, as in the script `boxes`
+CLIENT = Path(f"/run/netns/{SJ}-cli")
 NEEDS = {
     "sshd": "openssh-server",
     "ssh": "openssh-client",
@@ -47,8 +64,11 @@ def missing() -> str:
 
 @contextlib.contextmanager
 def locked() -> Iterator[None]:
-    """Wait until no other session has a laboratory on this machine."""
-    with open(LOCK, "w") as f:
+    """Have the place for us alone; waits where all were taken when this module was loaded."""
+    if _lock:
+        yield
+        return
+    with open(f"{FOLDER}.lock", "w") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         yield
 
@@ -124,7 +144,7 @@ class Box:
         """Let the box have this much more memory than it uses now; 0 for as much as it began with. Needs cgroup
         v1.
         """
-        group = Path(f"/sys/fs/cgroup/memory/sj-b{self.number}")
+        group = Path(f"/sys/fs/cgroup/memory/{SJ}-b{self.number}")
         (group / "memory.force_empty").write_text("0")
         limit_bytes = int((group / "memory.usage_in_bytes").read_text()) + spare_bytes if spare_bytes else 1 << 30
         (group / "memory.limit_in_bytes").write_text(str(limit_bytes))
