@@ -95,6 +95,14 @@ class Desk:
             assert time.monotonic() < deadline_s, row
             time.sleep(0.1)
 
+    def gated(self) -> None:
+        """Write a job that trains 8 epochs, and waits before its fourth until `gate` exists."""
+        self.job(f"python train.py 8 0.02 '{self.gate}'")
+
+    @property
+    def gate(self) -> Path:
+        return self.home / "gate"
+
     def final(self, run: str = "digits") -> dict[str, Any]:
         return self.until(lambda row: row["state"] not in ("starting", "running", "planned", "stalled"), run)
 
@@ -183,6 +191,6 @@ def desk(private_home: Path, tmp_path: Path, compiled: Path) -> Iterator[Desk]:
 
 @pytest.fixture
 def slow(desk: Desk) -> Desk:
-    """A user whose job runs until somebody ends it, or about half a minute."""
-    desk.job("python train.py 300 0.1")
+    """A user whose job runs until somebody ends it."""
+    desk.gated()
     return desk

@@ -1,4 +1,7 @@
-"""A small training for the tests of the whole chain: EPOCHS PAUSE_S. Its result depends on every epoch, in order."""
+"""A small training for the tests of the whole chain: EPOCHS PAUSE_S [GATE]. Its result depends on every epoch in order.
+
+With GATE it waits before its fourth epoch until a file of that name exists.
+"""
 
 import hashlib
 import json
@@ -6,7 +9,7 @@ import os
 import sys
 import time
 
-from sojourn.train import Checkpointer
+from sojourn.train import Checkpointer, preempted
 
 
 class Model:
@@ -21,13 +24,17 @@ class Model:
         self.value = state["value"]
 
 
-epochs, pause_s = int(sys.argv[1]), float(sys.argv[2])
+epochs, pause_s, gate = int(sys.argv[1]), float(sys.argv[2]), (*sys.argv[3:], "")[0]
 model = Model()
 ckpt = Checkpointer(model=model, every_epochs=1, best=("score", "max"))
 print("attempt", os.environ.get("SOJOURN_ATTEMPT"), "begins at epoch", ckpt.epoch, flush=True)
 for epoch in ckpt.epochs(epochs):
-    model.value = hashlib.sha256(f"{model.value} {epoch}".encode()).hexdigest()
-    time.sleep(pause_s)
+    while epoch == 3 and gate and not os.path.exists(gate) and not preempted():
+        time.sleep(0.02)
+    for _ in ckpt.batches([epoch]):
+        model.value = hashlib.sha256(f"{model.value} {epoch}".encode()).hexdigest()
+        time.sleep(pause_s)
+        ckpt.step(score=float(epoch))
     print("epoch", epoch, "zażółć 数字", flush=True)
     ckpt.end_epoch(score=float(epoch))
 with open("result.json", "w") as f:
