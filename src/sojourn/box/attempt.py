@@ -12,6 +12,7 @@ from sojourn.box.keeper import Keeper
 from sojourn.box.probes import machine, process
 from sojourn.box.root import read_fields
 from sojourn.box.watch import Watch
+from sojourn.wire import units
 from sojourn.wire.mask import Mask
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ def begin(keeper: Keeper, number: int) -> None:
     if not _note_attempt(keeper, number):
         raise OSError("events.jsonl cannot be written; attempt %d is not begun" % number)
     keeper.sign()
+    keeper.is_tidy = False
     try:
         os.mkdir(keeper.root.attempt(number))
     except FileExistsError:
@@ -54,11 +56,11 @@ def go_on(keeper: Keeper) -> None:
     if was_here and pid and process.is_alive(pid, started):
         _adopt(keeper, Watch(keeper, number, pid, started, shim))
     elif record:
-        _finish(keeper, number, _exit_of(record), 0.0, pid if was_here else 0)
+        _finish(keeper, number, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0)
     elif was_here and locks.is_held(root):
         _adopt_orphans(keeper, number)
     else:
-        _finish(keeper, number, Exit(None, None, "unknown"), 0.0, 0, _whereabouts(keeper))
+        _finish(keeper, number, Exit(None, None, "unknown"), history.lived_s, 0, _whereabouts(keeper))
 
 
 def _make_and_watch(keeper: Keeper, number: int) -> None:
@@ -84,6 +86,9 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         return
     except OSError as error:
         end(keeper, number, "failed", why="prepare", by="keeper", detail=str(error))
+        return
+    except (KeyError, TypeError, ValueError) as error:
+        end(keeper, number, "failed", why="prepare", by="keeper", detail="run.json: %r" % error)
         return
     finally:
         if lock >= 0:
@@ -142,7 +147,7 @@ def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
 
 
 def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, detail: str = "") -> None:
-    """Record the end at once, then end what the payload left behind. `pid` 0: nothing of it can be on this machine."""
+    """Record the end at once, then end what the payload left behind. `pid`: its session, where we watched it end."""
     history = keeper.ledger.history
     why = str(history.signalled.get("why", ""))
     kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
@@ -160,8 +165,7 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
         oom_kill_delta=delta,
         detail=detail or ending.words(exit, state),
     )
-    if pid:
-        _end_what_is_left(keeper, number, pid)
+    tidy(keeper, pid)
 
 
 def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
@@ -171,11 +175,18 @@ def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
     keeper.ledger.note("ended", number, state=state, **told)
 
 
-def _end_what_is_left(keeper: Keeper, number: int, sid: int) -> None:
-    """A job's processes end with the job, as under every batch system: nothing may write into a sealed manifest's
-    files, nor share the GPU with the next attempt."""
-    began = keeper.ledger.history.begun
-    shim = int((keeper.ledger.history.started.get("shim") or {}).get("pid", 0))
+def tidy(keeper: Keeper, sid: int = 0) -> None:
+    """End what the last attempt left running, once: nothing may write into a sealed manifest's files, nor share the
+    GPU with the next attempt. A job's processes end with the job under every batch system.
+
+    `sid`: the payload's session, 0 where another one may have that number by now.
+    """
+    history = keeper.ledger.history
+    number = history.attempt
+    if keeper.is_tidy or not history.started or history.begun.get("boot_id") != machine.boot_id():
+        return
+    keeper.is_tidy = True
+    shim = int((history.started.get("shim") or {}).get("pid", 0))
     left = members.of_attempt(keeper.root.path, number, sid, {shim})
     if not left:
         return
@@ -186,8 +197,7 @@ def _end_what_is_left(keeper: Keeper, number: int, sid: int) -> None:
     while left and time.monotonic() < deadline:
         keeper.listen(0.05)
         left = [pid for pid in left if process.is_alive(pid, 0)]
-    again = members.of_attempt(keeper.root.path, number, sid, {shim}) if began else left
-    members.send(again, signal.SIGKILL)
+    members.send(members.of_attempt(keeper.root.path, number, sid, {shim}), signal.SIGKILL)
 
 
 def _clear_the_field(keeper: Keeper) -> int:
@@ -220,8 +230,14 @@ def _note_attempt(keeper: Keeper, number: int) -> bool:
     return keeper.ledger.note("attempt", number, **fields)
 
 
-def _exit_of(record: Dict[str, Any]) -> Exit:
-    return Exit(record.get("rc"), record.get("signal"), "shim")
+def _lived_s(keeper: Keeper, record: Dict[str, Any]) -> float:
+    """How long a payload lived that ended without us: between two stamps of the box's clock, or by its last beat."""
+    history = keeper.ledger.history
+    try:
+        between_s = units.unstamp(str(record["ended"])) - units.unstamp(str(history.started["at"]))
+    except (KeyError, ValueError):
+        return history.lived_s
+    return max(between_s, history.lived_s)
 
 
 def _whereabouts(keeper: Keeper) -> str:

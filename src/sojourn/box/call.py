@@ -32,6 +32,8 @@ _OPS = {
     "read": "files",
     "roots": "roots",
     "forget_secrets": "forget",
+    "usage": "clean",
+    "remove": "clean",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Mapping
+    from typing import Any, Dict, Mapping, Tuple
 
 
 class History:
@@ -14,13 +14,14 @@ class History:
         self.seq = 0
         self.attempt = 0
         self.spent_s = 0.0  # payload seconds of all ended attempts
-        self.checkpoint = ""  # path of the last one noted
+        self.checkpoint: Tuple[Any, ...] = ()  # path and step of the last one noted
         self._forget()
 
     def _forget(self) -> None:
         self.begun: Dict[str, Any] = {}  # the `attempt` event of the last attempt
         self.is_prepared = False
         self.started: Dict[str, Any] = {}
+        self.lived_s = 0.0  # by its last beat
         self.ended: Dict[str, Any] = {}
         self.is_sealed = False
         self.signalled: Dict[str, Any] = {}  # the last `signal` event before its end
@@ -42,10 +43,12 @@ class History:
             self.is_prepared = True
         elif kind == "started":
             self.started = dict(event)
+        elif kind == "beat":
+            self.lived_s = _seconds(event.get("payload_s"))
         elif kind == "signal" and not self.ended:
             self.signalled = dict(event)
         elif kind == "checkpoint":
-            self.checkpoint = str(event.get("path"))
+            self.checkpoint = (event.get("path"), event.get("step"))
         elif kind == "ended":
             self.spent_s += _seconds(event.get("seconds"))
             self.ended = dict(event)

@@ -14,7 +14,7 @@ from sojourn.wire import atomic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Set
 
 
 class Keeper:
@@ -30,7 +30,9 @@ class Keeper:
         root.make_folders()
         self.groups = cgroup.Groups()
         self.is_told_to_end = False  # by SIGTERM: the machine goes down
-        self.reaped: Dict[int, int] = {}  # children that ended: pid -> wait status
+        self.expected: Set[int] = set()  # children whose wait status somebody wants; others are only reaped
+        self.reaped: Dict[int, int] = {}  # of these, what has ended: pid -> wait status
+        self.is_tidy = False  # nothing of the last attempt is left running
         self.ledger = Ledger(root.events)
         become_subreaper()
         pid = os.getpid()
@@ -69,7 +71,9 @@ class Keeper:
                 return
             if not pid:
                 return
-            self.reaped[pid] = status
+            if pid in self.expected:
+                self.expected.discard(pid)
+                self.reaped[pid] = status
 
     def stop_request(self, attempt: int) -> Dict[str, Any]:
         """What stop.json asks of this attempt: {"why","grace_s","at"}, or nothing."""

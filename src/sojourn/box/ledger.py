@@ -66,16 +66,18 @@ class Ledger:
 
     def _read(self) -> bool:
         """Fold what is there; True where the last line is torn."""
-        last = b"\n"
+        last = beat = b"\n"
         with open(self.path, "rb") as f:
             for last in f:
-                # Beats carry no history but their number; there may be a million of them.
+                # Of beats only the number counts, and what the last one says; there may be a million of them.
                 if b'"kind":"beat"' in last[:200] and last.endswith(b"\n"):
                     self.history.seq = max(self.history.seq, _seq_of(last))
+                    beat = last
                     continue
                 event = events.parse_line(last)
                 if event is not None:
                     self.history.add(event)
+        self.history.add(events.parse_line(beat) or {})
         return not last.endswith(b"\n")
 
     def _write(self, line: bytes) -> bool:

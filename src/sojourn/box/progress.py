@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
 _LIMIT_BYTES = 64 << 10
+_PARTS = 1000  # more lists and objects than that is no progress; it also bounds how deep they can lie in each other
+_TOLD_BYTES = 4096  # what is larger is told without its metrics: it would come with every beat
 
 
 class Progress:
@@ -38,6 +40,12 @@ class Progress:
         self.value = value
         return True
 
+    def told(self) -> Dict[str, Any] | None:
+        """What a beat says of it."""
+        if self.value is None or self._mark[2] <= _TOLD_BYTES:
+            return self.value
+        return {name: self.value.get(name) for name in ("step", "total", "epoch", "at", "checkpoint")}
+
     @property
     def step(self) -> int | None:
         """The step it tells, or None."""
@@ -55,10 +63,15 @@ class Progress:
 
 def parse(data: bytes) -> Dict[str, Any] | None:
     """A progress document, or None for what is none (torn, huge, not an object). Not-a-number becomes its name."""
-    if len(data) > _LIMIT_BYTES:
+    if len(data) > _LIMIT_BYTES or data.count(b"[") + data.count(b"{") > _PARTS:
         return None
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=str)
+        value = json.loads(data.decode("utf-8"), parse_constant=str, parse_float=_float)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _float(text: str) -> Any:
+    value = float(text)
+    return value if abs(value) != float("inf") else text  # 1e999 is valid JSON that JSON cannot say again

@@ -69,6 +69,7 @@ def _make_environment(keeper: Keeper, number: int, folder: str, locks: Tuple[int
     log = os.open(keeper.root.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         pid = spawn(argv, variables, keeper.root.attempt(number), locks, (log, log))
+        keeper.expected.add(pid)
     finally:
         os.close(log)
     why, kill_at = "", 0.0
@@ -101,6 +102,7 @@ def start(keeper: Keeper, number: int, argv: List[str], variables: Dict[str, str
         shim = spawn(words, variables, root.attempt(number), (lock, its), (1, 2))
     finally:
         os.close(its)
+    keeper.expected.add(shim)
     os.set_blocking(ours, False)
     watch = Watch(keeper, number, 0, 0, {"pid": shim, "start": 0}, ours)
     deadline = time.monotonic() + _BEGIN_S

@@ -68,6 +68,7 @@ def tend(keeper: Keeper) -> None:
         elif next_attempt(keeper) and not keeper.is_told_to_end:
             attempt.begin(keeper, next_attempt(keeper))
         elif history.attempt and not history.is_sealed:
+            attempt.tidy(keeper)  # where an earlier keeper recorded the end, and no more
             drop_secrets(keeper)  # before the seal: it speaks of the logs as they will stay
             if not seal(keeper):
                 return

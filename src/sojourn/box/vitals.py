@@ -43,15 +43,15 @@ class Vitals:
     def beat(self) -> Dict[str, Any]:
         """The fields of a `beat` event."""
         log_bytes, log_age_s = self.log.look()
-        self.progress.look()
+        is_new = self.progress.look()
         fields: Dict[str, Any] = {"payload_s": round(self.payload_s(), 1)}
         fields.update(self.members.usage() or {})
         fields["cgroup_bytes"] = self.groups.memory_bytes()
         fields["oom_kill"] = self.groups.oom_kills()
         fields["log_bytes"] = log_bytes
         fields["log_age_s"] = round(log_age_s, 1)
-        if self.progress.value is not None:
-            fields["progress"] = self.progress.value
+        if is_new:
+            fields["progress"] = self.progress.told()
         now = time.monotonic()
         if now >= self._slow_s:
             self._slow_s = now + _SLOW_S
@@ -146,7 +146,7 @@ class Stillness:
         if not self.after_s or step is None:
             return ""
         seen = (beat.get("log_bytes"), step)
-        cpu_s = float(beat.get("cpu_s") or 0.0)
+        cpu_s = float(beat.get("cpu_s") or self._cpu_s)
         cores = abs(cpu_s - self._cpu_s) / max(now_s - self._looked_s, 1e-3)
         if "gpu" in beat:  # told once a minute; it holds until it is told again
             self._gpu_moves = any((card.get("util_pct") or 0) > 0 for card in beat["gpu"])

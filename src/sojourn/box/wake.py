@@ -26,6 +26,7 @@ class Wake:
         os.set_blocking(self._write, False)
         self._poll = select.poll()
         self._poll.register(self._read, select.POLLIN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started us may have blocked some
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, _nothing)

@@ -48,6 +48,7 @@ class Watch:
         self._kill_at = time.monotonic() + keeper.grace_s if self._why else _NEVER
         self._is_killed = False
         self._stop_at = ""  # the `at` of the stop request we acted on
+        keeper.expected.add(pid)  # it becomes our child when its shim is killed
         if report >= 0:
             keeper.wake.watch(report)
         self._set_vitals()
@@ -96,6 +97,7 @@ class Watch:
                 word, a, b = line.decode("ascii").split()
                 if word == "begun":
                     self.pid, self.start = int(a), int(b)
+                    self.keeper.expected.add(self.pid)
                     self.shim = {"pid": self.shim["pid"], "start": process.start_of(self.shim["pid"])}
                     self._set_vitals()
                 elif word == "ended":
@@ -145,6 +147,7 @@ class Watch:
             self.pid = min(holders, key=process.start_of)
             self.start = process.start_of(self.pid)
             return None
+        self._wake_at_end_of(0)
         return None if locks.is_held(self.keeper.root) else Exit(None, None, "unknown")
 
     def _wake_at_end_of(self, pid: int) -> None:
@@ -153,7 +156,7 @@ class Watch:
         if self._pidfd >= 0:
             self.keeper.wake.unwatch(self._pidfd)
             os.close(self._pidfd)
-        self._pidfd, self._pidfd_of = open_pidfd(pid), pid
+        self._pidfd, self._pidfd_of = open_pidfd(pid) if pid else -1, pid
         if self._pidfd >= 0:
             self.keeper.wake.watch(self._pidfd)
 
@@ -168,7 +171,7 @@ class Watch:
         ledger = self.keeper.ledger
         ledger.note("beat", self.number, **beat)
         found = self.vitals.progress.checkpoint
-        if found and found["path"] != ledger.history.checkpoint:
+        if found and (found["path"], found["step"]) != ledger.history.checkpoint:
             ledger.note("checkpoint", self.number, **found)
 
     def _limit(self) -> Tuple[str, float]:
