@@ -19,7 +19,7 @@ GROUPS = (
     ("run it", ("run", "status", "watch", "logs", "stop", "resume")),
     ("bring it home", ("pull", "verify")),
     ("let go", ("down", "leases", "cost")),
-    ("take over", ("recover", "handbook")),
+    ("take over", ("recover", "handbook", "tunnel")),
     ("your shell", ("completion",)),
 )
 NAMES = tuple(name for _, names in GROUPS for name in names)

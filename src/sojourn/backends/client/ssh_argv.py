@@ -152,3 +152,28 @@ def program(words: Sequence[str], nonce: str) -> bytes:
         line = line.replace("\n", "'\"$n\"'")
     end = f"printf '\\n{nonce} end %d\\n' $r"
     return os.fsencode(f"run-{nonce}:{head}( exec {line} ); r=$?; {end} >&2; {end}; exit 0\n")
+
+
+def tunnel(site: Site, local_port: int, port: int) -> list[str]:
+    """The ssh command that forwards 127.0.0.1:`local_port` here to 127.0.0.1:`port` on the box, and does nothing else.
+
+    A connection of its own: it ends with its process. Forwardings of the user's settings stay, and may fail.
+    Raises: BadSshAddress.
+    """
+    settings = {
+        "BatchMode": "yes",
+        "ConnectTimeout": CONNECT_S,
+        "ConnectionAttempts": 1,
+        "ServerAliveInterval": POLL.alive_s,
+        "ServerAliveCountMax": POLL.alive_count,
+        "LogLevel": "VERBOSE",
+        "RequestTTY": "no",
+        "RemoteCommand": "none",
+        "PermitLocalCommand": "no",
+        "ExitOnForwardFailure": "no",
+        "ForwardX11": "no",
+        "ControlMaster": "no",
+        "ControlPath": "none",
+    }
+    options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+    return [SSH, "-N", *options, "-L", f"127.0.0.1:{local_port}:127.0.0.1:{port}", *destination(site)]

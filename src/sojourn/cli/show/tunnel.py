@@ -1,0 +1,25 @@
+"""A tunnel that is up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, line
+from sojourn.wire.units import say_seconds
+
+if TYPE_CHECKING:
+    from sojourn.verbs.tunnel import Open
+
+
+def lines(answer: Open, wanted: int, columns: int) -> list[str]:
+    """Where the port is here, whether it is another one than `wanted`, and how it ends."""
+    site = clean(answer.site)
+    if not answer.is_forwarded:
+        out = line("here", f"http://{answer.address}: {site} is this machine, nothing had to be forwarded", columns)
+        return out if answer.answers else [*out, *line("", f"nothing listens at port {answer.port} yet", columns)]
+    out = line("tunnel", f"http://{answer.address} is port {answer.port} of {site}", columns)
+    if answer.local_port != wanted:
+        out += line("", f"port {wanted} is taken here, so it is another one", columns)
+    if not answer.answers:
+        out += line("", f"nothing listens at port {answer.port} there yet: start it, and reload", columns)
+    return [*out, *line("ends", f"with Ctrl-C, or after {say_seconds(answer.limit_s)}", columns)]
