@@ -294,3 +294,11 @@ def test_a_status_of_another_version_is_read_without_what_is_unknown(extra: dict
     kept = to_plain(RUNNING)
     assert from_plain({**kept, "of a newer version": 1}) == RUNNING
     assert "nonsense" not in vars(from_plain({"nonsense": extra}))
+
+
+@pytest.mark.parametrize(("why", "said"), [("max_duration", "max_duration was reached"), ("budget", "the budget was")])
+def test_a_run_that_a_limit_ended_says_which(why: str, said: str) -> None:
+    over = fold(told(ATTEMPT, STARTED, ended("timeout", rc=143, why=why, detail="exit status 143")), Status())
+    assert over.reason.startswith(said) and over.reason.endswith("(exit status 143)")
+    early = fold(told(ATTEMPT, ended("timeout", why=why, detail="")), Status())
+    assert early.reason.startswith(said)

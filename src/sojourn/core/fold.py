@@ -16,6 +16,7 @@ from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
+_LIMITS = {"max_duration": "max_duration was reached", "budget": "the budget was spent"}
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,9 @@ def _signal(status: Status, event: Mapping[str, Any]) -> Status:
 def _ended(status: Status, event: Mapping[str, Any]) -> Status:
     state, unknown = _state(_text(event.get("state")))
     at = _text(event.get("at"))
-    reason = unknown or _text(event.get("detail")) or _text(event.get("why"))
+    why, detail = _text(event.get("why")), _text(event.get("detail"))
+    limit = _LIMITS.get(why, "") if state is State.TIMEOUT else ""
+    reason = unknown or (f"{limit} ({detail})" if limit and detail else limit or detail or why)
     rc, signal = _count(event.get("rc")), _count(event.get("signal"))
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
     return replace(
