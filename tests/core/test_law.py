@@ -122,11 +122,11 @@ def test_rows_that_are_not_the_manifests_keep_it() -> None:
 
 def test_an_output_without_receipt_keeps_it() -> None:
     files = (row("best.pt"), row("metrics.json"))
-    assert withheld(standing(files=files)) == ["digits: metrics.json is not home"]
+    assert withheld(standing(files=files, verified="")) == ["digits: metrics.json is not home"]
 
 
 def test_a_receipt_of_another_run_is_none() -> None:
-    assert withheld(standing(receipts=(receipt("best.pt", "other"),))) == ["digits: best.pt is not home"]
+    assert withheld(standing(receipts=(receipt("best.pt", "other"),), verified="")) == ["digits: best.pt is not home"]
 
 
 @pytest.mark.parametrize("change", [{"sha256": "f" * 64}, {"bytes": 11}])
@@ -209,12 +209,13 @@ def test_what_is_given_up_by_name_and_journaled_no_longer_keeps_it() -> None:
 
 
 def test_giving_up_one_run_gives_up_no_other() -> None:
-    runs = [standing("a", receipts=()), standing("b", receipts=())]
+    runs = [standing("a", receipts=()), standing("b", receipts=(), verified="")]
     assert withheld(*runs, abandon=frozenset("a"), journaled=frozenset("ab")) == ["b: best.pt is not home"]
 
 
 def test_what_the_journal_says_of_an_earlier_request_gives_nothing_up_now() -> None:
-    assert withheld(standing("a", receipts=()), journaled=frozenset("a")) == ["a: best.pt is not home"]
+    lost = standing("a", receipts=(), verified="")
+    assert withheld(lost, journaled=frozenset("a")) == ["a: best.pt is not home"]
 
 
 def test_what_is_given_up_is_journaled_first() -> None:
@@ -360,3 +361,11 @@ def test_no_other_file_of_ours_makes_a_clearance_or_reaches_for_the_mint() -> No
             ]:
                 reachers.add(name)
     assert makers == reachers == {"core/law.py"}
+
+
+def test_an_output_that_was_pulled_and_does_not_load_is_not_only_sent_to_pull_again() -> None:
+    files = (row("best.pt"), row("c.json"))
+    (pulled,) = withheld(standing(files=files))
+    assert pulled.startswith("digits: c.json is not home") and "does not load" in pulled and "--abandon" in pulled
+    (never,) = withheld(standing(files=files, verified=""))
+    assert never == "digits: c.json is not home"

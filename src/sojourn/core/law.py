@@ -169,6 +169,8 @@ def _lacks(standing: Standing) -> list[Lack]:
     for row in standing.files:
         if row["role"] == "output":
             why = _why_not_home(row, receipts.get(row["path"]), standing.home.get(row["path"], "gone"))
+            if row["path"] not in receipts and standing.verified == standing.digest:
+                why += f", though it was pulled: it does not load (mend it, or give it up with --abandon {run})"
             lacks += [Lack(run, f"{row['path']} {why}", pull)] if why else []
     if not lacks and standing.verified != standing.digest:
         lacks.append(Lack(run, "has other outputs now than those that were verified", pull))
