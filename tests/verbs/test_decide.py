@@ -146,3 +146,10 @@ def test_an_environment_is_made_anew_when_its_text_or_a_file_that_it_names_chang
     assert changes("pip install ./lib") and changes("python lib/a.py") and changes("pip install -e .")
     assert setup_digest("a", rows) != setup_digest("b", rows)
     assert setup_digest("", rows) == ""
+
+
+def test_a_blocker_shows_the_disk_that_is_meant_and_no_other() -> None:
+    more = {**HELLO, "disks": {**HELLO["disks"], "/elsewhere": {"free_bytes": 1, "free_inodes": 1, "total_inodes": 2}}}
+    (full,) = judge(more, NOTHING, replace(SMALL, bytes=1 << 60))
+    (seen,) = full.evidence
+    assert seen.what == "disks" and len(seen.value) == 1 and "/elsewhere" not in seen.value

@@ -81,20 +81,23 @@ def _resources(hello: Mapping[str, Any], need: Need) -> Sequence[Finding]:
 
 def _room(hello: Mapping[str, Any], need_bytes: int, need_inodes: int) -> Sequence[Finding]:
     disk = base_disk(hello)
-    found = []
+    found: list[Finding] = []
+    if not disk:
+        return found
+    seen = {**hello, "disks": {disk["path"]: hello["disks"][disk["path"]]}}  # the one that decides, not all there are
     free_bytes, free_inodes = disk.get("free_bytes"), disk.get("free_inodes")
     if free_bytes is not None and free_bytes < need_bytes:
         title = (
             f"the run needs {units.say_bytes(need_bytes)}, and {disk['path']} has {units.say_bytes(free_bytes)} free"
         )
         fix = "free some room there, or set `base` of the site to a larger disk"
-        found.append(_blocker("disk-too-small", title, "the code and its working copy do not fit", fix, hello, "disks"))
+        found.append(_blocker("disk-too-small", title, "the code and its working copy do not fit", fix, seen, "disks"))
     # A file system without a fixed number of inodes (btrfs, some network ones) says 0 of 0.
     if free_inodes is not None and disk.get("total_inodes") and free_inodes < need_inodes:
         title = f"the run needs {need_inodes} files, and {disk['path']} has room for {free_inodes} more"
         fix = "remove files there (df -i), or set `base` of the site to another disk"
         found.append(
-            _blocker("inodes-too-few", title, "a disk can be full of files while bytes are free", fix, hello, "disks")
+            _blocker("inodes-too-few", title, "a disk can be full of files while bytes are free", fix, seen, "disks")
         )
     return found
 
