@@ -198,3 +198,15 @@ def test_one_site_that_does_not_answer_does_not_keep_other_runs_from_coming_home
     known(world, "away", site)
     answers = {answer.run: answer for answer in pull(world.ctx, ["away", "digits"])}
     assert answers["digits"].ok and answers["away"].exit_status == 3 and "cannot be reached" in answers["away"].why
+
+
+def test_what_no_pull_can_bring_home_is_not_answered_with_pull_again(world: World) -> None:
+    world.ended("true", outputs=["never.json"])
+    assert status(world.ctx).rows[0].next == "sojourn pull digits"
+    list(pull(world.ctx, ["digits"]))
+    assert status(world.ctx).rows[0].next == "sojourn logs digits --tail 50"
+
+
+def test_a_run_that_asked_to_be_run_again_is_answered_with_resume(world: World) -> None:
+    world.ended("exit 75")
+    assert status(world.ctx).rows[0].next == "sojourn resume digits"

@@ -101,10 +101,12 @@ def next_step(view: View, meter: Meter) -> str:
         return "sojourn run"
     if state.is_alive:
         return f"sojourn watch {record.id}"
-    if state is State.CANCELLED:
+    if state in (State.CANCELLED, State.PREEMPTED):
         return f"sojourn resume {record.id}"
     if state.is_dead:
         return f"sojourn logs {record.id} --tail 50"
     if not record.is_home:
-        return f"sojourn pull {record.id}"
+        # What was never made, or does not load, comes home no better the next time; the log tells why.
+        is_pulled = record.problems and record.manifest_digest == record.heard.manifest
+        return f"sojourn logs {record.id} --tail 50" if is_pulled else f"sojourn pull {record.id}"
     return f"sojourn down {record.lease}" if meter is Meter.RUNNING else ""
