@@ -62,9 +62,9 @@ def test_an_unknown_op_names_those_that_are_known_so_that_a_newer_client_can_do_
 
 def test_placing_twice_is_harmless_and_another_job_of_that_name_is_refused(rig: Rig) -> None:
     root = rig.place("echo first")
-    again = rig.call("place", run={"run": "r", "identity": "same"}, want={"attempt": 1, "by": "run"})
+    again = rig.call("place", run={"run": "r", "identity": "same", "argv": ["true"]}, want={"attempt": 1, "by": "run"})
     assert (again["ok"], again["placed"], again["root"]) == (True, False, root.path)
-    other = rig.call("place", run={"run": "r", "identity": "other"}, want={"attempt": 1})
+    other = rig.call("place", run={"run": "r", "identity": "other", "argv": ["true"]}, want={"attempt": 1})
     assert (other["ok"], other["code"], other["identity"]) == (False, "name-taken", "same")
     assert "echo first" in json.loads(Path(root.run).read_text())["argv"][-1]
 
@@ -93,7 +93,7 @@ def test_twenty_clients_placing_at_once_make_one_run(rig: Rig) -> None:
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../x", "A", "x\n", "-x", "x" * 64, "a..b", "\u00e9"])
 def test_a_name_that_could_lead_elsewhere_is_no_name(rig: Rig, name: str) -> None:
     for op in ("place", "want", "stop", "manifest", "read"):
-        said = rig.call(op, run={"run": name} if op == "place" else name, attempt=1)
+        said = rig.call(op, run={"run": name, "argv": ["true"]} if op == "place" else name, attempt=1)
         assert (said["ok"], said["code"]) == (False, "bad-name")
     assert not (rig.base / "runs").exists()
 
@@ -117,7 +117,9 @@ def test_calls_for_a_run_that_is_not_here_say_so(rig: Rig) -> None:
 def test_the_argv_for_the_launcher_is_the_run_s_own_keeper(rig: Rig) -> None:
     older = rig.base / "keepers" / "keeper-older.pyz"
     older.write_bytes(rig.keeper.read_bytes())
-    answer = rig.call("place", run={"run": "r", "identity": "x", "keeper": older.name}, want={"attempt": 1})
+    answer = rig.call(
+        "place", run={"run": "r", "identity": "x", "argv": ["true"], "keeper": older.name}, want={"attempt": 1}
+    )
     assert answer["argv"][1:4] == ["-I", "-S", str(older)]
     assert answer["argv"][4:] == ["supervise", "--root", answer["root"]]
     older.unlink()

@@ -41,6 +41,7 @@ def test_progress_comes_with_the_beats_and_a_new_checkpoint_is_an_event_of_its_o
     script = PROGRESS + (
         'tell \'{"step":1,"total":4,"metrics":{"loss":0.5}}\'; sleep 0.3; '
         'tell \'{"step":2,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":2,"bytes":10}}\'; sleep 0.3; '
+        'tell \'{"step":3,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":3,"bytes":10}}\'; sleep 0.3; '
         'tell \'{"step":4,"total":4,"checkpoint":{"path":"checkpoints/4.pt","step":4,"bytes":11}}\''
     )
     root = rig.place(script)
@@ -49,6 +50,7 @@ def test_progress_comes_with_the_beats_and_a_new_checkpoint_is_an_event_of_its_o
     assert steps == sorted(steps) and steps[0] == 1 and steps[-1] == 4
     assert [(e["path"], e["step"], e["bytes"]) for e in found(root, "checkpoint")] == [
         ("checkpoints/2.pt", 2, 10),
+        ("checkpoints/2.pt", 3, 10),  # the same file, written anew
         ("checkpoints/4.pt", 4, 11),  # told only just before the end, and not missed
     ]
 
@@ -65,7 +67,10 @@ def test_a_keeper_that_adopts_does_not_tell_a_checkpoint_twice(rig: Rig) -> None
     assert len(found(root, "checkpoint")) == 1
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b'"x"', b"\xff\xfe", b"{" * 100_000, b" " * 70_000 + b"{}"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"7", b'"x"', b"\xff\xfe", b"{" * 100_000, b"[" * 1001 + b"]" * 1001, b" " * 70_000 + b"{}"],
+)
 def test_a_progress_file_that_is_none_is_not_believed(data: bytes) -> None:
     assert parse(data) is None
 
@@ -73,6 +78,15 @@ def test_a_progress_file_that_is_none_is_not_believed(data: bytes) -> None:
 def test_a_loss_that_is_not_a_number_is_told_by_its_name() -> None:
     value = parse(b'{"metrics": {"loss": NaN, "best": -Infinity}}')
     assert value == {"metrics": {"loss": "NaN", "best": "-Infinity"}}
+    assert parse(b'{"metrics": {"loss": 1e999, "lr": 1e-3}}') == {"metrics": {"loss": "1e999", "lr": 0.001}}
+
+
+def test_metrics_without_end_do_not_come_with_every_beat(tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    progress = Progress(str(path))
+    path.write_text(json.dumps({"step": 1, "metrics": {"m%d" % i: i for i in range(600)}}))
+    assert progress.look() and progress.value is not None and len(progress.value["metrics"]) == 600
+    assert progress.told() == {"step": 1, "total": None, "epoch": None, "at": None, "checkpoint": None}
 
 
 def test_the_last_good_progress_stays_when_the_file_is_torn(tmp_path: Path) -> None:

@@ -87,9 +87,6 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
     except OSError as error:
         end(keeper, number, "failed", why="prepare", by="keeper", detail=str(error))
         return
-    except (KeyError, TypeError, ValueError) as error:
-        end(keeper, number, "failed", why="prepare", by="keeper", detail="run.json: %r" % error)
-        return
     finally:
         if lock >= 0:
             os.close(lock)  # from here on it is held by the shim and by what it started

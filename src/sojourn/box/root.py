@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from sojourn.box import job
 from sojourn.wire import atomic
 
 TYPE_CHECKING = False
@@ -79,10 +80,13 @@ class Root:
 
 
 def read_spec(root: Root) -> Dict[str, Any]:
-    """run.json. Raises: OSError, ValueError where there is none or it is torn."""
+    """run.json. Raises: OSError, ValueError where there is none, it is torn, or it is no job."""
     spec = atomic.read_json(root.run)
     if not isinstance(spec, dict):
         raise ValueError("no readable %s" % root.run)
+    wrong = job.trouble(spec)
+    if wrong:
+        raise ValueError("%s: %s" % (root.run, wrong))
     return spec
 
 

@@ -164,7 +164,7 @@ def _stand_alone() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: this very number
     try:
         with open("/proc/self/comm", "wb") as f:
             f.write(b"sojourn-keeper")

@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 
-from sojourn.box import secrets
+from sojourn.box import job, secrets
 from sojourn.box.call import Box, Refused
 from sojourn.box.probes import machine, process
 from sojourn.box.root import Root, attempts_made, read_fields, read_number
@@ -27,9 +27,12 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
     `secrets`: the values for the attempt that is asked for, by name.
     Answer: root, placed (False = it was there), identity, attempt (in force), last, argv (what a launcher is to start).
-    Refused: name-taken (with the `identity` that has it), bad-name.
+    Refused: name-taken (with the `identity` that has it), bad-name, bad-spec.
     """
     spec = request["run"]
+    wrong = job.trouble(spec)
+    if wrong:
+        raise Refused("bad-spec", wrong)
     root = find_root(box, str(spec["run"]), must_exist=False)
     root.make_folders()
     placed = _write_once(root.run, spec)
