@@ -136,7 +136,7 @@ def test_a_full_disk_is_one_clear_error() -> None:
         with open("/dev/full", "wb", buffering=0) as full:
             full.write(b"x")
     error = trouble(caught.value, "/state/journal.jsonl")
-    assert isinstance(error, DiskFull) and error.exit_status == 5 and error.retry
+    assert isinstance(error, DiskFull) and error.exit_status == 2 and error.retry
     assert error.message == "No room is left for /state/journal.jsonl: No space left on device. " + (
         "Nothing was recorded and nothing was done."
     )

@@ -173,7 +173,8 @@ def _lacks(standing: Standing) -> list[Lack]:
                 why += f", though it was pulled: it does not load (mend it, or give it up with --abandon {run})"
             lacks += [Lack(run, f"{row['path']} {why}", pull)] if why else []
     if not lacks and standing.verified != standing.digest:
-        lacks.append(Lack(run, "has other outputs now than those that were verified", pull))
+        why = "has other outputs now than those that were verified" if standing.verified else "was never pulled"
+        lacks.append(Lack(run, why, pull))
     return lacks
 
 

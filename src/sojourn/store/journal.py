@@ -29,9 +29,10 @@ class StateUnwritable(Misuse):
     next_step = "XDG_STATE_HOME=/a/folder/you/can/write sojourn ..."
 
 
-class DiskFull(WorldError):
+class DiskFull(Misuse):
     """No room is left for {path}: {detail}. Nothing was recorded and nothing was done."""
 
+    # This machine's own disk, like cli.main.OwnDisk: 5 is for what the other side says.
     code = "disk-full"
     retry = True
     next_step = "df -h {path}"
