@@ -18,7 +18,7 @@ GROUPS = (
     ("before it costs anything", ("init", "doctor", "plan", "smoke")),
     ("run it", ("run", "status", "watch", "logs", "stop", "resume")),
     ("bring it home", ("pull", "verify")),
-    ("let go", ("down", "leases", "cost")),
+    ("let go", ("down", "leases", "cost", "clean")),
     ("take over", ("recover", "handbook", "tunnel")),
     ("your shell", ("completion",)),
 )

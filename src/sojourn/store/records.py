@@ -23,7 +23,7 @@ class RunRecord:
     attempt: int
     token: str
     lease: str  # name of the lease that its last attempt was launched on, or ""
-    phase: str  # the last intent or result in the journal: planned launching launched stopping pulling pulled
+    phase: str  # the last intent or result in the journal: planned launching launched stopping pulling pulled cleaned
     offset: int  # of the events heard
     heard_s: float | None  # when the box answered last
     keeper: str  # pulses of that answer: alive gone none unknown, or "" before any

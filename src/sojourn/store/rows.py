@@ -12,7 +12,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -44,6 +44,8 @@ NEEDS = {
     "stopping": ("run", "attempt"),
     "pulling": ("run",),
     "pulled": ("run", "manifest", "dir", "receipts"),
+    "cleaning": ("run",),
+    "cleaned": ("run",),
     "leased": ("lease",),
     "clearing": ("lease",),
     "releasing": ("lease",),
@@ -141,7 +143,8 @@ def set_heard(
 
 
 def _phase(db: sqlite3.Connection, r: Record) -> None:
-    db.execute("UPDATE runs SET phase = ? WHERE id = ?", (r["kind"], r["run"]))
+    # What was removed from its box stays removed, whatever is asked of it afterwards.
+    db.execute("UPDATE runs SET phase = ? WHERE id = ? AND phase != 'cleaned'", (r["kind"], r["run"]))
 
 
 def _pulled(db: sqlite3.Connection, r: Record) -> None:
@@ -208,6 +211,7 @@ _MOVES = {
     "stopping": _phase,
     "pulling": _phase,
     "pulled": _pulled,
+    "cleaned": _phase,
     "leased": _leased,
     "clearing": _lease_moves,
     "releasing": _lease_moves,

@@ -59,6 +59,8 @@ def decide(view: View | None, spec: Mapping[str, Any], site: str) -> Decision:
         return Decision("refuse", status.attempt, "it was stopped; only `resume` continues it")
     if view.reach.ok is False:
         return Decision("unknown", record.attempt, f"its site does not answer ({view.reach.error})")
+    if record.phase == "cleaned":
+        return Decision("refuse", record.attempt, "its root was removed from its box by `clean`")
     if record.site_name != site:
         return _elsewhere(view)
     if view.reach.ok and not view.has_root and record.heard.attempt > 0:

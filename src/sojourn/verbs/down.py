@@ -10,6 +10,7 @@ from sojourn.store.index import NotFound, resolve
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Down
 from sojourn.verbs.context import Box, Context
+from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hooks import before_down
 from sojourn.verbs.standings import standings
 from sojourn.verbs.stop import confirmed
@@ -70,6 +71,7 @@ def _let_go(
     ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord], confirm: Confirm, abandon: frozenset[str]
 ) -> Down:
     lease, now_s = record.lease, ctx.now_s()
+    forget_secrets(ctx, box, runs)
     facts = standings(ctx, runs)
     judgement = law.judge(lease, facts, now_s, abandon)
     if judgement.lacks:

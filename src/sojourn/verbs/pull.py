@@ -13,6 +13,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.fetch import Home, fetch, is_takeable
+from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.standings import MANIFEST_S, keep_manifest
 from sojourn.verbs.status import chosen, meter_of, spent_micro
@@ -71,6 +72,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
     is_live = not view.status.state.is_final
     if not is_live:
         ctx.store.append("pulling", run=record.id)
+        forget_secrets(ctx, box, [record])
     document = _manifest(ctx, box, record, fresh=is_live)
     for _ in range(ROUNDS):
         haul = _brought(ctx, box, record, home, document)

@@ -37,6 +37,9 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             raise NotResumable(run=record.id, why="it was never launched", following="sojourn run")
         if status.state is State.SUCCEEDED:
             raise NotResumable(run=record.id, why="it has succeeded", following=f"sojourn pull {record.id}")
+        if record.phase == "cleaned":
+            why = "its root was removed from its box by `clean`"
+            raise NotResumable(run=record.id, why=why, following="sojourn run --name ANOTHER")
         if view.reach.ok is False:
             raise Unreachable(site=record.site_name, detail=view.reach.error)
         if view.is_other:

@@ -1,0 +1,260 @@
+"""What we left on this box, with sizes; and removing it, where nothing that lives, or that a run refers to, is touched.
+
+Whether a run's outputs are home is the client's to prove; it says which manifest it proved, and that is what must still
+be here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import time
+import uuid
+
+from sojourn.box import environment, locks, prepare, roster, secrets
+from sojourn.box.call import Box, Refused
+from sojourn.box.history import History
+from sojourn.box.ops.intent import find_root, last_attempt, pulse
+from sojourn.box.ops.roots import all_runs
+from sojourn.box.ops.since import payload_pulse
+from sojourn.box.root import Root, read_fields, read_number
+from sojourn.wire import atomic, events, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List
+
+KINDS = ("snapshots", "envs", "keepers", "train", "staging")
+# What was put here less than this ago may be for a run that is about to be placed: a push comes before its run.
+YOUNG_S = 3600.0
+_ASIDE = ".removed-"  # no run, snapshot or environment has such a name
+
+
+def usage(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Everything of ours. Reads names and sizes alone; a large box takes minutes.
+
+    Answer: `runs`: {"id","identity","attempt","bytes","inodes","lives"}; `things`: {"kind","name","bytes","inodes",
+    "used_by": [run ids],"keep"}. `lives`, `keep`: why it may not go, or "". Bytes as they lie on the disk.
+    """
+    used = _used(box)
+    runs = []
+    for run in all_runs(box):
+        root = Root(box.under("runs", run))
+        row: Dict[str, Any] = {"id": run, "identity": read_fields(root.run).get("identity"), "lives": lives(root)}
+        row.update(_size(root.path), attempt=last_attempt(root))
+        runs.append(row)
+    things = []
+    for kind in KINDS:
+        for name in _names(box.under(kind)):
+            if kind == "envs" and name.endswith(".lock"):
+                continue
+            row = {
+                "kind": kind,
+                "name": name,
+                "used_by": _users(used, kind, name),
+                "keep": _why_keep(box, used, kind, name),
+            }
+            row.update(_size(box.under(kind, name)))
+            things.append(row)
+    return {"runs": runs, "things": things}
+
+
+def remove(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """`kind` runs: `name`, its `identity`, and the digest of the `manifest` that is home ("" where it was abandoned).
+
+    Other kinds: `names`. Answer: `removed`: {"name","bytes","inodes"} each, `kept`: {"name","why"} each. What is not
+    there counts as removed, so that a removal that was cut short is made good by the next.
+    Refused for a run: other-run, alive, changed, unsafe-path, bad-name.
+    """
+    kind = str(request["kind"])
+    if kind == "runs":
+        return {"removed": [_remove_run(box, request)], "kept": []}
+    if kind not in KINDS:
+        raise Refused("bad-request", "kind is runs or one of %s, not %r" % (", ".join(KINDS), kind))
+    removed: List[Dict[str, Any]] = []
+    kept: List[Dict[str, Any]] = []
+    for name in request["names"]:
+        if os.path.basename(str(name)) != name or name in ("", ".", ".."):
+            raise Refused("unsafe-path", "not a name: %r" % name)
+        path, why = box.under(kind, name), _why_keep(box, _used(box), kind, name)
+        if why:
+            kept.append({"name": name, "why": why})
+            continue
+        row = dict(_size(path), name=name)
+        _put_aside(path)
+        if kind == "envs":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path + ".lock")
+        removed.append(row)
+    for kind in ("runs",) + KINDS:
+        _sweep(box.under(kind))
+    return {"removed": removed, "kept": kept}
+
+
+def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    root = find_root(box, str(request["name"]), must_exist=False)
+    _sweep(box.under("runs"))
+    if not os.path.lexists(root.path):
+        return {"name": root.id, "bytes": 0, "inodes": 0}
+    if os.path.islink(root.path):
+        raise Refused("unsafe-path", "%s is a symlink" % root.path)
+    spec = read_fields(root.run)
+    if spec.get("identity") != request.get("identity"):
+        raise Refused("other-run", "the run named %s here is another one" % root.id, identity=spec.get("identity"))
+    row = dict(_size(root.path), name=root.id)
+    lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with secrets.held(root):  # nobody asks for an attempt meanwhile
+            why = _lock_of_keeper(lock) or lives(root)
+            if why:
+                raise Refused("alive", "%s: %s" % (root.id, why))
+            given = str(request.get("manifest") or "")
+            if given and roster.take(root, spec, last_attempt(root), units.stamp(time.time()))["digest"] != given:
+                raise Refused("changed", "%s has other outputs now than those that are home" % root.id)
+            _put_aside(root.path)
+    finally:
+        os.close(lock)
+    prepare.drop_scratch(root, is_needed=False)
+    _sweep(box.under("runs"))
+    return row
+
+
+def _lock_of_keeper(lock: int) -> str:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "a keeper is in charge of it"
+    return ""
+
+
+def lives(root: Root) -> str:
+    """Why a run must be taken for alive; "" where nothing of it is, nor is about to be."""
+    last = last_attempt(root)
+    if read_number(root.want, "attempt") > last:
+        return "attempt %d was asked for and has not begun" % read_number(root.want, "attempt")
+    keeper, payload = pulse(root), payload_pulse(root, last)
+    if payload == "alive" or locks.is_held(root):
+        return "attempt %d lives" % last
+    if keeper == "alive":
+        return "its keeper lives"
+    # Its last keeper was elsewhere: a machine that shares this disk, or this one under another name. Its own record
+    # of the end is enough.
+    if "unknown" in (keeper, payload) and not _is_over(root):
+        return "it was last seen on %s, and its end is not on record" % read_fields(root.keeper).get("host")
+    return ""
+
+
+def _is_over(root: Root) -> bool:
+    history = History()
+    try:
+        with open(root.events, "rb") as f:
+            for line in f:
+                event = events.parse_line(line)
+                if event is not None:
+                    history.add(event)
+    except OSError:
+        return False
+    return history.is_over and history.attempt >= last_attempt(root)
+
+
+def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
+    """kind -> name -> ids of the runs that refer to it. An environment is known by the beginning of its name."""
+    used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in KINDS}
+    for run in all_runs(box):
+        spec = read_fields(box.under("runs", run, "run.json"))
+        wanted = [("keepers", spec.get("keeper")), ("train", spec.get("train")), ("snapshots", spec.get("code"))]
+        wanted += [("snapshots", str(what).partition("/")[0]) for what in (spec.get("mounts") or {}).values()]
+        if spec.get("setup"):
+            folder = environment.setup_folder(box.base, spec)
+            wanted.append(("envs", os.path.basename(folder).partition("-")[0]))
+        for kind, name in wanted:
+            if name:
+                used[kind].setdefault(str(name), []).append(run)
+    return used
+
+
+def _users(used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> List[str]:
+    return used[kind].get(name.partition("-")[0] if kind == "envs" else name, [])
+
+
+def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> str:
+    users = _users(used, kind, name)
+    if users:
+        return "used by %s%s" % (", ".join(users[:3]), " and others" if len(users) > 3 else "")
+    if kind == "keepers" and name == os.path.basename(box.keeper):
+        return "it is answering just now"
+    path = box.under(kind, name)
+    if kind == "envs":
+        lock = environment.lock(path)
+        if lock < 0:
+            return "it is being made"
+        os.close(lock)
+    try:
+        age_s = time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return ""
+    if age_s < YOUNG_S:
+        return "put here %d min ago: it may be for a run that is about to start" % (max(0.0, age_s) // 60)
+    return ""
+
+
+def _put_aside(path: str) -> None:
+    """Out of sight in one step: what is half removed must not look whole. Raises: OSError."""
+    folder = os.path.dirname(path)
+    try:
+        os.rename(path, os.path.join(folder, _ASIDE + uuid.uuid4().hex))
+    except FileNotFoundError:
+        return
+    atomic.sync_folder(folder)
+
+
+def _sweep(folder: str) -> None:
+    """Delete what was put aside, also by a removal that was cut short. Raises: OSError."""
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if not name.startswith(_ASIDE):
+            continue
+        if os.path.islink(path) or not os.path.isdir(path):
+            os.unlink(path)
+            continue
+        for at, folders, _ in os.walk(path):
+            for one in folders:  # a folder without the right to write keeps what is in it
+                inner = os.path.join(at, one)
+                if not os.path.islink(inner):
+                    os.chmod(inner, 0o700)
+        shutil.rmtree(path)
+
+
+def _names(folder: str) -> List[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith(_ASIDE))
+    except OSError:
+        return []
+
+
+def _size(path: str) -> Dict[str, int]:
+    """{"bytes","inodes"} of a file, or of all that lies in a folder, each inode once, as far as it can be read."""
+    seen = set()
+    size = 0
+    for one in _walk(path):
+        if (one.st_dev, one.st_ino) not in seen:
+            seen.add((one.st_dev, one.st_ino))
+            size += one.st_blocks * 512
+    return {"bytes": size, "inodes": len(seen)}
+
+
+def _walk(path: str) -> Iterator[os.stat_result]:
+    try:
+        top = os.lstat(path)
+    except OSError:
+        return
+    yield top
+    if not stat.S_ISDIR(top.st_mode):
+        return
+    for at, folders, files in os.walk(path):
+        for name in folders + files:
+            with contextlib.suppress(OSError):
+                yield os.lstat(os.path.join(at, name))
