@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 ALONE = ("keeper", "shim", "training", "group", "call")
 TOGETHER = ("keeper+training", "keeper+shim", "keeper+group", "shim+training", "everything")
 # What a strike waits for: a change of this folder or file of the root (. = the root itself), or only for time to pass.
-SIGNS = ("events.jsonl", "events.jsonl", ".", "exits", "attempts", "logs", "progress", "checkpoints", "checkpoints", "")
-MEDDLINGS = ("", "", "", "", "", "drop-index", "spoil-home", "early-down", "stop")
+# With how many changes at most one attempt makes there.
+SIGNS = {"events.jsonl": 6, ".": 5, "exits": 5, "attempts": 1, "logs": 2, "progress": 12, "checkpoints": 20, "": 0}
+OFTEN = (*SIGNS, "events.jsonl", ".", "checkpoints")
+MEDDLINGS = ("", "", "", "", "", "drop-index", "spoil-home", "early-down", "stop", "crowd")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,6 @@ def _blow(dice: random.Random, command: int) -> Blow:
 
 
 def _strike(dice: random.Random) -> Strike:
-    sign = dice.choice(SIGNS)
+    sign = dice.choice(OFTEN)
     delay_s = dice.choice((0.0, 0.0, 0.002, 0.01, 0.05, 0.2)) if sign else dice.uniform(0.05, 1.0)
-    return Strike(dice.choice(ALONE + TOGETHER), sign, dice.randint(1, 4) if sign else 0, round(delay_s, 3))
+    return Strike(dice.choice(ALONE + TOGETHER), sign, dice.randint(1, SIGNS[sign]) if sign else 0, round(delay_s, 3))

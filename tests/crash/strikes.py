@@ -12,6 +12,7 @@ from tests.crash.schedule import Strike
 from tests.spine.conftest import alive, environment, processes
 
 TICK_S = 0.002
+PATIENCE_S = 6.0  # what never changes is not waited for longer
 
 
 class Striker(threading.Thread):
@@ -81,7 +82,8 @@ class Striker(threading.Thread):
     def _await(self, strike: Strike) -> bool:
         """Wait for its sign; False where the trial was over before."""
         left, seen = strike.count, self._stand(strike.sign)
-        while left > 0:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while left > 0 and time.monotonic() < give_up_s:
             if self._over.wait(TICK_S):
                 return False
             now = self._stand(strike.sign)

@@ -151,8 +151,12 @@ class Trial:
 
     def _round(self) -> bool:
         self._meddle()
+        self._crowd()
         going = ("resume", RUN) if self.was_stopped else ("run",)
-        if self.do(*going) not in (0, 1) or not self._see_end():
+        rc = self.do(*going)
+        if rc == 2:  # what is stopped wants `resume`, what has succeeded wants no `resume`: each says so
+            self.was_stopped = not self.was_stopped
+        if rc not in (0, 1) or not self._see_end():
             return False
         self._spoil_home()
         return self.do("pull", RUN) == 0 and self._spoil_home() and self.do("down", RUN, "--confirm", self.site) == 0
@@ -170,7 +174,7 @@ class Trial:
                 return bool(row["state"] == "succeeded")
             if row is not None and (row["state"] == "planned" or "keeper is gone" in (row["reason"] or "")):
                 return False  # the identical `run` moves it on
-            time.sleep(0.3)
+            time.sleep(0.4)
         return False
 
     def row_now(self) -> dict[str, Any] | None:
@@ -266,6 +270,17 @@ class Trial:
             self.was_stopped = self.was_stopped or (self.user.root() / "stop.json").exists()
             if rc == 0:
                 self.meddling = ""
+
+    def _crowd(self) -> None:
+        """Two more clients that do the same at the same time."""
+        if self.meddling == "crowd":
+            self.meddling = ""
+            both = [self.user.start("run") for _ in range(2)]
+            self.do("run")
+            for said in [self.user.finish(child, 90) for child in both]:
+                self.tell(f"beside it: {said.rc} {said.err.strip()[-150:]}")
+                if said.rc not in (0, 1, 3, 5, -9):
+                    self.breach(f"run beside others: {said}")
 
     def _spoil_home(self) -> bool:
         """One byte at home changes after it was brought and proven: `down` must see it. True: go on."""
