@@ -72,6 +72,7 @@ def test_a_file_changed_on_the_box_is_seen_though_size_and_time_are_the_same(don
     os.utime(theirs, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert "digits: result.json changed on the box after it was brought home" in withheld(done)
     done("pull", "digits")
+    done("status", "digits", "--exit-status")
     done("down", "local", "--confirm", "local")
 
 

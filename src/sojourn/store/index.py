@@ -238,7 +238,7 @@ def _emptied(db: sqlite3.Connection) -> None:
 _RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
 _RUN_COLUMNS = [
     *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),
-    *"pulled_dir manifest_digest owed home".split(),
+    *"pulled_dir manifest_digest seal owed home".split(),
     *_RUN_TEXTS,
 ]
 _LEASE_TEXTS = ("lease", "abandoned", "lost")

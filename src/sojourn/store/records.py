@@ -30,6 +30,7 @@ class RunRecord:
     payload: str
     pulled_dir: str
     manifest_digest: str  # of the manifest that was pulled, or ""
+    seal: str  # of the manifest that its keeper had sealed when it was pulled: the same, unless an output changed since
     owed: int  # files in the pulled manifest; before, the number of `outputs` globs
     home: int  # files that came home and were loaded
     row: Mapping[str, str]  # JSON texts of the rest
@@ -77,8 +78,13 @@ class RunRecord:
 
     @property
     def is_home(self) -> bool:
-        """All it owes came home and was loaded, and the keeper's sealed manifest is still the one that was pulled."""
-        return bool(self.manifest_digest) and self.manifest_digest == self.heard.manifest and not self.problems
+        """All it owes came home and was loaded, and its keeper has sealed nothing newer since."""
+        return self.is_pulled and not self.problems
+
+    @property
+    def is_pulled(self) -> bool:
+        """It was pulled, well or not, and its keeper has sealed nothing newer since."""
+        return bool(self.seal) and self.seal == self.heard.manifest
 
     @property
     def is_settled(self) -> bool:

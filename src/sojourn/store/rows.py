@@ -12,14 +12,14 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
   attempt INTEGER NOT NULL DEFAULT 0, token TEXT NOT NULL DEFAULT '', lease TEXT NOT NULL DEFAULT '',
   phase TEXT NOT NULL, offset INTEGER NOT NULL DEFAULT 0, heard_s REAL,
   keeper TEXT NOT NULL DEFAULT '', payload TEXT NOT NULL DEFAULT '',
-  pulled_dir TEXT NOT NULL DEFAULT '', manifest_digest TEXT NOT NULL DEFAULT '',
+  pulled_dir TEXT NOT NULL DEFAULT '', manifest_digest TEXT NOT NULL DEFAULT '', seal TEXT NOT NULL DEFAULT '',
   owed INTEGER NOT NULL DEFAULT 0, home INTEGER NOT NULL DEFAULT 0,
   run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
   status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]'
@@ -150,11 +150,12 @@ def _phase(db: sqlite3.Connection, r: Record) -> None:
 def _pulled(db: sqlite3.Connection, r: Record) -> None:
     receipts, missing, problems = r.get("receipts", []), r.get("missing", []), r.get("problems", [])
     db.execute(
-        "UPDATE runs SET phase = 'pulled', pulled_dir = ?, manifest_digest = ?, owed = ?, home = ?, receipts = ?,"
-        " problems = ? WHERE id = ?",
+        "UPDATE runs SET phase = 'pulled', pulled_dir = ?, manifest_digest = ?, seal = ?, owed = ?, home = ?,"
+        " receipts = ?, problems = ? WHERE id = ?",
         (
             r["dir"],
             r["manifest"],
+            r.get("seal", r["manifest"]),
             r.get("owed", r.get("files", len(receipts)) + len(missing)),
             len(receipts),
             _text(receipts),

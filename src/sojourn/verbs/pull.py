@@ -89,6 +89,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
             "pulled",
             run=record.id,
             manifest=document["digest"],
+            seal=view.record.heard.manifest,
             dir=home.folder,
             files=answer.files,
             bytes=answer.bytes,

@@ -107,6 +107,5 @@ def next_step(view: View, meter: Meter) -> str:
         return f"sojourn logs {record.id} --tail 50"
     if not record.is_home:
         # What was never made, or does not load, comes home no better the next time; the log tells why.
-        is_pulled = record.problems and record.manifest_digest == record.heard.manifest
-        return f"sojourn logs {record.id} --tail 50" if is_pulled else f"sojourn pull {record.id}"
+        return f"sojourn logs {record.id} --tail 50" if record.is_pulled else f"sojourn pull {record.id}"
     return f"sojourn down {record.lease}" if meter is Meter.RUNNING else ""
