@@ -70,7 +70,7 @@ def test_a_clock_that_jumps_ages_nothing_and_limits_nothing(rig: Rig) -> None:
     for path in (root.log(1), root.events):
         os.utime(path, (ahead, ahead))  # as after a jump back by two hours
     (row,) = rig.call("since", runs={"r": 0})["runs"]
-    assert row["log_age_s"] == 0 and row["beat_age_s"] == 0
+    assert 0 <= row["log_age_s"] < 20 and 0 <= row["beat_age_s"] < 20  # a beat may have come since
     end = heard(root, "ended")
     assert end["state"] == "succeeded" and 0.9 < end["seconds"] < 20
     assert all(beat["log_age_s"] < 20 and beat["payload_s"] < 20 for beat in found(root, "beat"))
