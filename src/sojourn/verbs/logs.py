@@ -73,6 +73,7 @@ class _Log:
     def __init__(self, box: Box, record: RunRecord, number: int) -> None:
         self._box, self._run, self._path = box, record.id, f"logs/{number}.log"
         self._at = 0
+        self._aside: str | None = None  # the part moved aside last, as far as we read on from it; None before any answer
         self.exists = False
 
     def begin(self, tail: int | None) -> Iterator[bytes]:
@@ -83,7 +84,7 @@ class _Log:
             return
         answer = self._ask(self._path, tail_lines=tail)
         if answer is not None:
-            offset, _, data = answer
+            offset, _, data, self._aside = answer
             self._at = offset + len(data)
             yield data
 
@@ -94,8 +95,9 @@ class _Log:
             answer = self._ask(self._path, offset=self._at, length=PIECE_BYTES)
             if answer is None:
                 return got
-            offset, size, data = answer
-            if size < self._at:  # it was moved aside: first what we have not read of that
+            offset, size, data, aside = answer
+            known, self._aside = self._aside, aside
+            if size < self._at or known not in (None, aside):  # moved aside: first what we have not read of that
                 yield from self._rest(self._path + ".1", self._at)
                 self._at, got = 0, True
             elif not data:
@@ -112,8 +114,8 @@ class _Log:
             yield answer[2]
             offset += len(answer[2])
 
-    def _ask(self, path: str, **fields: int) -> tuple[int, int, bytes] | None:
-        """(offset of the first byte, size of the file, bytes), or None where there is no such file (yet)."""
+    def _ask(self, path: str, **fields: int) -> tuple[int, int, bytes, str] | None:
+        """(offset of the first byte, size of the file, bytes, what was moved aside), or None: no such file (yet)."""
         try:
             answer = self._box.answer("read", run=self._run, path=path, **fields)
         except WorldError as error:
@@ -121,4 +123,5 @@ class _Log:
                 raise
             return None
         self.exists = True
-        return int(answer.value["offset"]), int(answer.value["size"]), answer.blobs[0]
+        value = answer.value
+        return int(value["offset"]), int(value["size"]), answer.blobs[0], str(value.get("aside", ""))

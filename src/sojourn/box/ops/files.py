@@ -37,8 +37,8 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Bytes of one file below the root: `path`, or `log` = an attempt's number (0: the newest).
 
-    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), and one B frame. In a log the
-    run's secrets are hidden.
+    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), aside (changes when the file is
+    rotated), and one B frame. In a log the run's secrets are hidden.
     Refused: unsafe-path, no-such-file.
     """
     root = find_root(box, str(request["run"]))
@@ -69,7 +69,16 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             f.seek(offset)
             data = f.read(length) or b""
     box.blobs.append(data)
-    return {"size": size, "offset": offset, "path": path}
+    return {"size": size, "offset": offset, "path": path, "aside": _aside(real)}
+
+
+def _aside(path: str) -> str:
+    """What tells one rotated part of this log from the next; "" where there is none. The log's own size cannot tell."""
+    try:
+        found = os.stat(path + ".1")
+    except OSError:
+        return ""
+    return "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _tail(f: Any, size: int, lines: int, limit_bytes: int) -> int:
