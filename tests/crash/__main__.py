@@ -14,7 +14,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the (first) trial")
     parser.add_argument("--count", type=int, default=1, help="this many trials, from --seed on")
     parser.add_argument("--kind", choices=("crash", "line"), default="crash", help="kills, or a line that fails")
-    parser.add_argument("--keep", default="", metavar="DIR", help="keep the folders of broken trials here")
+    parser.add_argument(
+        "--keep", default="", metavar="DIR", help="keep the stories of all trials here, and the folders of broken ones"
+    )
     args = parser.parse_args()
     play = campaign.PLAYS[args.kind]
     with campaign.stage() as on, tempfile.TemporaryDirectory(prefix="sojourn-trials-") as aside:

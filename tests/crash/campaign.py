@@ -64,21 +64,23 @@ Tell = Callable[[Verdict], None]
 def campaign(
     seeds: Iterable[int], on: Stage, folder: Path, play: Play = crash, tell: Tell = lambda one: None
 ) -> list[Verdict]:
-    """All trials, SIDE_BY_SIDE at a time, each in a folder below `folder` that is kept where something broke."""
+    """All trials, SIDE_BY_SIDE at a time, each told in a file in `folder`, with all it left where something broke."""
 
     def one(seed: int) -> Verdict:
         place = folder / f"{play.__name__}-{seed}"
         place.mkdir(parents=True)
         verdict = play(seed, on, place)
-        if verdict.breaches:
-            (place / "story.txt").write_text("\n".join(verdict.story) + "\n")
-        else:
+        Path(f"{place}.txt").write_text("\n".join([str(verdict), *verdict.story]) + "\n")
+        if not verdict.breaches:
             shutil.rmtree(place, ignore_errors=True)
-        tell(verdict)
         return verdict
 
+    verdicts = []
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(one, seeds))
+        for verdict in pool.map(one, seeds):
+            tell(verdict)
+            verdicts.append(verdict)
+    return verdicts
 
 
 def total(verdicts: Sequence[Verdict], what: str) -> Counter[str]:

@@ -10,7 +10,7 @@ ALONE = ("keeper", "shim", "training", "group", "call")
 TOGETHER = ("keeper+training", "keeper+shim", "keeper+group", "shim+training", "everything")
 # What a strike waits for: a change of this folder or file of the root (. = the root itself), or only for time to pass.
 # With how many changes at most one attempt makes there.
-SIGNS = {"events.jsonl": 6, ".": 5, "exits": 5, "attempts": 1, "logs": 2, "progress": 12, "checkpoints": 20, "": 0}
+SIGNS = {"events.jsonl": 5, ".": 3, "exits": 3, "attempts": 1, "logs": 1, "progress": 8, "checkpoints": 15, "": 0}
 OFTEN = (*SIGNS, "events.jsonl", ".", "checkpoints")
 MEDDLINGS = ("", "", "", "", "", "drop-index", "spoil-home", "early-down", "stop", "crowd")
 
