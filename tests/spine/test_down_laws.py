@@ -170,7 +170,7 @@ def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk) -> None:
     row = desk.row()
     assert row["meter"] == "running" and row["spent"]["currency"] == "USD" and row["spent"]["amount"] > 0
     (lease,) = desk("leases", "--json").json["leases"]
-    assert lease["rate"]["amount"] == 3600 and lease["spent"]["amount"] > 1 and lease["stop"]["verb"] == "switch it off"
+    assert lease["rate"]["amount"] == 3600 and lease["spent"]["amount"] > 0 and lease["stop"]["verb"] == "switch it off"
     assert "next     sojourn down rented" in desk("pull").out
     said = desk("down", "rented", "--confirm", "rented", "--json").json
     assert "switch it off" in said["line"] and not said["released"]
