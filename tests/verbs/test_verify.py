@@ -49,6 +49,13 @@ def test_a_good_folder_is_good_and_every_file_is_in_the_answer(folder: Path) -> 
     assert all("bytes" not in a["proved"] for a in found.artifacts)
 
 
+def test_what_a_pull_notes_in_a_folder_is_no_part_of_the_run(folder: Path, tmp_path: Path) -> None:
+    manifest = seal(folder, tmp_path / "manifest.json")
+    (folder / ".sojourn-home.json").write_text("{}")
+    assert verify([str(folder)]).files == 3
+    assert verify([str(folder)], manifest=str(manifest)).ok
+
+
 def test_the_document_is_the_one_of_the_interface(folder: Path) -> None:
     document = verify([str(folder)]).as_json()
     assert (document["schema"], document["ok"]) == ("sojourn/verify/v1", True)

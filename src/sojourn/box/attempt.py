@@ -160,7 +160,7 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
         signal=exit.signal,
         seconds=round(seconds, 3),
         oom_kill_delta=delta,
-        detail=detail or ending.words(exit, state),
+        detail=detail or ending.words(exit),
     )
     tidy(keeper, pid)
 

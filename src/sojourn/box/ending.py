@@ -49,7 +49,7 @@ def judge(exit: Exit, why: str, oom_kills: int) -> str:
     return "oom" if number == _KILL and oom_kills > 0 else "killed"
 
 
-def words(exit: Exit, state: str) -> str:
+def words(exit: Exit) -> str:
     """One short line of what is known, for people; "" for success."""
     if exit.by == "unknown":
         return "its process is gone and left no exit status"

@@ -118,10 +118,16 @@ def clear(
     for run in sorted(abandon - journaled):
         lacks.append(Lack(run, "is to be abandoned, and the journal does not say so yet", _abandon(run)))
     if lacks:
-        more = f", and {len(lacks) - 1} more" if len(lacks) > 1 else ""
-        summary = f"{lacks[0].run} {lacks[0].what}".strip() + more
-        raise Withheld(lease=lease.name, summary=summary, missing=tuple(lacks), first=lacks[0].next)
+        raise withheld(lease.name, lacks)
     return Clearance(_MINT, lease, tuple(sorted(standing.run for standing in runs)), now_s)
+
+
+def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
+    """The refusal that names all that is missing, one line each."""
+    first = lacks[0]
+    summary = f"{first.run} {first.what}".strip() + (f", and {len(lacks) - 1} more" if len(lacks) > 1 else "")
+    lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in lacks]
+    return Withheld(lease=lease, summary=summary, missing=tuple(lacks), first=first.next, lines=lines)
 
 
 def judge(lease: Lease, runs: Sequence[Standing], now_s: float, abandon: frozenset[str] = frozenset()) -> Judgement:

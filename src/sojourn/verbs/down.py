@@ -75,7 +75,7 @@ def _let_go(
     facts = standings(ctx, runs)
     judgement = law.judge(lease, facts, now_s, abandon)
     if judgement.lacks:
-        raise _withheld(record, judgement.lacks)
+        raise law.withheld(record.name, judgement.lacks)
     for run in runs:
         if run.id not in abandon:
             before_down(ctx, run, record.name)
@@ -130,14 +130,6 @@ def _see_it_gone(ctx: Context, box: Box, record: LeaseRecord) -> None:
             raise NotGone(lease=record.name, seconds=round(GONE_S))
         ctx.say(f"waiting for {record.name} to be gone")
         ctx.sleep(LOOK_S)
-
-
-def _withheld(record: LeaseRecord, lacks: Sequence[law.Lack]) -> law.Withheld:
-    first = lacks[0]
-    more = f", and {len(lacks) - 1} more" if len(lacks) > 1 else ""
-    lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in lacks]
-    summary = f"{first.run} {first.what}".strip() + more
-    return law.Withheld(lease=record.name, summary=summary, missing=tuple(lacks), first=first.next, lines=lines)
 
 
 def _ask(

@@ -80,6 +80,7 @@ class Home:
 
         Raises: HomeUnwritable, HomeFull, NotOurs.
         """
+        is_new = not os.path.lexists(self.folder)
         try:
             os.makedirs(self.staging, exist_ok=True)
             free = os.statvfs(self.staging)
@@ -89,6 +90,8 @@ class Home:
         lacking = sum(r["bytes"] for r in rows) - sum(there) + SPARE_BYTES - free.f_bavail * free.f_frsize
         if rows and lacking > 0:
             self.tidy()
+            if is_new:
+                os.rmdir(self.folder)
             raise HomeFull(path=self.folder, detail=f"{units.say_bytes(lacking)} too little", run=self.run)
         ours = self._brought().get(self.run, {})
         foreign = [r["path"] for r in rows if os.path.lexists(self.path(r["path"])) and r["path"] not in ours]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.backends.client.proof import Proof, Prover, cores, printable
+from sojourn.verbs.fetch import ROSTER
 from sojourn.wire import manifest as manifests
 from sojourn.wire.errors import BadResult, Misuse
 from sojourn.wire.units import say_bytes
@@ -150,7 +151,7 @@ def _below(root: str) -> tuple[list[str], list[tuple[str, str]]]:
                     name = os.path.join(folder, entry.name)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(name)
-                    elif not (entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")):
+                    elif name != ROSTER and not (entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")):
                         found.append(name)
         except OSError as error:
             closed.append((folder or ".", f"the folder cannot be listed: {error.strerror or error}"))

@@ -19,7 +19,8 @@ def lines(answer: Pull, columns: int) -> list[str]:
     if answer.ok and logs > 0:
         size += f"  ({count(logs, 'log')} among them)"
     if answer.moved_files < answer.files:
-        size += f"  ({answer.files - answer.moved_files} were here already)"
+        here = answer.files - answer.moved_files
+        size += f"  ({here} {'was' if here == 1 else 'were'} here already)"
     out = line("run", clean(answer.run), columns)
     out += line("pulled", size, columns)
     out += line("into", clean(answer.home), columns) if answer.home else []
