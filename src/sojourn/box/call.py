@@ -2,10 +2,15 @@
 
 An answer is a J frame {"ok":true,...} or {"ok":false,"code","message"}, and then the B frames it brings. Every answer
 has `now`, `boot_id` and `pid1_start` of the box.
+
+The request {"op":"batch","ops":[{"op":...},...]} is several in one: they are done in order up to the first that is
+refused. Its answer's `answers` are theirs, one each of those that were tried, with the number of B frames that each
+brought as `frames`. B frames that follow a request are for its ops, which take them in order.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -16,11 +21,13 @@ from sojourn.wire import framing, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Dict, List
+    from typing import Any, BinaryIO, Callable, Dict, List
 
 REQUEST_BYTES = 16 << 20
 # op -> the file in `ops` that answers it
 _OPS = {
+    "command": "begin",
+    "proven": "begin",
     "hello": "hello",
     "have": "code",
     "unpack": "code",
@@ -49,43 +56,67 @@ class Refused(Exception):
 class Box:
     """What an op needs to know beside its request: the base folder and the keeper file that speaks."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, source: BinaryIO) -> None:
         self.keeper = os.path.abspath(sys.argv[0])
         own = os.path.dirname(os.path.dirname(self.keeper))
         self.base = os.path.abspath(os.path.expanduser(base)) if base else own
         self.blobs: List[bytes] = []  # the B frames of the answer
+        self._source = source
 
     def under(self, *parts: str) -> str:
         """A path below base."""
         return os.path.join(self.base, *parts)
 
+    def next_blob(self) -> bytes:
+        """The next B frame that came after the request. Raises: EOFError, Torn, ValueError."""
+        kind, data = framing.read(self._source, REQUEST_BYTES)
+        if kind != b"B":
+            raise ValueError("a frame of bytes was to come")
+        return bytes(data)
+
 
 def answer_one(source: BinaryIO, sink: BinaryIO) -> int:
     """Answer one request. Exit status 0 whenever an answer was written, whatever it says."""
-    box = None
-    try:
-        kind, request = framing.read(source, REQUEST_BYTES)
-        if kind != b"J" or not isinstance(request, dict):
-            raise Refused("bad-request", "the request is no JSON object")
-        box = Box(str(request.get("base") or ""))
-        value = _answer(box, request)
-        value.setdefault("ok", True)
-    except Refused as no:
-        value = dict(no.more, ok=False, code=no.code, message=str(no))
-    except (EOFError, framing.Torn, KeyError, TypeError, ValueError) as error:
-        value = {"ok": False, "code": "bad-request", "message": "%s: %s" % (type(error).__name__, error)}
-    except OSError as error:
-        value = {"ok": False, "code": "os-error", "message": str(error), "errno": error.errno}
+    blobs: List[bytes] = []
+    value = _said(functools.partial(_answer, source, blobs))
     value.update(now=units.stamp(time.time()), boot_id=machine.boot_id(), pid1_start=machine.pid1_start())
     sink.write(framing.pack_json(value))
-    if value["ok"] and box is not None:
-        for blob in box.blobs:
-            sink.write(framing.pack(blob))
+    for blob in blobs:
+        sink.write(framing.pack(blob))
     sink.flush()
     return 0
 
 
-def _answer(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+def _answer(source: BinaryIO, blobs: List[bytes]) -> Dict[str, Any]:
+    kind, request = framing.read(source, REQUEST_BYTES)
+    if kind != b"J" or not isinstance(request, dict):
+        raise Refused("bad-request", "the request is no JSON object")
+    box = Box(str(request.get("base") or ""), source)
+    if request.get("op") == "batch":
+        answer: Dict[str, Any] = {"answers": _answers(box, request["ops"])}
+    else:
+        answer = _one(box, request)
+    blobs += box.blobs  # an answer that is refused brings none
+    return answer
+
+
+def _answers(box: Box, requests: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Of every op up to the first that is refused, that one included: what came before it was done."""
+    answers: List[Dict[str, Any]] = []
+    for request in requests:
+        before = len(box.blobs)
+        answer = _said(functools.partial(_one, box, request))
+        if not answer["ok"]:
+            del box.blobs[before:]
+        answers.append(dict(answer, frames=len(box.blobs) - before))
+        if not answer["ok"]:
+            break
+    return answers
+
+
+def _one(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    if not isinstance(request, dict):
+        raise Refused("bad-request", "an op is a JSON object")
     op = str(request.get("op"))
     module = _OPS.get(op)
     if module is None:
@@ -93,3 +124,15 @@ def _answer(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     door = importlib.import_module("sojourn.box.ops." + module)
     answer: Dict[str, Any] = getattr(door, op)(box, request)
     return answer
+
+
+def _said(act: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
+    """What `act` answers, or how it was refused."""
+    try:
+        return dict(act(), ok=True)
+    except Refused as no:
+        return dict(no.more, ok=False, code=no.code, message=str(no))
+    except (EOFError, framing.Torn, KeyError, TypeError, ValueError) as error:
+        return {"ok": False, "code": "bad-request", "message": "%s: %s" % (type(error).__name__, error)}
+    except OSError as error:
+        return {"ok": False, "code": "os-error", "message": str(error), "errno": error.errno}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from sojourn.wire import atomic, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, BinaryIO, Dict, List
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -42,8 +43,8 @@ def _has(box: Box, kind: str, name: str) -> bool:
 
 
 def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Make snapshots/<digest> of the archive `tar` in staging, which is then removed. Idempotent, and safe to run
-    twice at once.
+    """Make snapshots/<digest> of the archive `tar` in staging, which is then removed, or of the next B frame where
+    there is no `tar`. Idempotent, and safe to run twice at once.
 
     `roster`: rows with path, bytes, sha256, role. The archive must hold exactly these, with exactly these bytes.
     Refused: bad-digest, unsafe-path, hash-mismatch; the staging folder is left clean.
@@ -51,15 +52,17 @@ def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     digest, rows = str(request["digest"]), request["roster"]
     if not _DIGEST.fullmatch(digest) or manifest.roster_digest(rows) != digest:
         raise Refused("bad-digest", "the roster is not what its digest says")
-    archive = str(request["tar"])
-    if not os.path.realpath(archive).startswith(os.path.realpath(box.under("staging")) + os.sep):
+    archive = str(request.get("tar") or "")
+    data = b"" if archive else box.next_blob()
+    if archive and not os.path.realpath(archive).startswith(os.path.realpath(box.under("staging")) + os.sep):
         raise Refused("unsafe-path", "not in staging: %s" % archive)
     goal = box.under("snapshots", digest)
     made = False
     if not _has(box, "snapshots", digest):
         aside = box.under("staging", "snapshot-" + uuid.uuid4().hex)
         try:
-            _extract(archive, os.path.join(aside, "tree"), rows)
+            with open(archive, "rb") if archive else io.BytesIO(data) as pack:
+                _extract(pack, os.path.join(aside, "tree"), rows)
             atomic.write_json(os.path.join(aside, "roster.json"), rows)
             os.makedirs(box.under("snapshots"), exist_ok=True)
             _rename_in(aside, goal)
@@ -67,7 +70,8 @@ def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     try:
-        os.unlink(archive)
+        if archive:
+            os.unlink(archive)
     except FileNotFoundError:
         pass
     return {"path": goal, "made": made, "files": len(rows)}
@@ -83,7 +87,7 @@ def _rename_in(aside: str, goal: str) -> None:
     atomic.sync_folder(os.path.dirname(goal))
 
 
-def _extract(archive: str, folder: str, rows: List[Dict[str, Any]]) -> None:
+def _extract(pack: BinaryIO, folder: str, rows: List[Dict[str, Any]]) -> None:
     wanted = {row["path"]: row for row in rows}
     links = [row["path"] for row in rows if row["role"] == "l"]
     for path in wanted:
@@ -93,7 +97,7 @@ def _extract(archive: str, folder: str, rows: List[Dict[str, Any]]) -> None:
             raise Refused("unsafe-path", "%r lies behind a symlink" % path)
     os.makedirs(folder)
     try:
-        with tarfile.open(archive, "r:*") as tar:
+        with tarfile.open(fileobj=pack, mode="r:*") as tar:
             for member in tar:
                 row = wanted.pop(member.name, None)
                 if row is None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 from sojourn.box.call import Box, Refused
+from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
 from sojourn.wire import manifest
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts of the box. Refused: "keeper-damaged" where this very file is not what its name says."""
+    """Facts of the box. `run`: also the `argv` that its keeper is started with, whether or not it is there yet.
+
+    Refused: "keeper-damaged" where this very file is not what its name says.
+    """
     name = os.path.basename(box.keeper)
     if name != "keeper-%s.pyz" % manifest.sha256_file(box.keeper)[1]:
         raise Refused("keeper-damaged", "%s is not what its name says" % box.keeper, keeper=box.keeper)
@@ -24,7 +28,7 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     home = os.path.expanduser("~")
     groups = cgroup.Groups()
     uname = os.uname()
-    return {
+    facts = {
         "base": box.base,
         "home": home,
         "user": _user(),
@@ -41,6 +45,9 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         "has": _has(),
         "os": {"system": uname.sysname, "release": uname.release, "machine": uname.machine},
     }
+    if request.get("run"):
+        facts["argv"] = intent.supervise_argv(box, intent.find_root(box, str(request["run"]), must_exist=False))
+    return facts
 
 
 def _has() -> Dict[str, bool]:

@@ -7,7 +7,7 @@ import time
 
 from sojourn.box import locks
 from sojourn.box.call import Box
-from sojourn.box.ops.intent import find_root, last_attempt, pulse
+from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv
 from sojourn.box.probes import machine, process
 from sojourn.box.progress import Progress
 from sojourn.box.root import Root, read_fields
@@ -25,10 +25,16 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """`runs`: {id: offset}, or null for all of the box. Answer: `runs`, one entry each, and one B frame each in the
     same order.
 
-    An id without a root is left out. Whole lines only; `more` says that there was no room for all.
+    `moved`: {id: offset} too, of runs that are answered for only where their events have grown beyond it.
+    An id without a root is left out. Whole lines only; `more` says that there was no room for all. Where no keeper
+    lives, `argv` is what starts one.
     """
     asked = request.get("runs")
-    offsets = dict.fromkeys(_all(box), 0) if asked is None else asked
+    offsets = dict.fromkeys(_all(box), 0) if asked is None else dict(asked)
+    for run, offset in (request.get("moved") or {}).items():
+        events = _stat(find_root(box, run, must_exist=False).events)
+        if events is not None and events.st_size > int(offset):
+            offsets[run] = offset
     left = int(request.get("limit_bytes") or _LIMIT_BYTES)
     rows = []
     for run in sorted(offsets):
@@ -37,7 +43,10 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             continue
         data, offset, more = _new_lines(root.events, int(offsets[run]), left)
         left -= len(data)
-        rows.append(dict(_now(root), id=run, offset=offset, more=more))
+        row = dict(_now(root), id=run, offset=offset, more=more)
+        if row["keeper"] != "alive":
+            row["argv"] = supervise_argv(box, root)
+        rows.append(row)
         box.blobs.append(data)
     return {"runs": rows}
 

@@ -1,0 +1,87 @@
+"""Starting a run's keeper from within a call, and staying until what it was started for is proven to live.
+
+So that who starts a run asks once, where each question costs a login.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from sojourn.box.call import Box, Refused
+from sojourn.box.history import History
+from sojourn.box.ops.intent import find_root, supervise_argv
+from sojourn.box.ops.since import since
+from sojourn.box.root import Root
+from sojourn.wire import events
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Tuple
+
+_LIMIT_BYTES = 1 << 16
+_LOOK_S = 0.01
+
+
+def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Run the argv `words`, a launcher's, which starts the keeper of `run` and comes back. Safe to repeat: a second
+    keeper leaves at once.
+
+    `argv`: what `words` starts, as the client believes. Answer: rc (-1 where it did not end within `timeout_s`), and
+    its streams as two B frames, bounded. Refused: other-argv, with the `argv` that is right.
+    """
+    argv = supervise_argv(box, find_root(box, str(request["run"])))
+    if request["argv"] != argv:
+        raise Refused("other-argv", "the keeper of %s is started otherwise" % request["run"], argv=argv)
+    words: List[str] = [str(word) for word in request["words"]]
+    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = child.communicate(timeout=float(request["timeout_s"]))
+        rc = child.returncode
+    except subprocess.TimeoutExpired:
+        child.kill()
+        rc, out, err = -1, b"", b"no end within %d s" % request["timeout_s"]
+    box.blobs += [out[:_LIMIT_BYTES], err[:_LIMIT_BYTES]]
+    return {"rc": rc}
+
+
+def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Stay until attempt `attempt` of `run` has shown a beat and lived on for `settle_s`, or has ended, or `wait_s` are
+    over; then answer as `since` does, from `offset` on.
+
+    `is_begun`: events before `offset` tell that it runs. Also answers `proven`: it did live on for `settle_s`.
+    """
+    root, attempt = find_root(box, str(request["run"])), int(request["attempt"])
+    offset, settle = int(request.get("offset") or 0), float(request["settle_s"])
+    deadline = time.monotonic() + float(request["wait_s"])
+    history, has_beat, at = History(), bool(request.get("is_begun")), offset
+    history.attempt = attempt if has_beat else 0
+    lives_from = 0.0
+    while True:
+        new, at = _news(root, at)
+        for event in new:
+            history.add(event)
+            has_beat = has_beat or (event["kind"] == "beat" and event.get("attempt") == history.attempt == attempt)
+        now = time.monotonic()
+        is_over = history.attempt >= attempt and bool(history.ended)
+        lives_from = lives_from or (now if has_beat else 0.0)
+        is_proven = has_beat and not is_over and now - lives_from >= settle
+        if is_over or is_proven or now >= deadline:
+            break
+        time.sleep(_LOOK_S)
+    asked = {"runs": {root.id: offset}, "limit_bytes": request.get("limit_bytes")}
+    return dict(since(box, asked), proven=is_proven)
+
+
+def _news(root: Root, at: int) -> Tuple[List[Dict[str, Any]], int]:
+    """(the events from `at` on, the offset after them)."""
+    try:
+        if os.stat(root.events).st_size <= at:
+            return [], at
+        with open(root.events, "rb") as f:
+            f.seek(at)
+            new, used = events.parse(f.read())
+    except OSError:
+        return [], at
+    return new, at + used
