@@ -73,9 +73,7 @@ class _Log:
     def __init__(self, box: Box, record: RunRecord, number: int) -> None:
         self._box, self._run, self._path = box, record.id, f"logs/{number}.log"
         self._at = 0
-        self._aside: str | None = (
-            None  # the part moved aside last, as far as we read on from it; None before any answer
-        )
+        self._aside: str | None = None  # the part moved aside last; None before any answer
         self.exists = False
 
     def begin(self, tail: int | None) -> Iterator[bytes]:

@@ -37,8 +37,8 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Bytes of one file below the root: `path`, or `log` = an attempt's number (0: the newest).
 
-    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), aside (changes when the file is
-    rotated), and one B frame. In a log the run's secrets are hidden.
+    `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), aside (changes when the file
+    is rotated), and one B frame. In a log the run's secrets are hidden.
     Refused: unsafe-path, no-such-file.
     """
     root = find_root(box, str(request["run"]))
