@@ -13,11 +13,12 @@ import pytest
 
 from sojourn.train import Batches, Checkpointer, preempt
 from sojourn.train.best import BadBest
-from sojourn.train.checkpointer import BadUse
-from sojourn.train.folder import FolderBusy, Superseded
+from sojourn.train.around import BadUse
+from sojourn.train.folder import FolderBusy
 from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import BadPace
 from sojourn.train.progress import NoNumber
+from sojourn.train.shelf import Superseded
 from sojourn.train.state import BadItem, OtherState
 from sojourn.wire import torch_zip
 

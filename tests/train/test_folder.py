@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sojourn.train import Checkpointer, folder, preempt
-from sojourn.train.checkpointer import NotSaved
+from sojourn.train.saving import NotSaved
 from sojourn.train.folder import FolderBusy, NoPlace
 from sojourn.wire import torch_zip
 from sojourn.wire.torch_values import Damaged
@@ -189,6 +189,7 @@ def test_bytes_that_were_written_and_cannot_be_fsynced_are_no_checkpoint(
     ckpt.step()
     state["array"] = np.random.default_rng(0).random(5 << 20)  # 40 MB
     ckpt.step()
+    assert not ckpt.wait()  # written by another process
     assert "step 2 is NOT SAVED: " in capsys.readouterr().err
     assert [name for name in names(disk) if "ckpt" in name] == ["ckpt-t000001-s00000001.pt"]
     assert torch_zip.walk(str(disk / "ckpt-t000001-s00000001.pt")).problems == ()

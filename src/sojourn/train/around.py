@@ -14,6 +14,12 @@ class SeveralProcesses(Misuse):
     code = "several-processes"
 
 
+class BadUse(Misuse):
+    """{detail}"""
+
+    code = "checkpointer-misuse"
+
+
 def refuse_several() -> None:
     """Raises: SeveralProcesses where torchrun's environment or torch.distributed says that there are more."""
     dist = sys.modules.get("torch.distributed")

@@ -9,7 +9,7 @@ import ctypes
 import importlib
 import sys
 from collections import Counter, OrderedDict
-from typing import Any, Callable
+from typing import Any
 
 from sojourn.wire.torch_pickle import Unsaveable
 from sojourn.wire.torch_values import DTYPES, Made, Name, Storage, Tensor
@@ -139,7 +139,7 @@ class Freezer:
         key = (str(raw.device), raw.data_ptr(), raw.nbytes()) if raw.data_ptr() else (id(value),)
         storage = self._storages.get(key)
         if storage is None:
-            storage = self._storages[key] = Storage(raw.nbytes(), _torch_view(raw), location=str(raw.device))
+            storage = self._storages[key] = Storage(raw.nbytes(), _TorchView(raw), location=str(raw.device))
         return Tensor(word, tuple(plain.shape), tuple(plain.stride()), plain.storage_offset(), storage, grad)
 
 
@@ -226,15 +226,19 @@ def _tensor_types(torch: Any) -> tuple[type, ...]:
     return tuple(kind for kind in kinds if isinstance(kind, type))
 
 
-def _torch_view(raw: Any) -> Callable[[], memoryview]:
-    """Bytes of a PyTorch storage: in place where they lie in this machine's memory, else copied when asked for."""
+class _TorchView:
+    """Bytes of a PyTorch storage: in place where they lie in this machine's memory, else copied when asked for.
 
-    def view() -> memoryview:
-        here = raw if raw.device.type == "cpu" else raw.cpu()
+    `raw` is the storage, for who copies it in a better way.
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def __call__(self) -> memoryview:
+        here = self.raw if self.raw.device.type == "cpu" else self.raw.cpu()
         if not here.nbytes():
             return memoryview(b"")
         window = (ctypes.c_ubyte * here.nbytes()).from_address(here.data_ptr())
         window._keep = here  # the storage lives as long as the view of it
         return memoryview(window).cast("B")
-
-    return view

@@ -17,7 +17,8 @@ class BadBest(Misuse):
 class Best:
     """Watches `of`, (metric, "max" or "min"), or nothing where `of` is None.
 
-    `record`: {"metric", "mode", "value", "epoch", "step"} of the best epoch, None before the first.   Raises: BadBest.
+    `record`: {"metric", "mode", "value", "epoch", "step"} of the best epoch, None before the first; `before`: the one
+    that the latest best epoch took the place of.   Raises: BadBest.
     """
 
     def __init__(self, of: tuple[str, str] | None) -> None:
@@ -25,6 +26,7 @@ class Best:
             raise BadBest(detail=f'give (metric, "max") or (metric, "min"), not {of!r}')
         self.of = of
         self.record: dict[str, Any] | None = None
+        self.before: dict[str, Any] | None = None
 
     def offer(self, metrics: Mapping[str, Any], epoch: int, step: int) -> bool:
         """Whether this epoch is better than all before; then it is the record. A NaN never is; equal is not better.
@@ -41,6 +43,7 @@ class Best:
         before = None if self.record is None else self.record["value"]
         if value != value or (before is not None and not (value > before if mode == "max" else value < before)):
             return False
+        self.before = self.record
         self.record = {"metric": name, "mode": mode, "value": value, "epoch": epoch, "step": step}
         return True
 

@@ -6,29 +6,18 @@ import os
 import time
 from typing import Any, Iterator
 
-from sojourn.train import around, arrays, loaders, preempt, rng
-from sojourn.train.around import say
+from sojourn.train import around, arrays, contents, loaders, preempt, rng
+from sojourn.train.around import BadUse, say
 from sojourn.train.best import Best
-from sojourn.train.folder import Folder, Superseded
+from sojourn.train.contents import Resume
+from sojourn.train.folder import Folder
 from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import Pace
-from sojourn.train.progress import Progress, finite, light, numbers
-from sojourn.train.resume import FORMAT, Resume
+from sojourn.train.progress import Progress, light
+from sojourn.train.saving import NotSaved, Saver
+from sojourn.train.shelf import Superseded
 from sojourn.train.state import Items
 from sojourn.wire import torch_write, units
-from sojourn.wire.errors import Misuse, WorldError
-
-
-class NotSaved(WorldError):
-    """The final state is not on the disk: {detail}. What was saved before still is."""
-
-    code = "not-saved"
-
-
-class BadUse(Misuse):
-    """{detail}"""
-
-    code = "checkpointer-misuse"
 
 
 class Checkpointer:
@@ -40,11 +29,16 @@ class Checkpointer:
     loader: what `batches()` reads when it is given nothing, and whose length gives the total.
     keep: how many checkpoints stay beside best.pt.   best: (metric, "max" or "min"), looked at in `end_epoch`.
     every_s, every_steps, every_epochs: when to save; several may be given. None given: as often as wastes the least
-    time, from what a save takes here and `mtbf_s`, mean seconds between interruptions (3 h while nobody knows better).
+    time, from what a save costs here and `mtbf_s`, mean seconds between interruptions (None: what the job, the platform
+    and this training's own history say).
+    background: False: a save takes place inside `step`; True: `step` only copies the state into memory that is kept for
+    that, and a process of its own does the rest; None: whichever is quicker for a state of this size.
+    when_behind: "skip": a save that is due while the one before is still being written comes when that has ended;
+    "wait": the training waits for it.
     folder: default is the run's own, or ./checkpoints; a relative one lies in the run's root where sojourn runs it.
 
-    `resumed` says whether there was something to go on from. `step` may later return before the bytes are durable; an
-    error is then raised, or told, by a later call.
+    `resumed` says whether there was something to go on from. `step` may return before the bytes are durable; an error
+    is then told by a later call. `save`, the end of `epochs` and leaving on preemption wait until they are.
     Not for threads: all calls from one thread, the main one if signals are to be seen.
     Raises: BadItem, OtherState, BadUse, NoPlace, FolderBusy, SeveralProcesses, Damaged (no checkpoint is valid).
     """
@@ -58,34 +52,37 @@ class Checkpointer:
         every_s: float | None = None,
         every_steps: int | None = None,
         every_epochs: int | None = None,
-        mtbf_s: float = 3 * 3600.0,
+        mtbf_s: float | None = None,
+        background: bool | None = None,
+        when_behind: str = "skip",
         folder: str | os.PathLike[str] | None = None,
         **items: Any,
     ) -> None:
         around.refuse_several()
         if keep < 1 or "sojourn" in items:
             raise BadUse(detail="keep must be at least 1, and no item may be called sojourn.")
+        if when_behind not in ("skip", "wait"):
+            raise BadUse(detail=f'when_behind is "skip" or "wait", not {when_behind!r}.')
         self._items = Items(items)
         self._loader = loader
         self._best = Best(best)
         self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
         self._folder = Folder(around.place(folder), around.token(), keep, say)
+        self._saver = Saver(self._folder, self._pace, background, say)
+        self._when_behind = when_behind
         self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", ""))
         self._metrics: dict[str, Any] = {}
-        self._checkpoint: dict[str, Any] | None = None
-        self._step = self._epoch = self._pass = self._consumed = self._after = self._failures = 0
-        self._why_not = ""
+        self._step = self._epoch = self._pass = self._consumed = self._after = 0
         self._said: set[str] = set()
         self._epochs_asked: int | None = None
         self._steps_per_epoch: float | None = None
-        self._in_epochs = self._is_blind = self._is_told = False
+        self._in_epochs = self._is_blind = self._is_told = self._is_owed = False
         self._is_clean = True  # no batch was handed out since the latest step
         self._reader: loaders.Reader | None = None
         self._loader_rngs = loaders.generators(loader)
         self._loader_state: Any = None
         self._rng_epoch: dict[str, Any] | None = None
         self._rng_pass: dict[str, Any] | None = None
-        self._saved_at: tuple[int, ...] = ()
         self._resume: Resume | None = None
         self.resumed = self._load()
         if not preempt.install():
@@ -129,7 +126,7 @@ class Checkpointer:
             except GeneratorExit:
                 # `break`, to stop early, or an error on its way out: only behind `end_epoch` is the state surely whole.
                 if self._is_clean and self._epoch != before:
-                    self._save()
+                    self.save()
                 preempt.uninstall()
                 raise
             if self._epoch == before:
@@ -201,10 +198,12 @@ class Checkpointer:
             self._see_no_position()
         if not self._is_told:
             self._tell()
+        self._pace.stepped(self._saver.is_busy)
+        self._hear()
         if preempt.preempted():
             self._leave()
-        if self._pace.is_due(self._step) and not self._is_blind:
-            self._save()
+        if (self._is_owed or self._pace.is_due(self._step)) and not self._is_blind:
+            self._save_or_owe()
         self._show()
 
     def end_epoch(self, **metrics: Any) -> None:
@@ -221,37 +220,47 @@ class Checkpointer:
         self._is_clean, self._is_blind = True, False
         self._rng_epoch, self._rng_pass = self._rng(), None
         self._steps_per_epoch = self._step / self._epoch
-        before = self._best.record
+        self._hear(wait=self._best.of is not None)  # a best one that could not be saved is none to be measured against
         is_best = self._best.offer(metrics, self._epoch, self._step)
-        is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
-        if preempt.preempted() or is_best or is_due:
-            is_saved = self._save(is_best)
-            if is_best and is_saved and self._checkpoint is not None:
-                self._link_best(self._checkpoint["name"])
-            elif is_best:
-                self._best.record = before  # best.pt is never said to hold what it does not
+        is_due = self._is_owed or self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
+        if preempt.preempted() or is_best:
+            self._save(is_best)
+        elif is_due:
+            self._save_or_owe()
         self._show(force=True)
         if preempt.preempted():
             self._leave()
 
     def save(self) -> bool:
-        """Save now; nothing is written where nothing changed since the latest. False where it could not be saved."""
-        return self._is_clean and not self._is_blind and self._save()
+        """Save now and wait until it is durable; nothing is written where nothing changed since the latest.
+
+        False where it could not be saved.
+        """
+        return self._is_clean and not self._is_blind and self._save() and self.wait()
+
+    def wait(self) -> bool:
+        """Wait until no save is under way. Whether the latest one is durable.   Raises: Superseded."""
+        self._hear(wait=True)
+        return not self._saver.why_not
 
     def best_state(self) -> dict[str, Any] | None:
         """The items of best.pt by name (state dicts, arrays, values), every byte checked; None where there is none.
 
         Nothing of the training changes; give the model `load_state_dict` of it where that is wanted.   Raises: Damaged.
         """
+        self._hear(wait=True)
         opened = self._folder.best()
         if opened is None:
             return None
         return {name: arrays.thaw(value) for name, value in opened.tree.items() if name != "sojourn"}
 
     def close(self) -> None:
-        """Give back the signal handlers and the folder. Idempotent; not needed at the end of a script."""
+        """Wait for what is being written, give back signal handlers and folder. Idempotent; no script need call it."""
         preempt.uninstall()
-        self._folder.close()
+        try:
+            self._saver.close()
+        finally:
+            self._folder.close()
 
     def _load(self) -> bool:
         found = self._folder.latest_valid()
@@ -259,14 +268,15 @@ class Checkpointer:
             return False
         self._resume = at = Resume(found, self._items, self._loader_rngs, say)
         self._step, self._epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
-        self._saved_at = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
+        place = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
+        self._saver.goes_on(at.name, self._step, at.bytes, place)
         self._metrics.update(at.own["metrics"])
         self._best.restore(at.own["best"])
-        self._checkpoint = self._said_of(at.name, self._step, at.bytes)
+        self._pace.interruptions.restore(at.own.get("interruptions"))
         at.put_back()
         say(f"goes on from {at.name}: epoch {self._epoch}, step {self._step}, every byte checked")
         if at.facts.get("is_best") and self._folder.best_facts() != at.facts:
-            self._link_best(at.name)  # a kill came between the save and the link
+            self._saver.link_best(at.name)  # a kill came between the save and the link
         return True
 
     def _put_back(self) -> None:
@@ -292,60 +302,66 @@ class Checkpointer:
         return rng.capture(self._items.generators, self._loader_rngs)
 
     def _save(self, is_best: bool = False) -> bool:
+        """Save, or have it saved; False where it is known by now that it could not be."""
         place = (self._step, self._epoch, self._pass, self._consumed)
-        if place == self._saved_at or self._resume is not None:
+        if self._resume is not None or self._saver.has(place):
             return True  # nothing is new
-        began_s, now_s = time.monotonic(), time.time()
+        now_s, before = time.time(), self._best.before
+        self._is_owed = False
+
+        def undo() -> None:
+            if is_best:
+                self._best.record = before  # best.pt is never said to hold what it does not
+
         try:
-            plan = self._plan(is_best, now_s)
-            name = self._folder.commit(plan, self._step, now_s)
-        except OSError as e:
-            self._failures, self._why_not = self._failures + 1, f"{e.strerror or e} ({e.filename or self.folder})"
-            self._pace.failed()
-            before = "nothing is saved yet" if self._checkpoint is None else f"{self._checkpoint['name']} stands"
-            times = f" ({self._failures} times now)" if self._failures > 1 else ""
-            say(f"step {self._step} is NOT SAVED: {self._why_not}{times}; {before}, training goes on")
-            return False
+            return self._saver.save(self._plan(is_best, now_s), self._step, now_s, place, is_best, undo)
         except Superseded:
             self._is_clean = False
             raise
-        self._failures, self._saved_at = 0, place
-        self._pace.saved(time.monotonic() - began_s)
-        self._checkpoint = self._said_of(name, self._step, plan.bytes)
-        return True
+
+    def _save_or_owe(self) -> None:
+        """Save; where the one before is still being written and is not to be waited for, when that has ended."""
+        self._is_owed = self._saver.is_busy and self._when_behind == "skip"
+        if self._is_owed:
+            self._saver.tell_behind()
+        else:
+            self._save()
+
+    def _hear(self, wait: bool = False) -> None:
+        """What came of a save under way.   Raises: Superseded."""
+        try:
+            if wait:
+                self._saver.land()
+            else:
+                self._saver.poll()
+        except Superseded:
+            self._is_clean = False
+            raise
 
     def _plan(self, is_best: bool, now_s: float) -> torch_write.Plan:
-        reader = self._reader
         position = {"epoch": self._epoch, "pass": self._pass, "consumed": self._consumed, "after": self._after}
-        if reader is not None:
-            position.update(loaders.place(reader))
-        shown = {"step": self._step, "epoch": self._epoch, "metrics": finite(self._metrics), "best": self._best.record}
-        own = dict(shown, format=FORMAT, position=position, metrics=numbers(self._metrics))
-        own.update(rng=self._rng(), rng_epoch=self._rng_epoch, rng_pass=self._rng_pass)
+        if self._reader is not None:
+            position.update(loaders.place(self._reader))
+        own: dict[str, Any] = {"rng": self._rng(), "rng_epoch": self._rng_epoch, "rng_pass": self._rng_pass}
+        own["position"], own["interruptions"] = position, self._pace.interruptions.as_saved()
         own["loader"] = self._loader.state_dict() if loaders.is_stateful(self._loader) else None
-        tree = arrays.Freezer().freeze(dict(sojourn=own, **self._items.capture()))
+        shown = {"step": self._step, "epoch": self._epoch, "best": self._best.record}
         facts = dict(shown, token=self._folder.token, is_best=is_best, at=units.stamp(now_s))
-        return torch_write.plan(tree, facts)
-
-    def _link_best(self, name: str) -> None:
-        try:
-            self._folder.make_best(name)
-        except OSError as e:
-            say(f"best.pt is NOT brought up to date: {e.strerror}; {name} holds the best state")
+        return contents.plan(self._items, own, dict(shown, metrics=self._metrics), facts)
 
     def _leave(self) -> None:
-        is_saved = self._is_clean and not self._is_blind and self._save()
-        what = f"saved at step {self._step}"
+        is_saved, what = self.save(), f"saved at step {self._step}"
         if not is_saved:
-            what = "nothing new could be saved" + (f", {self._checkpoint['name']} stands" if self._checkpoint else "")
+            latest = self._saver.latest
+            what = "nothing new could be saved" + (f", {latest['name']} stands" if latest else "")
         say(f"{preempt.why()} at step {self._step}: {what}; leaving with {preempt.AGAIN} to be run again")
         self._show(force=True)
         self._is_clean = False  # nothing else is to be saved on the way out
         raise SystemExit(preempt.AGAIN)
 
     def _finish(self) -> None:
-        if not self._save():
-            raise NotSaved(detail=self._why_not)
+        if not self._save() or not self.wait():
+            raise NotSaved(detail=self._saver.why_not)
         self._rng_epoch = None
         preempt.uninstall()
         preempt.forget()
@@ -362,23 +378,19 @@ class Checkpointer:
         self._said.add(text)
 
     def _show(self, force: bool = False) -> None:
-        per_epoch = self._steps_per_epoch
+        asked, per_epoch = self._epochs_asked, self._steps_per_epoch
         if per_epoch is None:
             per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
-        asked = self._epochs_asked
         total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
-        seen = self._checkpoint and {key: self._checkpoint[key] for key in ("path", "step", "bytes")}
+        seen = self._saver.latest
+        seen = seen and {"path": around.from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"]}
         self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
 
-    def _said_of(self, name: str, step: int, size_bytes: int) -> dict[str, Any]:
-        """A checkpoint as progress tells it: its path from the run's root where it lies in there."""
-        path = around.from_root(os.path.join(self._folder.path, name))
-        return {"name": name, "path": path, "step": step, "bytes": size_bytes}
-
     def _tell(self) -> None:
-        """Once, before the first save: how much, how often, and whether the disk has room for it."""
+        """Once, before the first save: how much, how often, by whom, and whether the disk has room for it."""
         self._is_told = True
-        size_bytes = self._plan(False, 0.0).bytes
-        self._pace.expect(size_bytes)
-        say(f"a checkpoint is {units.say_bytes(size_bytes)}, written {self._pace.words()}")
-        say(self._folder.budget(size_bytes, with_best=self._best.of is not None))
+        plan = self._plan(False, 0.0)
+        self._pace.expect(plan.bytes)
+        by = self._saver.prepare(plan)
+        say(f"a checkpoint is {units.say_bytes(plan.bytes)}, written {self._pace.words()}" + (f", {by}" if by else ""))
+        say(self._folder.budget(plan.bytes, with_best=self._best.of is not None))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 
+from sojourn.train.interruptions import Interruptions
 from sojourn.wire import cadence, units
 from sojourn.wire.errors import Misuse
 
@@ -20,36 +22,70 @@ class BadPace(Misuse):
 
 
 class Pace:
-    """Decides when a save is due. Raises: BadPace."""
+    """Decides when a save is due.
 
-    def __init__(self, every_s: float | None, every_steps: int | None, every_epochs: int | None, mtbf_s: float) -> None:
+    What a save costs is the time that training loses by it: standing still for the copy (or the whole write), and
+    running slower while another process writes. What a kill costs is the work since the state was copied that is the
+    newest on the disk; so the time until a copy is durable is taken off the interval.   Raises: BadPace.
+    """
+
+    def __init__(
+        self, every_s: float | None, every_steps: int | None, every_epochs: int | None, mtbf_s: float | None
+    ) -> None:
         given = {"every_s": every_s, "every_steps": every_steps, "every_epochs": every_epochs, "mtbf_s": mtbf_s}
         for name, value in given.items():
             if value is not None and not value > 0:
                 raise BadPace(name=name, value=value)
-        self.every_s, self.every_steps, self.every_epochs, self.mtbf_s = every_s, every_steps, every_epochs, mtbf_s
+        self.every_s, self.every_steps, self.every_epochs = every_s, every_steps, every_epochs
         self.is_auto = every_s is None and every_steps is None and every_epochs is None
-        self.write_s = 0.0
+        self.interruptions = Interruptions(mtbf_s)
+        self.lost_s = self.tail_s = self.durable_s = 0.0  # a save's cost; copied until durable; begun until durable
         self.is_measured = False
         self._from_s = self._not_before_s = time.monotonic()
+        self._steps_s: deque[float] = deque(maxlen=33)  # of steps while nothing is written
+        self._step_s = self._stepped_s = self._busy_s = 0.0
+        self._busy_steps = self._shown_s = 0
 
     @property
     def interval_s(self) -> float | None:
         """Seconds between saves; None where only steps or epochs count."""
         if not self.is_auto:
             return self.every_s
-        return min(CEILING_S, max(FLOOR_S, cadence.interval_s(self.mtbf_s, self.write_s or GUESS_S)))
+        best_s = cadence.interval_s(self.interruptions.mtbf_s, self.lost_s or GUESS_S)
+        return min(CEILING_S, max(FLOOR_S, self.durable_s, best_s))
 
     def expect(self, size_bytes: int) -> None:
-        """Guess how long a save of this size takes, until one was measured."""
+        """Guess what a save of this size costs, until one was measured."""
         if not self.is_measured:
-            self.write_s = GUESS_S + size_bytes / GUESS_BYTES_PER_S
+            self.lost_s = GUESS_S + size_bytes / GUESS_BYTES_PER_S
 
-    def saved(self, took_s: float) -> None:
-        """A save succeeded and took so long; the next interval starts now."""
-        self.write_s = (self.write_s + took_s) / 2 if self.is_measured else took_s
+    def stepped(self, is_writing: bool) -> None:
+        """A step was taken; `is_writing`: another process writes meanwhile."""
+        now_s = time.monotonic()
+        took_s = now_s - self._stepped_s
+        if self._stepped_s and is_writing:
+            if took_s < 4 * self._step_s:  # more is no step: an evaluation, say
+                self._busy_s, self._busy_steps = self._busy_s + took_s, self._busy_steps + 1
+        elif self._stepped_s:
+            self._steps_s.append(took_s)
+            if len(self._steps_s) < 8 or not self._step_s or len(self._steps_s) % 8 == 0:
+                self._step_s = sorted(self._steps_s)[len(self._steps_s) // 2]
+        self._stepped_s = now_s
+
+    def copied(self) -> None:
+        """The training goes on behind a save, which is or will be written: the next interval starts now."""
+        self._from_s = self._stepped_s = time.monotonic()
+        self._busy_s, self._busy_steps = 0.0, 0
+
+    def saved(self, stall_s: float, durable_s: float) -> None:
+        """A save is durable `durable_s` seconds after it began; the training stood still for `stall_s` of them."""
+        slower_s = max(0.0, self._busy_s - self._busy_steps * self._step_s) if self._step_s else 0.0
+        lost_s = max(1e-4, stall_s + min(slower_s, durable_s))
+        old = self.is_measured
+        self.lost_s = (self.lost_s + lost_s) / 2 if old else lost_s
+        self.durable_s = (self.durable_s + durable_s) / 2 if old else durable_s
+        self.tail_s = max(0.0, self.durable_s - stall_s)
         self.is_measured = True
-        self._from_s = time.monotonic()
 
     def failed(self) -> None:
         """A save did not succeed: none is due for a minute, or for the interval where that is shorter."""
@@ -57,13 +93,15 @@ class Pace:
         self._not_before_s = time.monotonic() + (RETRY_S if interval_s is None else min(RETRY_S, interval_s))
 
     def is_due(self, step: int) -> bool:
-        """After a step."""
+        """After a step. An interval is rounded down to a step: a save comes before the step that would overrun it."""
         now_s, interval_s = time.monotonic(), self.interval_s
         if now_s < self._not_before_s:
             return False
         if self.every_steps is not None and step % self.every_steps == 0:
             return True
-        return interval_s is not None and now_s - self._from_s >= interval_s
+        if interval_s is None:
+            return False
+        return now_s - self._from_s + self._step_s >= max(interval_s / 2, interval_s - self.tail_s)
 
     def is_due_after_epoch(self, ended: int) -> bool:
         """After `ended` epochs have ended."""
@@ -72,11 +110,21 @@ class Pace:
     def words(self) -> str:
         """How often, for a person."""
         if self.is_auto and self.interval_s is not None:
-            cost = f"{self.write_s:.2f} s a write, an interruption every {units.say_seconds(self.mtbf_s)}"
-            return f"about every {units.say_seconds(self.interval_s)} ({cost})"
+            self._shown_s = round(self.interval_s)
+            often = f"about every {units.say_seconds(self.interval_s)}"
+            if self._step_s:
+                often += f" or {cadence.steps(self.interval_s, self._step_s)} steps"
+            return f"{often} ({self.lost_s:.2f} s lost a save, {self.interruptions.words()})"
         said = [_every(self.every_steps, "step"), _every(self.every_epochs, "epoch")]
         said += [] if self.every_s is None else [f"every {units.say_seconds(self.every_s)}"]
         return " and ".join(word for word in said if word)
+
+    def news(self) -> str:
+        """`words` where what was measured since moved the interval to half or twice what was shown last; "" else."""
+        now_s = self.interval_s
+        if not self.is_auto or now_s is None or not self._shown_s:
+            return ""
+        return self.words() if not 0.5 < now_s / self._shown_s < 2.0 else ""
 
 
 def _every(count: int | None, what: str) -> str:

@@ -1,10 +1,15 @@
-"""Write a PyTorch file: a stored zip, storages aligned, CRC and sha256 of every piece, no second copy of the state.
+"""Write a PyTorch file: a stored zip, storages aligned, every piece with its CRC, small ones with a sha256 too.
 
 Below `archive/`, in this order: data.pkl, byteorder, version, data/0 ... data/n, .sojourn/sums.json. The last
 is {"schema", "frame": 1, "facts", "arrays": {key: numpy's view}, "locations": {key: device}, "pieces": [[name, bytes,
-sha256 or ""]]}; torch.load asks only for names it knows, so it never sees it. All sizes, and so all offsets, are known
-before the first byte is written. Frame 1: entries follow each other without gaps, but for zeros in a header's extra
-field "FB"; the alignment is the writer's choice.
+sha256, or "" for a piece over 1 MiB, which its CRC alone guards: a sha256 takes longer than a fast disk]]}; torch.load
+asks only for names it knows, so it never sees it. All sizes, and so all offsets, are known before the first byte is
+written. Frame 1: entries follow each other without gaps, but for zeros in a header's extra field "FB"; the alignment is
+the writer's choice.
+
+There are two ways to write a `Plan`. `write_to(fd)` asks for one storage at a time and makes no second copy of the
+state. Or the pieces are copied into an image of the file, each to its offset (`places`), and another process, given
+`outline()`, makes the same plan (`again`), lets `seal(image)` put in what stands round the pieces, and writes it.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import os
 import struct
 import sys
 import zlib
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from sojourn.wire import torch_pickle
 from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, Entry
@@ -27,6 +32,7 @@ FRAME = 1
 ALIGN = 64
 _FOLDER = "archive/"
 _CHUNK = 1 << 20
+_LONG = 64 << 20  # the header of a longer piece is final only after parts of the piece are
 _UTF8 = 0x800
 _DATE = 0x21  # 1980-01-01: the same state gives the same bytes
 
@@ -41,9 +47,10 @@ class Plan:
     ) -> None:
         self._pieces = list(pieces)
         self._document = dict(document)
-        blank = [[_FOLDER + name, size, "0" * 64] for name, size, _ in self._pieces]
+        blank = [[_FOLDER + name, size, "" if size > _CHUNK else "0" * 64] for name, size, _ in self._pieces]
         self._sums_bytes = len(self._sums(blank))
         self.sums_sha256 = ""
+        self._outline = b""
         self.entries: list[Entry] = []
         at = 0
         for name, size in [(name, size) for name, size, _ in self._pieces] + [(SUMS, self._sums_bytes)]:
@@ -76,6 +83,55 @@ class Plan:
         out.flush()
         self.entries = done
 
+    def places(self) -> Iterator[tuple[int, int, Callable[[], memoryview]]]:
+        """(offset in the file, bytes, view) of every piece but the sums, in the file's order."""
+        for entry, (_, size, view) in zip(self.entries, self._pieces):
+            yield entry.offset, size, view
+
+    def outline(self) -> bytes:
+        """All that `again` needs to make this plan anew: JSON."""
+        if not self._outline:
+            pieces = [[name, size] for name, size, _ in self._pieces]
+            text = json.dumps({"pieces": pieces, "document": self._document}, allow_nan=False)
+            self._outline = text.encode("ascii")
+        return self._outline
+
+    def seal(self, image: memoryview, final: Callable[[int], None]) -> list[tuple[int, int]]:
+        """Put headers, sums and directory round the pieces, which lie at their `places` in `image` already.
+
+        `final(n)` is called, with growing n, when the first `n` bytes are what they will be; but for the spans that are
+        returned, (start, end) of headers: what was copied from there before the end of `seal` is to be copied again.
+        """
+        late: list[tuple[int, int]] = []
+        rows: list[list[Any]] = []
+        done: list[Entry] = []
+        for entry in self.entries[:-1]:
+            data = image[entry.offset : entry.offset + entry.bytes]
+            pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
+            crc, sha = 0, ""
+            if len(data) <= _CHUNK:
+                crc, sha = zlib.crc32(data), hashlib.sha256(data).hexdigest()
+            else:
+                for at in range(0, len(data), 8 * _CHUNK):
+                    crc = zlib.crc32(data[at : at + 8 * _CHUNK], crc)
+                    if len(data) > _LONG:
+                        final(entry.offset + at)
+            if len(data) > _LONG:
+                late.append((entry.header, entry.offset))
+            image[entry.header : entry.offset] = _local(entry.name, entry.bytes, crc, pad)
+            rows.append([entry.name, entry.bytes, sha])
+            done.append(entry_with(entry, crc))
+            final(entry.offset + entry.bytes)
+        sums, last = self._sums(rows), self.entries[-1]
+        crc, self.sums_sha256 = zlib.crc32(sums), hashlib.sha256(sums).hexdigest()
+        pad = last.offset - last.header - len(_local(last.name, last.bytes, 0, 0))
+        done.append(entry_with(last, crc))
+        tail = _local(last.name, last.bytes, crc, pad) + sums + _directory(done, last.offset + last.bytes)
+        image[last.header : self.bytes] = tail
+        self.entries = done
+        final(self.bytes)
+        return late
+
     def _sums(self, rows: list[list[Any]]) -> bytes:
         document = dict(self._document, pieces=rows)
         return json.dumps(document, separators=(",", ":"), sort_keys=True, allow_nan=False).encode("ascii")
@@ -102,6 +158,12 @@ def plan(tree: Any, facts: Mapping[str, Any]) -> Plan:
         "locations": {str(key): s.location for key, s in enumerate(storages) if s.location != "cpu"},
     }
     return Plan(pieces, document)
+
+
+def again(outline: bytes) -> Plan:
+    """The plan that gave this `outline`, without its state: only to `seal` an image.   Raises: ValueError."""
+    said = json.loads(outline.decode("ascii"))
+    return Plan([(name, size, lambda: memoryview(b"")) for name, size in said["pieces"]], said["document"])
 
 
 def frame_problems(data: memoryview, entries: Sequence[Entry]) -> list[str]:
@@ -144,24 +206,22 @@ class _Out:
         self.pending = bytearray()
 
     def piece(self, entry: Entry, data: memoryview) -> tuple[int, str]:
-        """Append header and bytes of one entry; (CRC, sha256) of the bytes."""
+        """Append header and bytes of one entry; (CRC, sha256 or "") of the bytes."""
         pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
-        h, crc = hashlib.sha256(), 0
-        if len(data) <= _CHUNK:
-            h.update(data)
+        if len(data) <= _CHUNK or entry.name == _FOLDER + SUMS:
             crc = zlib.crc32(data)
             self.add(_local(entry.name, entry.bytes, crc, pad))
             self.add(data)
-            return crc, h.hexdigest()
+            return crc, hashlib.sha256(data).hexdigest()
+        crc = 0
         self.add(_local(entry.name, entry.bytes, 0, pad))
         self.flush()
         for at in range(0, len(data), _CHUNK):
             chunk = data[at : at + _CHUNK]
-            h.update(chunk)
             crc = zlib.crc32(chunk, crc)
             _write(self.fd, chunk)
         os.pwrite(self.fd, _local(entry.name, entry.bytes, crc, pad), entry.header)
-        return crc, h.hexdigest()
+        return crc, ""
 
 
 def _write(fd: int, data: memoryview) -> None:
@@ -218,4 +278,4 @@ def _directory(entries: Sequence[Entry], at: int) -> bytes:
     return table + end64 + find64 + end
 
 
-__all__ = ["ALIGN", "FRAME", "SCHEMA", "SUMS", "Plan", "Storage", "frame_problems", "plan"]
+__all__ = ["ALIGN", "FRAME", "SCHEMA", "SUMS", "Plan", "Storage", "again", "frame_problems", "plan"]

@@ -3,7 +3,7 @@
     walk(path, crc=True) -> Structure    any zip that torch.save or torch.jit.save wrote: its entries, its tensors and
                                          everything wrong with it; raises only OSError
     read(path, check=True) -> Opened     the tree of one that torch.load(weights_only=True) would read; raises Damaged
-    is_ours(path) -> bool                sojourn.train wrote it: a sha256 of every piece lies inside
+    is_ours(path) -> bool                sojourn.train wrote it: the sums of its pieces lie inside
     facts(path) -> Mapping               what such a file says of itself: token, step, epoch, metrics, best, at
 
 Writing: `torch_write.plan(tree, facts).write_to(fd)`.

@@ -1,4 +1,4 @@
-"""A checkpoint that is being gone on from: what it says, and putting everything back as it was."""
+"""What the Checkpointer puts into a checkpoint, and putting everything back from one as it was."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from sojourn.train import arrays, rng
+from sojourn.train.progress import finite, numbers
 from sojourn.train.state import Items
-from sojourn.wire import torch_zip
+from sojourn.wire import torch_write, torch_zip
 from sojourn.wire.errors import Misuse
 
 FORMAT = 1
@@ -17,6 +18,15 @@ class NotOurs(Misuse):
     """{path} was not written by a Checkpointer of this version."""
 
     code = "not-our-checkpoint"
+
+
+def plan(items: Items, own: Mapping[str, Any], shown: Mapping[str, Any], facts: Mapping[str, Any]) -> torch_write.Plan:
+    """A file with the items as they are now. `own`: what only `Resume` needs. `shown` (step, epoch, best, metrics) also
+    stands in what the file says of itself, beside `facts`.   Raises: Unsaveable, NoNumber.
+    """
+    kept = dict(shown, **own, format=FORMAT, metrics=numbers(shown["metrics"]))
+    tree = arrays.Freezer().freeze(dict(sojourn=kept, **items.capture()))
+    return torch_write.plan(tree, dict(facts, metrics=finite(shown["metrics"])))
 
 
 class Resume:

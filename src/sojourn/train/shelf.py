@@ -1,0 +1,163 @@
+"""How a checkpoint gets into its folder: aside, fsync, rename, fsync of the folder, pointer; older ones go last.
+
+One `Shelf` does it inside the training process, another inside the writer process; both from the same plain values.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from typing import Callable
+
+from sojourn.wire import atomic, units
+from sojourn.wire.errors import Refusal
+
+_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})\.pt")
+_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}\.pt|latest\.json)\.\d+\.tmp")
+_FENCE = re.compile(r"\.t(\d{6,})\.fence")
+LATEST = "latest.json"
+BEST = "best.pt"
+LATEST_SCHEMA = "sojourn/latest/v1"
+
+
+class Superseded(Refusal):
+    """A later attempt (fencing token {theirs}) has {folder}; this one ({ours}) stops, so that no work is done twice."""
+
+    code = "superseded"
+
+
+class Orphaned(Exception):
+    """The training this writer worked for is gone, so it publishes nothing more."""
+
+
+@dataclass
+class Shelf:
+    """The checkpoints in the folder `path`, for the attempt with fencing token `token`, which keeps the newest `keep`.
+
+    `damaged`: names that were found not to be valid; they do not count as kept and go with the next commit. `say` gets
+    one line for what went wrong and does no harm. `check` is called before anything becomes visible; it may raise.
+    """
+
+    path: str
+    token: int
+    keep: int
+    say: Callable[[str], None]
+    damaged: set[str] = field(default_factory=set)
+    check: Callable[[], None] = lambda: None
+
+    def commit(self, write: Callable[[str], str], size_bytes: int, step: int, at_s: float) -> str:
+        """Let `write(aside)` write and fsync a whole file, publish it durably, prune older ones; the new name.
+
+        `write` returns the sums_sha256 of what it wrote. On any error nothing half-written stays and nothing is pruned.
+        Raises: OSError, Superseded, and what `check` raises.
+        """
+        self.check_token()
+        name = f"ckpt-t{self.token:06d}-s{step:08d}.pt"
+        target, aside = os.path.join(self.path, name), self._aside(name)
+        disk = os.statvfs(self.path)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < size_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        try:
+            sums_sha256 = write(aside)
+            self.check()
+            self.check_token()
+            os.rename(aside, target)
+        except BaseException:
+            forget(aside)
+            raise
+        atomic.sync_folder(self.path)
+        self.damaged.discard(name)
+        pointer = {"schema": LATEST_SCHEMA, "path": name, "token": self.token, "step": step, "bytes": size_bytes}
+        pointer.update(sums_sha256=sums_sha256, at=units.stamp(at_s))
+        try:
+            atomic.write_json(os.path.join(self.path, LATEST), pointer)
+        except OSError as e:
+            self.say(f"{name} is saved; {LATEST} could not be brought up to date: {e.strerror}")
+            return name  # what the old pointer names is not pruned
+        self._prune()
+        return name
+
+    def make_best(self, name: str) -> None:
+        """Let `best.pt` be the checkpoint `name`, durably: a second link to it, a copy where links are not to be had.
+
+        Idempotent.   Raises: OSError, and then the old best.pt stands.
+        """
+        source, target, aside = os.path.join(self.path, name), os.path.join(self.path, BEST), self._aside(name)
+        try:
+            try:
+                os.link(source, aside)
+            except OSError as e:
+                if e.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+                    raise
+                shutil.copyfile(source, aside)
+                with open(aside, "rb") as f:
+                    os.fsync(f.fileno())
+            if os.path.exists(target) and os.path.samefile(aside, target):
+                forget(aside)  # rename(2) of two links to one file leaves both
+                return
+            os.rename(aside, target)
+        except BaseException:
+            forget(aside)
+            raise
+        atomic.sync_folder(self.path)
+
+    def listed(self) -> list[tuple[int, int, str]]:
+        """(token, step, name) of every checkpoint by name, newest first."""
+        found = [(hit, name) for hit, name in ((_NAME.fullmatch(name), name) for name in os.listdir(self.path)) if hit]
+        return sorted(((int(hit.group(1)), int(hit.group(2)), name) for hit, name in found), reverse=True)
+
+    def check_token(self) -> None:
+        """Raises: Superseded where an attempt with a higher token has begun or saved here."""
+        highest = highest_token(self.path)
+        if highest > self.token:
+            raise Superseded(theirs=highest, ours=self.token, folder=self.path)
+
+    def fence(self) -> None:
+        """Let every attempt with a lower token find out, at its next save, that this one has begun.
+
+        Where the file cannot be made (a full disk) they find out by this one's first checkpoint.
+        """
+        mine = f".t{self.token:06d}.fence"
+        try:
+            os.close(os.open(os.path.join(self.path, mine), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        except OSError:
+            return
+        for name in os.listdir(self.path):
+            hit = _FENCE.fullmatch(name)
+            if hit and int(hit.group(1)) < self.token:
+                forget(os.path.join(self.path, name))
+
+    def sweep(self) -> None:
+        """Remove what attempts up to this one left half-written when they were killed."""
+        for name in os.listdir(self.path):
+            hit = _ASIDE.fullmatch(name)
+            if hit and int(hit.group(1) or 0) <= self.token:
+                forget(os.path.join(self.path, name))
+
+    def _aside(self, name: str) -> str:
+        return os.path.join(self.path, f".{name}.{os.getpid()}.tmp")
+
+    def _prune(self) -> None:
+        """Remove what is older than the newest `keep`, and what was found damaged, now that a new one is durable."""
+        mine = [name for token, _, name in self.listed() if token <= self.token]
+        good = [name for name in mine if name not in self.damaged]
+        for name in good[self.keep :] + [name for name in mine if name in self.damaged]:
+            forget(os.path.join(self.path, name))
+            self.damaged.discard(name)
+
+
+def highest_token(path: str) -> int:
+    """The highest fencing token that left a checkpoint or a fence in the folder; 0 where there is none."""
+    hits = (_NAME.fullmatch(name) or _FENCE.fullmatch(name) for name in os.listdir(path))
+    return max((int(hit.group(1)) for hit in hits if hit), default=0)
+
+
+def forget(path: str) -> None:
+    """Remove a file if that can be done."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # gone already, or the disk is read-only: the next start sweeps it
