@@ -144,8 +144,9 @@ def test_a_box_without_python_is_told_in_one_line(site: Site) -> None:
     assert "python" in no.value.message and no.value.exit_status == 5
 
 
-def test_the_training_side_is_shipped_once(site: Site) -> None:
+def test_the_training_side_is_put_below_the_base(site: Site) -> None:
     transport = Counting()
     box = keeper(transport, site)
-    assert box.ship_train(site.base) == parcel.train_bytes()[0] == box.ship_train(site.base)
-    assert [os.path.basename(path)[:5] for path in transport.puts] == ["keepe", "train"]
+    assert box.put_train(site.base) is None
+    assert Path(site.base, "train", box.train_file).read_bytes() == parcel.train_bytes()[1]
+    assert [os.path.basename(path)[:5] for path in transport.puts] == ["train"]

@@ -144,11 +144,17 @@ def test_a_keeper_is_started_only_as_the_box_says(rig: Rig, tmp_path: Path) -> N
     assert not (tmp_path / "x").exists()
 
 
-def test_a_launcher_that_does_not_come_back_is_said(rig: Rig) -> None:
+def test_a_launcher_that_does_not_come_back_or_fails_is_said_and_nothing_is_waited_for(rig: Rig) -> None:
     argv = rig.call("hello", run="r")["argv"]
     rig.place("true")
-    said = rig.call("command", run="r", argv=argv, words=["sleep", "60"], timeout_s=0.1)
-    assert said["rc"] == -1 and b"no end" in said["blobs"][1]
+    ask = {"op": "command", "run": "r", "argv": argv, "timeout_s": 20}
+    late = rig.call(**{**ask, "words": ["sleep", "60"], "timeout_s": 0.1})
+    assert (late["code"], late["rc"]) == ("command-failed", -1) and "no end" in late["err"]
+    bad = {**ask, "words": ["sh", "-c", "echo out; echo why >&2; exit 3"]}
+    wait = {"op": "proven", "run": "r", "attempt": 1, "settle_s": 60, "wait_s": 60}
+    (said,), _ = batch(rig, bad, wait)
+    assert (said["code"], said["rc"], said["out"], said["err"]) == ("command-failed", 3, "out\n", "why\n")
+    assert rig.call(**bad, may_fail=True)["rc"] == 3
 
 
 def test_a_run_whose_events_have_grown_is_told_though_nobody_asked_for_it(rig: Rig) -> None:

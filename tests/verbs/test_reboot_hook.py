@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.reboot import hook_up
+from sojourn.backends.client import reboot
 from sojourn.backends.transport import local
+from sojourn.core.values import Ended
 from sojourn.store.settings import BadSettings, read_site
-from sojourn.testing.contracts.launcher import Mute
 from tests.verbs.conftest import World
 
 FAKES = Path(__file__).parent.parent / "fakes" / "bin"
@@ -45,7 +45,9 @@ def remove(root: str) -> int:
 
 
 def up(root: str, argv: list[str] | None = None, kind: str = "cron") -> str:
-    return hook_up(local.Backend(), "gpu", kind, argv or ["true"], root)
+    ended = local.Backend().call(reboot.command(kind, argv or ["true"], root))
+    assert isinstance(ended, Ended)
+    return reboot.remark("gpu", kind, ended)
 
 
 def test_the_line_starts_the_very_argv_with_the_path_of_the_call(table: Path, root: str) -> None:
@@ -110,13 +112,9 @@ def test_where_there_is_no_crontab_it_is_said_in_one_line(
     assert up(root) == "the reboot hook (cron) of gpu cannot be had: there is no crontab"
 
 
-def test_a_box_that_does_not_answer_leaves_it_open(root: str) -> None:
-    said = hook_up(Mute(), "gpu", "cron", ["true"], root)  # type: ignore[arg-type]
-    assert said.startswith("the reboot hook (cron) of gpu may be missing: timeout")
-
-
 def test_a_path_with_a_line_break_has_no_hook() -> None:
-    assert "line break" in hook_up(local.Backend(), "gpu", "cron", ["true"], "/a\nb/runs/x")
+    assert reboot.command("cron", ["true"], "/a\nb/runs/x") == []
+    assert "line break" in reboot.remark("gpu", "cron", None)
 
 
 def test_a_unit_is_enabled_and_taken_away_again(

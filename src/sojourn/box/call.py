@@ -1,7 +1,8 @@
 """`call`: one request on standard input, one answer on standard output, both framed; then the process ends.
 
 An answer is a J frame {"ok":true,...} or {"ok":false,"code","message"}, and then the B frames it brings. Every answer
-has `now`, `boot_id` and `pid1_start` of the box.
+has `now`, `boot_id` and `pid1_start` of the box, and as `by` the Python that answers, where it can be called again
+without a search.
 
 The request {"op":"batch","ops":[{"op":...},...]} is several in one: they are done in order up to the first that is
 refused. Its answer's `answers` are theirs, one each of those that were tried, with the number of B frames that each
@@ -80,6 +81,8 @@ def answer_one(source: BinaryIO, sink: BinaryIO) -> int:
     blobs: List[bytes] = []
     value = _said(functools.partial(_answer, source, blobs))
     value.update(now=units.stamp(time.time()), boot_id=machine.boot_id(), pid1_start=machine.pid1_start())
+    # What a module provides may not even start without it.
+    value["by"] = "" if os.environ.get("LOADEDMODULES") else sys.executable
     sink.write(framing.pack_json(value))
     for blob in blobs:
         sink.write(framing.pack(blob))

@@ -68,6 +68,14 @@ class Launcher(Protocol):
         """
         ...
 
+    def command(self, argv: Sequence[str], root: str) -> list[str]:
+        """The argv that does on the box what `start` does, for who has more to do there in the same call."""
+        ...
+
+    def read(self, ended: Ended, root: str) -> Tether:
+        """What `command` came to. Raises: WorldError where it started nothing."""
+        ...
+
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:
         """Whether what `start` began still exists. UNKNOWN when the box does not answer."""
         ...
@@ -103,7 +111,13 @@ class Provider(Protocol):
 
 
 class Loader(Protocol):
-    """Proves an artifact by loading it. Never runs what it reads."""
+    """Proves an artifact by loading it. Never runs what it reads.
+
+    suffixes: ends of the names of its files in lower case; `*` stands for anything, a leading `/` for the whole name.
+    A class may also have `also` (names that its files may bear though another loader claims them), `may_be_empty`, and
+    `among`, a pattern of last names whose files are judged by what stands beside them: for these, in place of `load`,
+    `load_among(path, name, beside)` is asked, `beside` being {last name: where it lies}.
+    """
 
     kind: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]

@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -135,6 +135,15 @@ class Box:
     def answer(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer:
         """`ask`, for who needs the answer. Raises: Unreachable, WorldError."""
         return self.must(self.ask(op, timeout_s=timeout_s, **fields))
+
+    def answer_all(
+        self, ops: Sequence[Mapping[str, Any]], blobs: Sequence[bytes] = (), *, timeout_s: float = CALL_S
+    ) -> list[Answer]:
+        """Several questions in one call, each {"op", its fields}; what comes after one that is refused is not done.
+
+        Raises: Unreachable, WorldError.
+        """
+        return self.must(self.keeper.ask_all(ops, blobs, timeout_s=timeout_s))
 
     def must(self, answer: T | NoAnswer) -> T:
         """`answer`, unless it is NoAnswer. Raises: Unreachable."""

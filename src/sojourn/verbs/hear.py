@@ -32,6 +32,7 @@ class View:
     payload: str = ""
     has_root: bool = False  # the box answered, and the run's root is there
     is_other: bool = False  # the root there is that of a run with another specification, put there by another client
+    argv: tuple[str, ...] = ()  # what starts its keeper, as the box says where none lives
 
     @property
     def never_began(self) -> bool:
@@ -55,7 +56,7 @@ def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0,
         else:
             sites.setdefault(record.site_name, []).append(record)
     for asked, said in _ask_all(ctx, list(sites.values()), timeout_s):
-        views.update(_take_in(ctx, asked, said, timeout_s, mend))
+        views.update(_views(ctx, asked, said, timeout_s, mend))
     return views
 
 
@@ -99,11 +100,11 @@ def _ask(ctx: Context, asked: list[RunRecord], timeout_s: float) -> Said:
     return said
 
 
-def _take_in(ctx: Context, asked: list[RunRecord], said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
+def _views(ctx: Context, asked: list[RunRecord], said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words)) for r in asked}
-    views = {record.id: _heard(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in asked}
+    views = {record.id: take_in(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in asked}
     return _with_ends_recorded(ctx, views, timeout_s) if mend else views
 
 
@@ -111,7 +112,8 @@ def _take_in(ctx: Context, asked: list[RunRecord], said: Said, timeout_s: float,
 _ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
 
 
-def _heard(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
+def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
+    """The run as its box just said: an entry of `since` and its new bytes of events, folded and kept."""
     if entry.get("identity") not in (None, "", record.run.spec_digest):
         shown = replace(record.status, reason=OTHER)
         return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
@@ -126,7 +128,8 @@ def _heard(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byte
     progress = entry.get("progress")
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
-    return View(fresh, _with_log(shown, entry), Reach(True, units.stamp(now_s)), keeper, payload, entry is not _ABSENT)
+    reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
+    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not _ABSENT, argv=argv)
 
 
 def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
@@ -143,12 +146,12 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     ended = [view.record for view in views.values() if view.has_root and is_unrecorded(view)]
     if not ended:
         return views
-    from sojourn.verbs.launch import start_keeper
+    from sojourn.verbs.launch import start
 
     for record in ended:
         ctx.say(f"{record.id}: recording how it ended")
         try:
-            start_keeper(ctx.box(record.site), record.id, record.attempt)
+            start(ctx.box(record.site), views[record.id].argv)
         except WorldError as error:
             ctx.say(error.message)
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
@@ -157,7 +160,7 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
         said = _ask(ctx, ended, timeout_s)
         if not isinstance(said, dict):
             break
-        again = _take_in(ctx, ended, said, timeout_s, mend=False)
+        again = _views(ctx, ended, said, timeout_s, mend=False)
         views = {**views, **again}
         ended = [view.record for view in again.values() if is_unrecorded(view)]
     return views

@@ -1,17 +1,23 @@
-"""Starting a keeper on a root, and waiting until the attempt it was started for is proven alive, or has ended."""
+"""Starting a keeper on a root, and waiting until the attempt it was started for is proven alive, or has ended.
+
+Where a connection is not shared each question costs a login, so placing, starting and the first look are one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sojourn.backends.client.keeper import KeeperRefused
+from sojourn.core.need import Need
 from sojourn.core.ports import Tether
-from sojourn.core.values import NoAnswer, State
+from sojourn.core.values import Ended, NoAnswer, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
-from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.hear import LIMIT_BYTES, View, hear_one, take_in
+from sojourn.verbs.renting import moving_in
 from sojourn.verbs.status import meter_of, next_step
 from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
@@ -22,6 +28,9 @@ if TYPE_CHECKING:
 # A process that dies of a wrong path, a missing module or a bad argument mostly does so within this time.
 SETTLE_S = 1.0
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
+STAY_S = 5.0  # how long the call that starts a keeper stays for the first beat; a longer `setup` is looked at from here
+COMMAND_S = 30.0  # for a launcher, which comes back at once
+BEGIN_S, ALONG_S = 60.0, 60.0  # for the call that starts a keeper; and more where it takes files along
 RESTART_S = 2.0  # a keeper that should be there and is not is started again so often
 TAIL_LINES, TAIL_BYTES = 15, 1 << 14
 
@@ -41,58 +50,135 @@ class SecretMissing(Misuse):
     next_step = "export {name}=...  (only its name is ever recorded)"
 
 
-def start_keeper(box: Box, run: str, attempt: int) -> Tether | NoAnswer:
-    """Start the run's own keeper on its root; harmless where one is in charge.
+@dataclass(frozen=True)
+class Begun:
+    """A keeper that was started. `view`: what its box said at the end of that call; `is_proven`: the attempt lives."""
 
-    It goes on with what the root says: adopts what lives, records an end, begins an attempt that was asked for.
-    `attempt`: the one that was asked for last; asking again changes nothing and tells how to start the keeper.
-    Raises: WorldError (no-such-run, ...).
-    """
-    asked = box.ask("want", run=run, attempt=attempt, by="resume")
-    return asked if isinstance(asked, NoAnswer) else start(box, asked.value["argv"])
+    view: View
+    is_proven: bool
+    remarks: tuple[str, ...]
 
 
 def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
-    """Hand the argv that the box gave to the launcher. Raises: WorldError."""
+    """Hand the argv that the box gave to the launcher; harmless where a keeper is in charge.
+
+    It goes on with what the root says: adopts what lives, records an end, begins an attempt that was asked for.
+    Raises: WorldError.
+    """
     return box.launcher.start(box.transport, argv, argv[-1])
 
 
-def launch(ctx: Context, box: Box, run: str, attempt: int, argv: Sequence[str]) -> list[str]:
-    """Start the keeper for an attempt that was asked for; journal how to find it. Raises: Unreachable, WorldError.
-
-    The site's reboot hook comes first: a run that ends at once finds it there to take away. Returns remarks.
+def journal_launching(ctx: Context, box: Box, run: str, attempt: int, need: Need) -> str:
+    """The intent, before anything of the attempt is on the box, and its token: that of an intent that was cut short is
+    used again. Raises: NothingToRent, WorldError.
     """
-    remarks, kind = [], str(box.site.options.get("reboot_hook", ""))
-    if kind:
+    old = ctx.store.index.run(run)
+    token = old.token if old is not None and old.attempt == attempt and old.token else ctx.token()
+    with moving_in(ctx, box, need) as lease:
+        ctx.store.append("launching", run=run, attempt=attempt, token=token, lease=lease.name)
+    return token
+
+
+def adopt(ctx: Context, box: Box, view: View, by: str, wait_s: float) -> Begun:
+    """Put a keeper back to a process that lives without one. Raises: Unreachable, WorldError."""
+    run, attempt = view.record.id, view.status.attempt
+    ask = [{"op": "want", "run": run, "attempt": attempt, "by": by}]
+    return begin(ctx, box, run, attempt, ask, view.argv, is_begun=True, wait_s=wait_s)
+
+
+def begin(
+    ctx: Context,
+    box: Box,
+    run: str,
+    attempt: int,
+    ask: Sequence[Mapping[str, Any]],
+    argv: Sequence[str],
+    *,
+    blobs: Sequence[bytes] = (),
+    is_begun: bool = False,
+    wait_s: float,
+) -> Begun:
+    """Do the ops of `ask`, start the run's keeper, and stay until the attempt is proven alive or has ended, for a few
+    seconds at most: one call to the box. Journals how to find the keeper again, and what was heard.
+
+    `argv`: what starts the keeper, as the box said a moment ago; it checks that itself. `is_begun`: the attempt runs.
+    The site's reboot hook comes before the keeper: a run that ends at once finds it there to take away.
+    Raises: Unreachable, WorldError.
+    """
+    record = ctx.store.index.find(run)
+    stay = {"op": "proven", "run": run, "attempt": attempt, "offset": record.offset, "limit_bytes": LIMIT_BYTES}
+    stay.update(is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, STAY_S))
+    for is_last in (False, True):
+        starts = _starts(box, run, argv)
+        try:
+            answers = box.answer_all([*ask, *starts, stay], blobs, timeout_s=BEGIN_S + (ALONG_S if blobs else 0.0))
+            break
+        except KeeperRefused as no:
+            if no.code == "command-failed":
+                box.launcher.read(_ended(no.value), argv[-1])  # raises, in the launcher's own words
+            if no.code != "other-argv" or is_last:
+                raise
+            argv = no.value["argv"]
+    hooked, started, said = answers[-len(starts) - 1], answers[-2], answers[-1]
+    tether = box.launcher.read(_ended(started.value), argv[-1])
+    ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(tether))
+    remarks = [_hook_remark(box, _ended(hooked.value) if len(starts) > 1 else None), tether.facts.get("remark", "")]
+    (entry,) = said.value["runs"]
+    view = take_in(ctx, ctx.store.index.find(run), entry, said.blobs[0])
+    return Begun(view, bool(said.value["proven"]), tuple(str(remark) for remark in remarks if remark))
+
+
+def _starts(box: Box, run: str, argv: Sequence[str]) -> list[dict[str, Any]]:
+    """The ops that start the keeper: of the reboot hook, where the site asks for one, and of the launcher."""
+    root = argv[-1] if argv else ""
+    commands: list[dict[str, Any]] = [{"words": box.launcher.command(argv, root)}]
+    if kind := _hook(box):
         from sojourn.backends.client import reboot
 
-        remarks.append(reboot.hook_up(box.transport, box.site.name, kind, argv, argv[-1]))
-    tether = box.must(start(box, argv))
-    ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(tether))
-    remarks.append(str(tether.facts.get("remark", "")))
-    return [remark for remark in remarks if remark]
+        words = reboot.command(kind, argv, root)
+        commands[:0] = [{"words": words, "may_fail": True}] if words else []
+    return [{"op": "command", "run": run, "argv": list(argv), "timeout_s": COMMAND_S, **one} for one in commands]
 
 
-def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float) -> View:
+def _hook(box: Box) -> str:
+    return str(box.site.options.get("reboot_hook", ""))
+
+
+def _hook_remark(box: Box, ended: Ended | None) -> str:
+    if not _hook(box):
+        return ""
+    from sojourn.backends.client import reboot
+
+    return reboot.remark(box.site.name, _hook(box), ended)
+
+
+def _ended(value: Mapping[str, Any]) -> Ended:
+    """What the box says a command of ours came to."""
+    return Ended(int(value["rc"]), str(value["out"]).encode(), str(value["err"]).encode())
+
+
+def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, begun: Begun) -> View:
     """Look until attempt `attempt` is proven alive (a beat, and still there SETTLE_S after), has ended, or time is up.
 
-    A keeper that is not there though the attempt has not begun is started again: one may have left between reading
-    what was asked for and our asking. Raises: NotBegun when time is up and nothing was begun; WorldError.
+    `begun`: what was seen when it was started, which mostly is enough. A keeper that is not there though the attempt
+    has not begun is started again: one may have left between reading what was asked for and our asking.
+    Raises: NotBegun when time is up and nothing was begun; WorldError.
     """
     began_s = ctx.now_s()
     pause_s, started_s, keeper_s = FIRST_LOOK_S, 0.0, began_s
+    view = begun.view
     while True:
-        view = hear_one(ctx, _record(ctx, run))
         now_s, status = ctx.now_s(), view.status
         if view.record.heard.attempt >= attempt or status.state is State.SUCCEEDED:
             if status.state.is_final:
                 return view
             if status.started_at and status.state in (State.RUNNING, State.STALLED):
                 started_s = started_s or now_s
-                if status.beat_at >= status.started_at and now_s - started_s >= SETTLE_S:
+                has_settled = view is begun.view and begun.is_proven or now_s - started_s >= SETTLE_S
+                if status.beat_at >= status.started_at and has_settled:
                     return view
         elif view.has_root and view.keeper in ("gone", "none") and now_s - keeper_s >= RESTART_S:
-            start_keeper(box, run, attempt)
+            start(box, view.argv)
             keeper_s = now_s
         if now_s - began_s >= wait_s:
             if view.record.heard.attempt < attempt and view.reach.ok:
@@ -103,6 +189,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float) -
         ctx.say(f"{run}: attempt {attempt} is {status.state.value}")
         ctx.sleep(pause_s)
         pause_s = min(pause_s * 1.5, LAST_LOOK_S)
+        view = hear_one(ctx, ctx.store.index.find(run))
 
 
 def read_secrets(ctx: Context, spec: Mapping[str, Any]) -> dict[str, str]:
@@ -169,10 +256,6 @@ def log_tail(ctx: Context, box: Box, record: RunRecord, attempt: int) -> str:
     for name in record.run.spec.get("secrets") or ():
         text = text.replace(ctx.environ.get(name) or "\0", f"<{name}>")
     return text
-
-
-def _record(ctx: Context, run: str) -> RunRecord:
-    return ctx.store.index.find(run)
 
 
 def _keeper_said(box: Box, run: str) -> str:

@@ -16,7 +16,7 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.decide import decide
 from sojourn.verbs.preflight import base_disk
 from sojourn.verbs.prepare import Prepared, prepare
-from sojourn.verbs.push import missing
+from sojourn.verbs.push import ask_missing
 from sojourn.verbs.renting import open_lease
 from sojourn.verbs.run import Bid, best_bid, named, next_free, room_of
 from sojourn.wire import units
@@ -48,13 +48,18 @@ def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: M
 def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     box, decision, job = bid.box, bid.decision, prepared.job
     site = box.site
-    hello, lacking = bid.hello, None
+    hello: Mapping[str, Any] | None = bid.hello
+    lacking: frozenset[str] | None = None
     if decision.do == "unknown" and bid.view is not None:
         reach = bid.view.reach
     if reach.ok:
-        hello = hello or box.answer("hello").value
-        lacking = missing(box, [tree.digest for _, tree in prepared.trees])
-    takes = room_of(prepared, lacking or set())
+        if hello is not None:
+            lacking = bid.lacking
+        else:
+            digests = [tree.digest for _, tree in prepared.trees]
+            said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
+            hello, lacking = said.value, frozenset(have.value["missing"])
+    takes = room_of(prepared, lacking or frozenset())
     disk = base_disk(hello or {})
     lease = open_lease(ctx, site)
     rate, currency = (
@@ -93,7 +98,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     )
 
 
-def _push(prepared: Prepared, lacking: set[str] | None) -> dict[str, Any]:
+def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
     trees: list[dict[str, Any]] = [
         {
             "what": what,

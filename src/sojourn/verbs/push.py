@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import posixpath
 import tempfile
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from sojourn.store import places
 from sojourn.verbs.context import Box, Context
@@ -15,32 +16,47 @@ from sojourn.wire import atomic, units
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
 
+ALONG_BYTES = 4 << 20  # of packed snapshots: less than what one more login costs on a line of 10 Mbit/s and up
 PUT_S = 3600.0
 UNPACK_S = 1800.0
 
 
-def missing(box: Box, digests: Sequence[str]) -> set[str]:
-    """Which of these snapshots the box does not have. Raises: Unreachable, WorldError."""
-    return set(box.answer("have", kind="snapshots", names=list(dict.fromkeys(digests))).value["missing"])
+def ask_missing(digests: Sequence[str]) -> dict[str, Any]:
+    """The question which of these snapshots the box does not have."""
+    return {"op": "have", "kind": "snapshots", "names": list(dict.fromkeys(digests))}
 
 
-def push(ctx: Context, box: Box, base: str, trees: Sequence[tuple[str, Snapshot]]) -> int:
-    """Bring every snapshot that is not there to the box; bytes sent. Idempotent, also for two clients at once.
+def push(
+    ctx: Context, box: Box, base: str, trees: Sequence[tuple[str, Snapshot]], lacking: Set[str]
+) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """Bring every snapshot that is not there to the box. Idempotent, also for two clients at once.
 
+    Small ones are not sent: they come back as ops, with their bytes, to go along with what is asked of the box next.
     Raises: Unreachable, WorldError (hash-mismatch: a file changed while it was read), OSError (no room for the pack).
     """
-    lacking = missing(box, [tree.digest for _, tree in trees])
-    sent = 0
-    for what, tree in trees:
-        if tree.digest not in lacking:
+    ops: list[dict[str, Any]] = []
+    blobs: list[bytes] = []
+    for digest, (what, tree) in {tree.digest: (what, tree) for what, tree in reversed(trees)}.items():
+        if digest not in lacking:
             continue
-        lacking.discard(tree.digest)
         ctx.say(f"pushing {what}: {len(tree.rows)} files, {units.say_bytes(tree.bytes)}")
-        sent += _push_one(ctx, box, base, tree)
-    return sent
+        with _packed(tree) as tar:
+            op: dict[str, Any] = {"op": "unpack", "digest": digest, "roster": list(tree.rows)}
+            if os.path.getsize(tar) + sum(map(len, blobs)) <= ALONG_BYTES:
+                ops.append(op)
+                with open(tar, "rb") as f:
+                    blobs.append(f.read())
+                continue
+            # A name of our own: two clients that push the same tree must not write into one file.
+            remote = posixpath.join(base, "staging", f"{digest}-{ctx.token()[:12]}.tar")
+            box.must(box.transport.put(tar, remote, timeout_s=PUT_S))
+        box.answer(**op, tar=remote, timeout_s=UNPACK_S)
+    return ops, blobs
 
 
-def _push_one(ctx: Context, box: Box, base: str, tree: Snapshot) -> int:
+@contextmanager
+def _packed(tree: Snapshot) -> Iterator[str]:
+    """The path of an archive of the tree, while inside."""
     from sojourn.store import snapshot
 
     packs = os.path.join(places.cache_dir(), "packs")
@@ -48,12 +64,7 @@ def _push_one(ctx: Context, box: Box, base: str, tree: Snapshot) -> int:
     with tempfile.TemporaryDirectory(dir=packs) as folder:
         tar = os.path.join(folder, "tree.tar")
         snapshot.pack(tree, tar)
-        # A name of our own: two clients that push the same tree must not write into one file.
-        remote = posixpath.join(base, "staging", f"{tree.digest}-{ctx.token()[:12]}.tar")
-        box.must(box.transport.put(tar, remote, timeout_s=PUT_S))
-        size_bytes = os.path.getsize(tar)
-    box.answer("unpack", timeout_s=UNPACK_S, tar=remote, digest=tree.digest, roster=list(tree.rows))
-    return size_bytes
+        yield tar
 
 
 def remember(tree: Snapshot) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from sojourn.core.need import Need
 from sojourn.core.values import State
-from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
-from sojourn.verbs.context import Box, Context
+from sojourn.verbs.context import Context
 from sojourn.verbs.hear import OTHER, hear_one
-from sojourn.verbs.launch import answer, launch, read_secrets, unmasked, wait_proven
-from sojourn.verbs.renting import moving_in
+from sojourn.verbs.launch import adopt, answer, begin, journal_launching, read_secrets, unmasked, wait_proven
 from sojourn.wire.errors import Misuse, Unreachable
 
 
@@ -46,28 +44,17 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
         if status.state.is_alive and view.keeper == "alive":
             return answer(ctx, box, view, "nothing", f"attempt {status.attempt} is {status.state.value}", began_s)
-        remarks: list[str] = []
+        values: dict[str, str] = {}
         if status.state.is_alive:
             did, attempt = "adopted", status.attempt
-            argv = box.answer("want", run=record.id, attempt=attempt, by="resume").value["argv"]
+            begun = adopt(ctx, box, view, "resume", wait_s)
         else:
             did, attempt = "launched", max(record.attempt, record.heard.attempt + 1)
             values = read_secrets(ctx, record.run.spec)
-            remarks = unmasked(values)
-            argv = _ask_for(ctx, box, record, attempt, values)
-        remarks = [*remarks, *launch(ctx, box, record.id, attempt, argv)]
-    view = wait_proven(ctx, box, record.id, attempt, wait_s)
+            token = journal_launching(ctx, box, record.id, attempt, Need())
+            want = {"op": "want", "run": record.id, "attempt": attempt, "by": "resume", "token": token}
+            asked = [{**want, "secrets": values}]
+            begun = begin(ctx, box, record.id, attempt, asked, view.argv, wait_s=wait_s)
+    view = wait_proven(ctx, box, record.id, attempt, wait_s, begun)
+    remarks = [*unmasked(values), *begun.remarks]
     return answer(ctx, box, view, did, f"attempt {attempt} was started", began_s, remarks)
-
-
-def _ask_for(ctx: Context, box: Box, record: RunRecord, attempt: int, values: dict[str, str]) -> list[str]:
-    """Journal the intent and lay the want on the box; the argv that starts the keeper.
-
-    The token of an intent that was cut short is used again.
-    """
-    token = record.token if record.attempt == attempt and record.token else ctx.token()
-    with moving_in(ctx, box, Need()) as lease:
-        ctx.store.append("launching", run=record.id, attempt=attempt, token=token, lease=lease.name)
-    asked = box.answer("want", run=record.id, attempt=attempt, by="resume", token=token, secrets=values)
-    argv: list[str] = asked.value["argv"]
-    return argv

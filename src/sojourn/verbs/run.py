@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,8 +14,7 @@ from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.prepare import Prepared, prepare
-from sojourn.verbs.push import changed_files, missing, push, remember
-from sojourn.verbs.renting import moving_in
+from sojourn.verbs.push import ask_missing, changed_files, push, remember
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
@@ -52,6 +51,7 @@ class Bid:
     decision: Decision
     hello: Mapping[str, Any] | None  # None: nothing had to be asked
     findings: tuple[Any, ...] = ()
+    lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
 
 
 def run(
@@ -81,15 +81,14 @@ def run(
         if worst(bid.findings) == BLOCKED:
             return _blocked(ctx, prepared, bid, began_s)
         values: Mapping[str, str] = {}
-        if decision.do == "adopt":  # it lives, with the secrets it was given
-            argv = bid.box.answer("want", run=prepared.id, attempt=decision.attempt, by="run").value["argv"]
+        if decision.do == "adopt" and bid.view is not None:  # it lives, with the secrets it was given
+            begun = launch.adopt(ctx, bid.box, bid.view, "run", wait_s)
         else:
             values = launch.read_secrets(ctx, prepared.spec)
-            argv = _ask_for(ctx, prepared, bid, values)
-        said = launch.launch(ctx, bid.box, prepared.id, decision.attempt, argv)
-    view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s)
+            begun = _begin(ctx, prepared, bid, values, wait_s)
+    view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s, begun)
     did = "adopted" if decision.do == "adopt" else "launched"
-    remarks = (*prepared.job.warnings, *launch.unmasked(values), *said, *_meter_words(ctx, view))
+    remarks = (*prepared.job.warnings, *launch.unmasked(values), *begun.remarks, *_meter_words(ctx, view))
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
@@ -127,13 +126,15 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
     box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
-    hello = box.answer("hello").value
-    takes = room_of(prepared, missing(box, [tree.digest for _, tree in prepared.trees]))
-    findings = preflight.judge(hello, prepared.need, takes)
-    return Bid(box, view, decision, hello, findings)
+    trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
+    have = ask_missing([tree.digest for _, tree in prepared.trees])
+    hello, *lacks = box.answer_all([{"op": "hello", "run": prepared.id}, have, trains])
+    lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
+    findings = preflight.judge(hello.value, prepared.need, room_of(prepared, lacking))
+    return Bid(box, view, decision, hello.value, findings, lacking)
 
 
-def room_of(prepared: Prepared, lacking: set[str]) -> preflight.Room:
+def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
     """What this job takes on a box that lacks these snapshots."""
     return preflight.room([(tree.digest, tree.rows) for _, tree in prepared.trees], lacking)
 
@@ -164,17 +165,14 @@ def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[st
     return tuple(f"{part} ({some})" if part == "code" and some else part for part in decision.differs)
 
 
-def _ask_for(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]) -> list[str]:
-    """Journal what is wanted, push, and lay it on the box, which then lacks only a keeper: the argv that starts it."""
-    from sojourn.store import parcel
-
+def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str], wait_s: float) -> launch.Begun:
+    """Journal what is wanted, push it, lay it on the box, and start it there."""
     box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
     old = ctx.store.index.run(prepared.id)
     if old is not None and old.attempt:
         spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
     else:
-        keeper, train = box.keeper.file, parcel.train_bytes()[0]
-        spec = prepared.for_site(box.site, keeper=keeper, train=train, now_s=ctx.now_s())
+        spec = prepared.for_site(box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         ctx.store.append(
             "planned",
             run=prepared.id,
@@ -186,14 +184,15 @@ def _ask_for(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, st
             local=prepared.local(),
         )
         remember(prepared.trees[0][1])
-    token = old.token if old is not None and old.attempt == attempt and old.token else ctx.token()
-    with moving_in(ctx, box, prepared.need) as lease:
-        ctx.store.append("launching", run=prepared.id, attempt=attempt, token=token, lease=lease.name)
-    push(ctx, box, str(hello["base"]), prepared.trees)
-    box.must(box.keeper.ship_train(str(hello["base"])))
+    token = launch.journal_launching(ctx, box, prepared.id, attempt, prepared.need)
+    base = str(hello["base"])
+    ops, blobs = push(ctx, box, base, prepared.trees, bid.lacking)
+    if box.keeper.train_file in bid.lacking:
+        box.must(box.keeper.put_train(base))
+    want = {"attempt": attempt, "by": "run", "token": token}
+    ops.append({"op": "place", "run": spec, "want": want, "secrets": dict(values)})
     try:
-        want = {"attempt": attempt, "by": "run", "token": token}
-        placed = box.answer("place", run=spec, want=want, secrets=dict(values))
+        return launch.begin(ctx, box, prepared.id, attempt, ops, hello["argv"], blobs=blobs, wait_s=wait_s)
     except WorldError as error:
         if error.code != "name-taken":
             raise
@@ -202,8 +201,6 @@ def _ask_for(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, st
             differs=f"it is on {box.site.name}, put there by another client",
             free=next_free(ctx, prepared.id),
         ) from error
-    argv: list[str] = placed.value["argv"]
-    return argv
 
 
 def _did(decision: Decision, view: View) -> str:

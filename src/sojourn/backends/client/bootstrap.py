@@ -27,10 +27,10 @@ if [ ! -f "$keeper" ]; then
   printf 'sojourn:no-keeper\n%s' "$base"
   exit 126
 fi
-tried=
+tried= version='import sys; print("%d.%d" % sys.version_info[:2])'
 try() {
   command -v "$1" >/dev/null 2>&1 || return 0
-  found=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' </dev/null 2>/dev/null) || found='does not start'
+  found=$("$1" -I -S -c "$version" </dev/null 2>/dev/null) || found='does not start'
   case $found in 3.[89] | 3.[1-9][0-9]) exec "$1" -I -S "$keeper" call ;; esac
   tried="$tried $1 ($found),"
 }

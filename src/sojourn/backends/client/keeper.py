@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,7 @@ class Keeper:
         self.site = site
         self.parcel = parcel
         self._packed: tuple[str, bytes] | None = None
+        self._python_there = ""  # what answered last: asking it again needs no search
 
     @property
     def file(self) -> str:
@@ -84,7 +86,8 @@ class Keeper:
     ) -> Answer | NoAnswer:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again.
 
-        Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoBase, and what `transport.put` raises.
+        `blobs`: what the op takes along. Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoBase, and what
+        `transport.put` raises.
         """
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
@@ -98,17 +101,35 @@ class Keeper:
             ended = self.transport.call(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
         return ended if isinstance(ended, NoAnswer) else self._read(ended)
 
-    def ship_train(self, base: str, *, timeout_s: float = 120.0) -> str | NoAnswer:
-        """Put the training side there where it is not yet; its file name (run.json's `train`). Idempotent."""
-        name, data = self.parcel.train_bytes()
-        answer = self.ask("have", kind="train", names=[name], timeout_s=timeout_s)
-        if isinstance(answer, NoAnswer):
-            return answer
-        if answer.value["missing"]:
-            put = self._put((name, data), f"{base}/train", timeout_s)
-            if put is not None:
-                return put
-        return str(name)
+    def ask_all(
+        self, ops: Sequence[Mapping[str, Any]], blobs: Sequence[bytes] = (), *, timeout_s: float = 30.0
+    ) -> list[Answer] | NoAnswer:
+        """Several ops in one call, done in order: an answer each.
+
+        Each is {"op": its name, and its fields}. Raises as `ask`; at the first that the box refuses: what came before
+        it was done, what comes after was not.
+        """
+        said = self.ask("batch", blobs, timeout_s=timeout_s, ops=list(ops))
+        if isinstance(said, NoAnswer):
+            return said
+        stamps = {key: value for key, value in said.value.items() if key != "answers"}
+        rest = iter(said.blobs)
+        answers = []
+        for value in said.value["answers"]:
+            whole = {**stamps, **value}
+            if not value["ok"]:
+                raise self._refused(whole)
+            answers.append(Answer(whole, tuple(itertools.islice(rest, value["frames"]))))
+        return answers
+
+    @property
+    def train_file(self) -> str:
+        """The name of the training side that we would put there: its content."""
+        return str(self.parcel.train_bytes()[0])
+
+    def put_train(self, base: str, *, timeout_s: float = 120.0) -> None | NoAnswer:
+        """Put the training side below `base`. Idempotent. Raises: what `transport.put` raises."""
+        return self._put(self.parcel.train_bytes(), f"{base}/train", timeout_s)
 
     def _misses_keeper(self, ended: Ended) -> str:
         """The folder that the keeper must be put into, "" where one answered."""
@@ -116,16 +137,18 @@ class Keeper:
         if absent is not None:
             return f"{absent.base}/keepers"
         try:
-            self._read(ended)
+            said = self._read(ended).value
         except KeeperRefused as no:
-            return os.path.dirname(str(no.value.get("keeper"))) if no.code == "keeper-damaged" else ""
+            said = no.value
         except WorldError:
             return ""
-        return ""
+        # A batch is answered though one of its ops was refused: the last.
+        last = (said.get("answers") or [said])[-1]
+        return os.path.dirname(str(last["keeper"])) if last.get("code") == "keeper-damaged" else ""
 
     def _python(self) -> str:
         if self.site.python or self.site.transport != "local":
-            return self.site.python
+            return self.site.python or self._python_there
         import sys
 
         # Not the venv's own link: the venv may be gone before the run ends, the Python it was made from hardly.
@@ -159,6 +182,10 @@ class Keeper:
             raise NoFrames(site=site, rc=ended.rc, said=said or "nothing at all")
         value = found[0][1]
         if not value.get("ok"):
-            code, message = str(value.get("code", "world")), str(value.get("message", "no reason given"))
-            raise KeeperRefused(site=site, code=code, message=message, value=value)
+            raise self._refused(value)
+        self._python_there = str(value.get("by") or "")
         return Answer(value, tuple(data for kind, data in found[1:] if kind == b"B"))
+
+    def _refused(self, value: Mapping[str, Any]) -> KeeperRefused:
+        code, message = str(value.get("code", "world")), str(value.get("message", "no reason given"))
+        return KeeperRefused(site=self.site.name, code=code, message=message, value=value)

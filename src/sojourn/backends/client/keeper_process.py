@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn.core.ports import Tether, Transport
-from sojourn.core.values import NoAnswer, Pulse
+from sojourn.core.ports import Launcher, Tether, Transport
+from sojourn.core.values import Ended, NoAnswer, Pulse
 from sojourn.wire.errors import WorldError
 
 CALL_S = 30.0
@@ -85,17 +85,23 @@ class NotLaunched(WorldError):
     code = "not-launched"
 
 
-def start(
-    transport: Transport, launcher: str, script: str, root: str, words: Sequence[str]
-) -> tuple[dict[str, Any], list[str]] | NoAnswer:
-    """Run a shell script that starts the keeper: `$1` is the root, the rest are `words`.
+def start(launcher: Launcher, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    """Run the launcher's command in a call of its own. Raises: NotLaunched and the launcher's own errors."""
+    words = launcher.command(argv, root)
+    ended = transport.call(words, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+    return ended if isinstance(ended, NoAnswer) else launcher.read(ended, root)
 
-    It ends with the line of `tell PID`. Returns facts for `tether`, and the lines that it said before; nobody waits
-    for what it started. Raises: NotLaunched.
+
+def command(script: str, root: str, words: Sequence[str]) -> list[str]:
+    """The argv of a shell script that starts the keeper: `$1` is the root, the rest are `words`.
+
+    It ends with the line of `tell PID`; nobody waits for what it started.
     """
-    ended = transport.call(["sh", "-c", script, "sojourn", root, *words], timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
-    if isinstance(ended, NoAnswer):
-        return ended
+    return ["sh", "-c", script, "sojourn", root, *words]
+
+
+def read(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[str]]:
+    """Facts for a tether, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     told = lines[-1].split() if lines else []
     if ended.rc != 0 or len(told) not in (2, 3) or not (told[0].isdigit() and told[1].isdigit()):

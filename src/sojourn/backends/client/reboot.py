@@ -12,12 +12,10 @@ import json
 from collections.abc import Sequence
 
 from sojourn.backends.launcher.systemd import CHECK, refusal
-from sojourn.core.ports import Transport
-from sojourn.core.values import NoAnswer
+from sojourn.core.values import Ended
 from sojourn.wire import quote
 
 HOOKS = ("cron", "systemd")
-_CALL_S = 30.0
 
 # lay COMMAND JSON: write the two files. A name without its bytes is what a power loss leaves of a file that was not
 # synced before it was renamed.
@@ -98,14 +96,12 @@ systemctl --user disable --quiet "$2" && rm -f "${XDG_CONFIG_HOME:-$HOME/.config
 """
 
 
-def hook_up(transport: Transport, site: str, kind: str, argv: Sequence[str], root: str) -> str:
-    """See to it that a restart of the box starts argv again, until the run is over; "" or one line of what is amiss.
-
-    Idempotent. `kind`: one of HOOKS. Never an error: the run is no worse off than without.
+def command(kind: str, argv: Sequence[str], root: str) -> list[str]:
+    """The argv that sees to it on the box that a restart starts `argv` again, until the run is over; [] where a hook
+    cannot hold the root's path. Idempotent. `kind`: one of HOOKS.
     """
-    what = f"the reboot hook ({kind}) of {site}"
     if "\n" in root:
-        return f"{what} cannot be had: the path of the run's folder holds a line break"
+        return []
     mark = f"# sojourn:{root.rpartition('/')[2]}:{_digest(root)}"
     script, last = (
         f"{root}/reboot.sh",
@@ -117,10 +113,17 @@ def hook_up(transport: Transport, site: str, kind: str, argv: Sequence[str], roo
     else:
         unit = f"sojourn-reboot-{root.rpartition('/')[2]}-{_digest(root)}.service"
         ask, end, more = _UNIT_SET, ["sh", "-c", _UNIT_END, "sojourn", root, unit], [_unit(script, mark), unit]
-    words = ["sh", "-c", ask, "sojourn", root, last, json.dumps({"hook": kind, "remove": end}), *more]
-    ended = transport.call(words, timeout_s=_CALL_S, limit_bytes=1 << 16)
-    if isinstance(ended, NoAnswer):
-        return f"{what} may be missing: {ended.kind}; the identical `sojourn run` asks for it again"
+    return ["sh", "-c", ask, "sojourn", root, last, json.dumps({"hook": kind, "remove": end}), *more]
+
+
+def remark(site: str, kind: str, ended: Ended | None) -> str:
+    """One line of what is amiss with the hook, by what its command came to (None: there was none); "" if nothing is.
+
+    Never an error: the run is no worse off without.
+    """
+    what = f"the reboot hook ({kind}) of {site}"
+    if ended is None:
+        return f"{what} cannot be had: the path of the run's folder holds a line break"
     said = (ended.stderr or ended.stdout).decode("utf-8", "replace").strip()
     if ended.rc == 0:
         said = ended.stdout.decode("utf-8", "replace").strip()

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from sojourn.backends.client import keeper_process
 from sojourn.core.ports import Tether, Transport
-from sojourn.core.values import NoAnswer, Pulse, Site
+from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 
 _START = keeper_process.SPAWN + 'spawn "$@"; tell "$pid"\n'
 
@@ -25,10 +25,15 @@ class Backend:
 
     def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
         """Start argv detached; see `core.ports.Launcher`. Raises: NotLaunched."""
-        begun = keeper_process.start(transport, "setsid", _START, root, argv)
-        if isinstance(begun, NoAnswer):
-            return begun
-        facts, _ = begun
+        return keeper_process.start(self, transport, argv, root)
+
+    def command(self, argv: Sequence[str], root: str) -> list[str]:
+        """A shell that starts argv and tells its pid."""
+        return keeper_process.command(_START, root, argv)
+
+    def read(self, ended: Ended, root: str) -> Tether:
+        """What that shell told. Raises: NotLaunched."""
+        facts, _ = keeper_process.read("setsid", ended, root)
         return Tether("setsid", f"{facts['pid']}:{facts['start']}", facts)
 
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:

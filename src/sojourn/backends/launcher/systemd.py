@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from sojourn.backends.client import keeper_process
 from sojourn.core.ports import Tether, Transport
-from sojourn.core.values import NoAnswer, Pulse, Site
+from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire.errors import WorldError
 
 _MARK = "sojourn:"
@@ -79,18 +79,22 @@ class Backend:
         self._site = site or Site("local")
 
     def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
-        """Start argv as a unit; facts hold its `unit`. Raises: NoSystemd, NoLinger, NotLaunched."""
-        unit = unit_name(root)
-        words = [unit, "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
+        """Start argv as a unit. Raises: NoSystemd, NoLinger, NotLaunched."""
+        return keeper_process.start(self, transport, argv, root)
+
+    def command(self, argv: Sequence[str], root: str) -> list[str]:
+        """A shell that has systemd start the unit."""
+        words = [unit_name(root), "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
+        return keeper_process.command(_START, root, words)
+
+    def read(self, ended: Ended, root: str) -> Tether:
+        """Facts hold the `unit`. Raises: NoSystemd, NoLinger, NotLaunched."""
         try:
-            begun = keeper_process.start(transport, "systemd", _START, root, words)
+            facts, _ = keeper_process.read("systemd", ended, root)
         except keeper_process.NotLaunched as error:
             raise refusal(self._site.name, error.message) or error from None
-        if isinstance(begun, NoAnswer):
-            return begun
-        facts, _ = begun
-        facts["unit"] = unit
-        return Tether("systemd", unit, facts)
+        facts["unit"] = unit_name(root)
+        return Tether("systemd", facts["unit"], facts)
 
     def check(self, transport: Transport) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""

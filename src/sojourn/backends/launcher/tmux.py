@@ -83,25 +83,26 @@ class Backend:
         self._site = site or Site("local")
 
     def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
-        """Start argv detached and a session that shows its log.
+        """Start argv detached and a session that shows its log. Raises: NoTmux, NotLaunched."""
+        return keeper_process.start(self, transport, argv, root)
 
-        Facts: `session`; `attach`, the command to type on the client; where tmux makes no session the run goes on
+    def command(self, argv: Sequence[str], root: str) -> list[str]:
+        """A shell that does both."""
+        return keeper_process.command(_START, root, [SOCKET, session_name(root), _VIEW, *argv])
+
+    def read(self, ended: Ended, root: str) -> Tether:
+        """Facts: `session`; `attach`, the command to type on the client; where tmux makes no session the run goes on
         without one, and `remark` says why. Raises: NoTmux, NotLaunched.
         """
-        session = session_name(root)
-        words = [SOCKET, session, _VIEW, *argv]
         try:
-            begun = keeper_process.start(transport, "tmux", _START, root, words)
+            facts, lines = keeper_process.read("tmux", ended, root)
         except keeper_process.NotLaunched as error:
             if _NO_TMUX not in error.message:
                 raise
             raise NoTmux(site=self._site.name) from None
-        if isinstance(begun, NoAnswer):
-            return begun
-        facts, lines = begun
-        facts["session"] = session
+        facts["session"] = session_name(root)
         if "shown" in lines:
-            facts["attach"] = self._attach(session)
+            facts["attach"] = self._attach(facts["session"])
         else:
             facts["remark"] = f"tmux shows no window for it: {' '.join(lines)[len('hidden ') :] or 'no reason given'}"
         return Tether("tmux", f"{facts['pid']}:{facts['start']}", facts)

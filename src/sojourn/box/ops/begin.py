@@ -25,11 +25,12 @@ _LOOK_S = 0.01
 
 
 def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Run the argv `words`, a launcher's, which starts the keeper of `run` and comes back. Safe to repeat: a second
-    keeper leaves at once.
+    """Run the argv `words`, of a launcher or a reboot hook, for the keeper of `run`, and wait until it comes back. Safe
+    to repeat: a second keeper leaves at once.
 
-    `argv`: what `words` starts, as the client believes. Answer: rc (-1 where it did not end within `timeout_s`), and
-    its streams as two B frames, bounded. Refused: other-argv, with the `argv` that is right.
+    `argv`: how that keeper is started, as the client believes. Answer: rc (-1 where it did not end within `timeout_s`),
+    out, err, bounded. Refused: other-argv, with the `argv` that is right; command-failed, with the answer, where the
+    exit status is not 0, unless it `may_fail`.
     """
     argv = supervise_argv(box, find_root(box, str(request["run"])))
     if request["argv"] != argv:
@@ -41,9 +42,12 @@ def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         rc = child.returncode
     except subprocess.TimeoutExpired:
         child.kill()
+        child.wait()
         rc, out, err = -1, b"", b"no end within %d s" % request["timeout_s"]
-    box.blobs += [out[:_LIMIT_BYTES], err[:_LIMIT_BYTES]]
-    return {"rc": rc}
+    said = {"rc": rc, "out": _text(out), "err": _text(err)}
+    if rc and not request.get("may_fail"):
+        raise Refused("command-failed", "it ended with %d" % rc, **said)
+    return said
 
 
 def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -85,3 +89,7 @@ def _news(root: Root, at: int) -> Tuple[List[Dict[str, Any]], int]:
     except OSError:
         return [], at
     return new, at + used
+
+
+def _text(data: bytes) -> str:
+    return data[:_LIMIT_BYTES].decode("utf-8", "replace")
