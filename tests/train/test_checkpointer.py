@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sojourn.train import Batches, Checkpointer, preempt
-from sojourn.train.best import BadBest
 from sojourn.train.around import BadUse
+from sojourn.train.best import BadBest
 from sojourn.train.folder import FolderBusy
 from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import BadPace

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from sojourn.train import Checkpointer, folder, preempt
-from sojourn.train.saving import NotSaved
 from sojourn.train.folder import FolderBusy, NoPlace
+from sojourn.train.saving import NotSaved
 from sojourn.wire import torch_zip
 from sojourn.wire.torch_values import Damaged
 from tests.train.killing import environment

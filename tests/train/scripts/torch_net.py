@@ -2,7 +2,7 @@
 DataLoader.
 
     torch_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, every_s, workers, generator, stateful,
-    pause_s
+    pause_s, background, log (a file that gets a line for every step that is computed)
 """
 
 import random
@@ -44,12 +44,13 @@ ema = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_ut
 first = torch.optim.AdamW(model[0].parameters(), lr=0.01)
 second = torch.optim.SGD(model[4].parameters(), lr=0.01, momentum=0.9)
 epochal = torch.optim.lr_scheduler.MultiStepLR(first, [1, 1, 2], gamma=0.5)
-stepwise = torch.optim.lr_scheduler.OneCycleLR(second, max_lr=0.05, total_steps=12 * 6)
+stepwise = torch.optim.lr_scheduler.OneCycleLR(second, max_lr=0.05, total_steps=12 * 15)
 scaler = torch.amp.GradScaler("cpu")
 pace = {key: float(more[key]) for key in ("every_s", "every_steps") if key in more}
+background = bool(int(more["background"])) if "background" in more else None
 ckpt = Checkpointer(
     model=model, ema=ema, first=first, second=second, epochal=epochal, stepwise=stepwise, scaler=scaler,
-    loader=loader, folder=folder, best=("loss", "min"), **pace,
+    loader=loader, folder=folder, best=("loss", "min"), background=background, when_behind="wait", **pace,
 )  # fmt: skip
 print("start", ckpt.epoch, ckpt.step_count, ckpt.resumed, flush=True)
 for _ in ckpt.epochs(epochs):
@@ -66,6 +67,9 @@ for _ in ckpt.epochs(epochs):
         stepwise.step()
         ema.update_parameters(model)
         time.sleep(pause_s)
+        if "log" in more:
+            with open(more["log"], "a") as log:
+                log.write("%d\n" % (ckpt.step_count + 1))
         ckpt.step(loss=loss)
     epochal.step()
     ckpt.end_epoch(loss=loss)

@@ -1,0 +1,392 @@
+"""Saves made by the writer process: what the training pays, what it is told, and what is left when anything dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+
+from sojourn.train import Checkpointer, arena, preempt, writer
+from sojourn.train.background import Background
+from sojourn.train.saving import NotSaved
+from sojourn.train.shelf import Superseded
+from sojourn.wire import torch_zip
+from tests.train.killing import environment
+
+pytestmark = pytest.mark.skipif(not arena.is_possible(), reason="only Linux has memfd")
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def quiet_signals() -> Iterator[None]:
+    yield
+    preempt.uninstall()
+    preempt.forget()
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """made(**settings): a Checkpointer with a writer of its own and its state; closed when the test is over."""
+    open_: list[Checkpointer] = []
+
+    def make(size: int = 3 << 20, folder: Path = tmp_path / "ckpt", **more: Any) -> Any:
+        state: dict[str, Any] = {"count": 0, "bytes": bytearray(size)}
+        settings: dict[str, Any] = dict({"every_steps": 1, "background": True, "when_behind": "wait"}, **more)
+        open_.append(Checkpointer(folder=folder, state=state, **settings))
+        return open_[-1], state
+
+    yield make
+    for ckpt in open_:
+        try:
+            ckpt.close()
+        except Superseded:
+            pass
+
+
+def writer_of(ckpt: Any) -> int:
+    """The pid of its writer process."""
+    return int(ckpt._saver._background._link.process.pid)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.pt"))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def until(what: Callable[[], bool], why: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.01)
+
+
+def loaded(folder: Path, size: int = 3 << 20) -> dict[str, Any]:
+    """The state that the next start goes on with."""
+    state: dict[str, Any] = {"count": 0, "bytes": bytearray(size)}
+    Checkpointer(folder=folder, state=state).close()
+    return state
+
+
+def test_the_state_may_change_as_soon_as_step_returns(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, state = made(size=8 << 20)
+    for count in range(1, 6):
+        state["count"] = count
+        state["bytes"][:] = bytes([count]) * (8 << 20)
+        ckpt.step()
+        state["bytes"][:] = bytes(8 << 20)  # what is written must be the copy
+    assert ckpt.wait()
+    for path in (tmp_path / "ckpt").glob("*.pt"):
+        assert torch_zip.walk(str(path)).problems == ()
+        tree = torch_zip.read(str(path)).tree["state"]
+        assert set(bytes(tree["bytes"])) == {tree["count"]}
+    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000004.pt", "ckpt-t000001-s00000005.pt"]
+
+
+def test_both_ways_of_writing_give_the_same_file(made: Callable[..., Any], tmp_path: Path) -> None:
+    trees = []
+    for name, background in (("here", False), ("there", True)):
+        ckpt, state = made(folder=tmp_path / name, background=background)
+        state["bytes"][:] = bytes(range(256)) * (3 << 12)
+        random.seed(1)
+        ckpt.step()
+        assert ckpt.wait()
+        found = torch_zip.walk(str(tmp_path / name / "ckpt-t000001-s00000001.pt"))
+        trees.append([(e.name, e.offset, e.bytes) for e in found.entries])
+        assert found.problems == () and found.ours
+        pointer = json.loads((tmp_path / name / "latest.json").read_text())
+        assert pointer["path"] == "ckpt-t000001-s00000001.pt" and len(pointer["sums_sha256"]) == 64
+    assert trees[0] == trees[1]
+
+
+def test_a_state_that_grows_gets_more_memory(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, state = made(size=2 << 20)
+    for size in (2, 9, 30, 1):
+        state["bytes"] = bytearray(b"%d" % (size % 10)) * (size << 20)
+        ckpt.step()
+    assert ckpt.wait() and ckpt.resumed is False
+    assert len(loaded(tmp_path / "ckpt")["bytes"]) == 1 << 20
+
+
+def test_a_large_state_is_hashed_while_it_is_written(made: Callable[..., Any], tmp_path: Path) -> None:
+    """Over 64 MiB: the header of the piece is written last, O_DIRECT is probed."""
+    ckpt, state = made(size=70 << 20)
+    state["bytes"][:: 1 << 20] = b"x" * 70
+    ckpt.step()
+    ckpt.step()
+    assert ckpt.wait()
+    assert [torch_zip.walk(str(path)).problems for path in (tmp_path / "ckpt").glob("*.pt")] == [(), ()]
+    assert loaded(tmp_path / "ckpt", 70 << 20)["bytes"] == state["bytes"]
+
+
+def test_best_is_linked_when_its_checkpoint_is_durable(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, state = made(best=("score", "max"), every_steps=1000)
+    for score in (1, 5, 3):
+        state["count"] = score
+        ckpt.end_epoch(score=score)
+    assert ckpt.best_state()["state"]["count"] == 5
+
+
+def test_it_is_said_before_the_first_save_what_it_takes(
+    made: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made()[0].step()
+    said = capsys.readouterr().err
+    assert "written every step, written by another process from a copy of 4" in said and "up to 9" in said
+
+
+def test_an_error_of_the_writer_is_told_at_a_later_step_and_training_goes_on(
+    made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckpt, state = made()
+    ckpt.step()
+    assert ckpt.wait()
+    (tmp_path / "ckpt").rename(tmp_path / "away")
+    ckpt.step()
+    until(lambda: bool(select.select([ckpt._saver._background._link.channel], [], [], 0)[0]), "no answer came")
+    ckpt._pace.every_steps = 1000
+    ckpt.step()
+    said = capsys.readouterr().err
+    assert "step 2 is NOT SAVED: No such file or directory" in said
+    assert "ckpt-t000001-s00000001.pt stands, training goes on" in said
+    (tmp_path / "away").rename(tmp_path / "ckpt")
+    assert ckpt.save() and names(tmp_path / "ckpt")[-1] == "ckpt-t000001-s00000003.pt"
+
+
+def test_an_end_that_the_writer_cannot_save_is_an_error(made: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(NotSaved, match="No such file"):
+        ckpt, _ = made(every_steps=1000)
+        for _ in ckpt.epochs(1):
+            (tmp_path / "ckpt").rename(tmp_path / "away")
+
+
+def test_a_best_epoch_that_could_not_be_saved_is_none_to_be_measured_against(
+    made: Callable[..., Any], tmp_path: Path
+) -> None:
+    ckpt, state = made(best=("score", "max"), every_steps=1000)
+    (tmp_path / "ckpt").rename(tmp_path / "away")
+    ckpt.end_epoch(score=5)
+    ckpt.wait()
+    (tmp_path / "away").rename(tmp_path / "ckpt")
+    state["count"] = 4
+    ckpt.end_epoch(score=4)
+    assert ckpt.best_state()["state"]["count"] == 4
+
+
+def test_a_writer_that_is_killed_costs_one_save_and_another_takes_its_place(
+    made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckpt, _ = made()
+    ckpt.step()
+    assert ckpt.wait()
+    first = writer_of(ckpt)
+    os.kill(first, signal.SIGSTOP)
+    ckpt.step()
+    os.kill(first, signal.SIGKILL)
+    assert not ckpt.wait()
+    assert "step 2 is NOT SAVED: the process that writes ended (signal 9)" in capsys.readouterr().err
+    assert ckpt.save() and writer_of(ckpt) != first
+    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt", "ckpt-t000001-s00000002.pt"]
+
+
+def test_a_writer_that_died_between_saves_costs_none(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, _ = made()
+    ckpt.step()
+    assert ckpt.wait()
+    pid = writer_of(ckpt)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_alive(pid), "it does not die")
+    ckpt.step()
+    ckpt.wait()
+    assert ckpt.save() and names(tmp_path / "ckpt")[-1] == "ckpt-t000001-s00000002.pt"
+    ckpt.step()
+    assert ckpt.wait() and is_alive(writer_of(ckpt))
+
+
+def test_where_no_writer_will_start_saves_are_made_without_one(
+    made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(writer, "START", "raise SystemExit(3)")
+    ckpt, _ = made()
+    for _ in range(4):
+        ckpt.step()
+        assert ckpt.wait()
+    said = capsys.readouterr().err
+    assert "the training itself, which waits for the disk: the process that writes ended (exit status 3)" in said
+    assert names(tmp_path / "ckpt")[-1] == "ckpt-t000001-s00000004.pt"
+
+
+def test_a_slow_disk_makes_saves_wait_and_not_the_training(
+    made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckpt, state = made(when_behind="skip")
+    ckpt.step()
+    assert ckpt.wait()
+    os.kill(writer_of(ckpt), signal.SIGSTOP)
+    for count in range(2, 8):
+        state["count"] = count
+        ckpt.step()  # the first is handed over, the others do not wait
+    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
+    assert capsys.readouterr().err.count("the disk is behind: step 2 is being written for") == 1
+    ckpt._pace.every_steps = 1000
+    os.kill(writer_of(ckpt), signal.SIGCONT)
+    until(lambda: len(names(tmp_path / "ckpt")) > 1, "step 2 is never there")
+    state["count"] = 8
+    until(lambda: ckpt.step() or ckpt.step_count > 7 and not ckpt._is_owed, "the save that is owed never comes")
+    ckpt.wait()
+    assert int(names(tmp_path / "ckpt")[-1][-11:-3]) >= 8
+
+
+CHILD = """
+import os, signal, sys, time
+from sojourn.train import Checkpointer
+state = {"count": 0, "bytes": bytearray(4 << 20)}
+ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1, background=True, when_behind="wait")
+ckpt.step()
+ckpt.wait()
+print(ckpt._saver._background._link.process.pid, flush=True)
+"""
+
+
+def child(folder: Path, more: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-c", CHILD + more, str(folder)]
+    return subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
+
+
+def pid_said(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip().isdigit():
+            return int(line)
+    raise AssertionError("it ended early")
+
+
+def test_a_script_that_just_ends_has_its_last_save_on_the_disk(tmp_path: Path) -> None:
+    process = child(tmp_path, "state['count'] = 7; state['bytes'][:] = b'z' * (4 << 20); ckpt.step()")
+    pid = pid_said(process)
+    assert process.wait(timeout=DEADLINE_S) == 0
+    assert loaded(tmp_path)["count"] == 7 and not is_alive(pid)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_an_error_in_the_script_does_not_lose_the_save_that_was_under_way(tmp_path: Path) -> None:
+    process = child(tmp_path, "state['count'] = 7; ckpt.step(); raise KeyError('the script')")
+    pid = pid_said(process)
+    assert b"KeyError" in process.communicate(timeout=DEADLINE_S)[0]
+    assert loaded(tmp_path)["count"] == 7 and not is_alive(pid)
+
+
+def test_the_writer_dies_with_the_training_also_when_that_is_killed(tmp_path: Path) -> None:
+    process = child(tmp_path, "time.sleep(600)")
+    pid = pid_said(process)
+    assert is_alive(pid)
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    until(lambda: not is_alive(pid), "the writer lives on")
+
+
+def test_an_orphan_that_wakes_up_publishes_nothing_into_the_next_attempts_folder(tmp_path: Path) -> None:
+    """Stopped in the middle of its work, then left alone: not even the kernel's signal can have ended it before."""
+    more = "os.kill(ckpt._saver._background._link.process.pid, signal.SIGSTOP); ckpt.step(); time.sleep(600)"
+    process = child(tmp_path, more)
+    pid = pid_said(process)
+    until(lambda: Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0] == "T", "it does not stop")
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    state = loaded(tmp_path)  # the next attempt does not wait for it
+    assert state["count"] == 0
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
+    until(lambda: not is_alive(pid), "the orphan lives on")
+    assert names(tmp_path) == ["ckpt-t000001-s00000001.pt"]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGQUIT"])
+def test_signals_meant_for_the_training_do_not_touch_the_writer(made: Callable[..., Any], name: str) -> None:
+    ckpt, _ = made()
+    ckpt.step()
+    assert ckpt.wait()
+    pid = writer_of(ckpt)
+    os.kill(pid, getattr(signal, name))
+    ckpt.step()
+    assert ckpt.wait() and writer_of(ckpt) == pid
+
+
+def test_the_writer_inherits_nothing_but_its_two_descriptors(made: Callable[..., Any], tmp_path: Path) -> None:
+    with open(tmp_path / "secret", "w") as f:
+        os.set_inheritable(f.fileno(), True)
+        ckpt, _ = made()
+        ckpt.step()
+        assert ckpt.wait()
+        held = Path("/proc/%d/fd" % writer_of(ckpt))
+        targets = {os.readlink(str(path)) for path in held.iterdir()}
+    known = {re.sub(r":\[\d+\]", "", target).split(" ")[0] for target in targets}
+    assert known == {"/dev/null", "/memfd:sojourn-checkpoint", "socket"} and len(targets) == 3
+
+
+def test_a_forked_worker_neither_uses_nor_ends_the_writer(made: Callable[..., Any]) -> None:
+    ckpt, _ = made()
+    ckpt.step()
+    assert ckpt.wait()
+    pid = os.fork()
+    if not pid:
+        background = ckpt._saver._background
+        background.close()
+        os._exit(0 if background._link.channel.fileno() == -1 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    ckpt.step()
+    assert ckpt.wait() and is_alive(writer_of(ckpt))
+
+
+def test_an_attempt_that_was_overtaken_is_told_at_its_next_step(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, _ = made()
+    ckpt.step()
+    assert ckpt.wait()
+    (tmp_path / "ckpt/.t000009.fence").touch()  # a later attempt has begun
+    ckpt.step()
+    with pytest.raises(Superseded, match=r"\(fencing token 9\)"):
+        ckpt.wait()
+    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
+
+
+def test_no_memory_for_a_copy_means_that_the_training_waits_and_says_so(
+    made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(arena, "room_bytes", lambda: 4 << 20)
+    ckpt, _ = made()
+    ckpt.step()
+    said = capsys.readouterr().err
+    assert "saves are made by the training itself, which waits for the disk: a copy takes 4.1 MiB of memory" in said
+    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
+
+
+def test_memory_that_is_not_to_be_had_is_an_answer_and_not_the_end_of_the_writer() -> None:
+    background = Background()
+    background.reserve(-1)
+    answer = background.hear(DEADLINE_S)
+    assert answer is not None and answer["ok"] is False and answer["errno"]
+    background.reserve(1 << 20)
+    assert background.hear(DEADLINE_S) == {"ok": True}
+    background.close()
+
+
+def test_the_room_left_is_that_of_the_machine_or_of_the_cgroup() -> None:
+    assert 0 < arena.room_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
