@@ -8,10 +8,13 @@ import pytest
 
 from sojourn import backends
 from sojourn.testing.contracts import loader
-from tests.backends import samples
+from tests.backends import more_samples, samples
 
-ALL = [pytest.param(sample, id=name) for name, sample in samples.SAMPLES.items()]
-ALL.append(pytest.param(samples.TORCH, id="torch_zip", marks=pytest.mark.torch))
+GIVEN = {**samples.SAMPLES, **more_samples.MORE}
+NEED_TORCH = {"torch_zip": samples.TORCH, "torch_legacy": more_samples.LEGACY}
+ALL = [pytest.param(sample, id=name) for name, sample in GIVEN.items()]
+ALL += [pytest.param(sample, id=name, marks=pytest.mark.torch) for name, sample in NEED_TORCH.items()]
+TEXTS = {"json", "jsonl", "csv"}  # text does not say what it is
 each = pytest.mark.parametrize("sample", ALL)
 
 
@@ -22,8 +25,8 @@ def torch_is_there(request: pytest.FixtureRequest) -> None:
 
 
 def test_every_loader_has_a_sample_here() -> None:
-    kinds = {sample.kind for sample in [*samples.SAMPLES.values(), samples.TORCH]}
-    assert kinds == {backends.get("loader", name).kind for name in backends.names("loader")}
+    kinds = {sample.kind for sample in [*GIVEN.values(), *NEED_TORCH.values()]}
+    assert kinds | more_samples.SETS == {backends.get("loader", name).kind for name in backends.names("loader")}
 
 
 @each
@@ -33,8 +36,8 @@ def test_a_good_file_is_accepted(sample: loader.Sample, tmp_path: Path) -> None:
 
 @each
 def test_a_good_file_is_known_by_its_content(sample: loader.Sample, tmp_path: Path) -> None:
-    if sample.kind == "json":
-        return  # text does not say what it is
+    if sample.kind in TEXTS:
+        return
     loader.check_accepted_under_any_name(sample, tmp_path)
 
 
@@ -51,13 +54,19 @@ def test_no_damage_passes_a_manifest(sample: loader.Sample, tmp_path: Path) -> N
 
 @each
 def test_another_types_name_is_refused(sample: loader.Sample, tmp_path: Path) -> None:
-    every = {s for name in backends.names("loader") for s in backends.get("loader", name).suffixes}
-    own = set(backends.get("loader", {"json": "json_"}.get(sample.kind, sample.kind)).suffixes)
-    loader.check_renamed_is_refused(sample, iter(sorted(every - own)), tmp_path)
+    found = {loader.kind: loader for loader in (backends.get("loader", name) for name in backends.names("loader"))}
+    every = {s for other in found.values() for s in other.suffixes if other.kind not in more_samples.SETS}
+    own = {*found[sample.kind].suffixes, *getattr(found[sample.kind], "also", ())}
+    if sample.kind == "json":
+        own |= {".jsonl", ".ndjson"}  # a document on one line is a file of one JSON line
+    others = sorted(s.replace("*", "1") for s in every - own)
+    loader.check_renamed_is_refused(sample, iter(others), tmp_path)
 
 
 @each
 def test_a_single_nan_is_found(sample: loader.Sample, tmp_path: Path) -> None:
+    if sample.write_nan is None:
+        return  # it holds no numbers that we look at
     loader.check_nan_is_found(sample, tmp_path)
 
 

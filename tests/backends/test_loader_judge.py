@@ -42,13 +42,48 @@ def test_a_file_of_zeros_is_a_hole_not_an_artifact(name: str, tmp_path: Path) ->
     assert "zero bytes" in judge(str(path), name).detail
 
 
-@pytest.mark.parametrize("name", ["train.log", "rows.csv", "README", "weights.bin", "x.tar", "empty.txt"])
+@pytest.mark.parametrize("name", ["train.log", "rows.dat", "README", "weights.bin", "x.tar.xz", "empty.txt"])
 def test_an_unknown_type_is_named_unknown_and_not_condemned(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(b"" if name.startswith("empty") else b"step 1 loss 0.5\n" * 50)
     found = judge(str(path), name)
     assert (found.kind, found.problem, found.proved) == ("unknown", "", ())
     assert "no loader knows this type" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "model.onnx", "weights.h5", "notes.txt", "best.pt", "a.csv", "x.tar"]
+)
+def test_a_pointer_that_was_never_fetched_is_said_to_be_one_whatever_its_name(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n")
+    found = judge(str(tmp_path / name), name)
+    assert (found.problem, "git-lfs" in found.detail) == ("mismatch", True)
+
+
+def test_a_web_page_is_no_model_and_may_be_a_web_page(tmp_path: Path) -> None:
+    for name, problem in (("model.bin", "mismatch"), ("model.onnx", "mismatch"), ("report.html", ""), ("log.txt", "")):
+        (tmp_path / name).write_bytes(b"<!doctype html><html><body>Please log in")
+        assert judge(str(tmp_path / name), name).problem == problem, name
+
+
+def test_a_torch_file_may_bear_the_names_that_people_give_it(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    for name in ("a.pth.tar", "pytorch_model.bin", "a.zip", "a.pkl", "a"):
+        samples.write_torch(str(tmp_path / name))
+        found = judge(str(tmp_path / name), name)
+        assert (found.kind, found.problem) == ("torch_zip", ""), name
+    whole = (tmp_path / "pytorch_model.bin").read_bytes()
+    (tmp_path / "cut.bin").write_bytes(whole[: len(whole) // 2])
+    assert judge(str(tmp_path / "cut.bin"), "cut.bin").problem == "truncated"
+
+
+def test_a_zip_of_arrays_may_be_named_zip(tmp_path: Path) -> None:
+    samples.write_npz(str(tmp_path / "a.npz"))
+    (tmp_path / "a.npz").rename(tmp_path / "a.zip")
+    assert (judge(str(tmp_path / "a.zip"), "a.zip").kind, judge(str(tmp_path / "a.zip"), "a.zip").problem) == (
+        "npz",
+        "",
+    )
 
 
 def test_the_name_counts_in_any_case_and_folder(tmp_path: Path) -> None:

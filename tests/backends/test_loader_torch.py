@@ -97,11 +97,31 @@ def test_an_innocent_global_outside_the_list_is_unsafe_never_corrupt(torch: Any,
 
 
 @pytest.mark.torch
-def test_the_old_format_is_unsupported_and_says_what_to_do(torch: Any, tmp_path: Path) -> None:
-    torch.save({"w": torch.ones(2)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+def test_the_old_format_is_read_and_never_run(torch: Any, tmp_path: Path) -> None:
+    shared = torch.arange(12.0)
+    good = {"w": shared[:4], "rest": shared[4:], "i": torch.arange(3), "step": 7, "none": torch.zeros(0)}
+    torch.save(good, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     found = judged(tmp_path / "old.pt")
-    assert found.problem == "unsupported"
-    assert "save it again" in found.detail
+    assert (found.kind, found.problem, found.proved) == ("torch_legacy", "", ("structure", "load", "content"))
+    torch.save({"m": torch.nn.Linear(2, 2)}, tmp_path / "module.pt", _use_new_zipfile_serialization=False)
+    assert judged(tmp_path / "module.pt").problem == "unsafe"
+    canary = tmp_path / "canary"
+    hostile = {"w": torch.ones(2), "bomb": samples.Bomb(canary)}
+    torch.save(hostile, tmp_path / "bomb.pt", _use_new_zipfile_serialization=False)
+    assert judged(tmp_path / "bomb.pt").problem == "unsafe"
+    assert not canary.exists()
+
+
+@pytest.mark.torch
+def test_the_old_format_is_loaded_by_our_reader_where_it_is_large(
+    torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.backends.loader import torch_legacy
+
+    torch.save({"w": torch.ones(2)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert str(judged(tmp_path / "old.pt").facts["by"]).startswith("torch ")
+    monkeypatch.setattr(torch_legacy, "_TORCH_LIMIT_BYTES", 10)
+    assert judged(tmp_path / "old.pt").facts["by"] == "sojourn"
 
 
 @pytest.mark.torch

@@ -140,7 +140,7 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
             unproven.append((row, home.staged(row)))
     if unproven:
         ctx.say(f"{record.id}: loading {len(unproven)} files")
-        _prove(haul, home, unproven)
+        _prove(haul, home, unproven, _folders(home, document))
     return haul
 
 
@@ -156,15 +156,37 @@ def _keep(haul: _Haul, receipt: Receipt) -> None:
     }
 
 
-def _prove(haul: _Haul, home: Home, unproven: Sequence[tuple[Mapping[str, Any], str]]) -> None:
+def _folders(home: Home, document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Of each folder of the manifest: {last name: where the file lies now, staged or home}."""
+    found: dict[str, dict[str, str]] = {}
+    for row in (row for row in document["files"] if is_takeable(row)):
+        where = home.staged(row) if os.path.exists(home.staged(row)) else home.path(row["path"])
+        folder, name = os.path.split(row["path"])
+        if os.path.exists(where):
+            found.setdefault(folder, {})[name] = where
+    return found
+
+
+def _prove(
+    haul: _Haul,
+    home: Home,
+    unproven: Sequence[tuple[Mapping[str, Any], str]],
+    folders: Mapping[str, Mapping[str, str]],
+) -> None:
     """Load each file (row, where it lies now); a receipt for its final place where it is sound."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from sojourn.backends.client.proof import Prover, cores, receipt
+    from sojourn.backends.client.judge import is_of_a_set
+    from sojourn.backends.client.proof import Proof, Prover, cores, receipt
+
+    def proven(row: Mapping[str, Any], path: str) -> Proof:
+        # A file of a set is judged by its neighbours, which may still be staged under other names.
+        beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
+        return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
 
     count = min(cores(), len(unproven))
     with Prover(count) as prover, ThreadPoolExecutor(count) as pool:
-        proofs = pool.map(lambda u: prover.prove(u[1], u[0]["path"], (u[0]["bytes"], u[0]["sha256"])), unproven)
+        proofs = pool.map(lambda u: proven(*u), unproven)
         for (row, _), proof in zip(unproven, proofs, strict=True):
             haul.artifacts[row["path"]] = proof.as_json()
             if proof.ok:

@@ -58,15 +58,17 @@ def entries(data: memoryview, path: str) -> list[Entry]:
         if signature != b"PK\x01\x02":
             raise Damaged(path, "corrupt", "its directory is broken")
         at = offset + CENTRAL.size
+        raw = bytes(data[at : at + name_bytes])
         try:
-            name = bytes(data[at : at + name_bytes]).decode("utf-8")
+            # Without flag 11 a name is in the writer's own code page, for which 437 stands (APPNOTE, appendix D).
+            name = raw.decode("utf-8" if flags & 0x800 or raw.isascii() else "cp437")
         except UnicodeDecodeError:
             raise Damaged(path, "corrupt", "a name in its directory is broken") from None
         extra = bytes(data[at + name_bytes : at + name_bytes + extra_bytes])
         plain, packed, header = _wide(extra, plain, packed, header)
         if flags & 1 or method not in (0, _DEFLATED):
             raise Damaged(path, "unsupported", f"{name} is encrypted or compressed in a way PyTorch does not read")
-        start = _data_offset(data, header, name, path)
+        start = _data_offset(data, header, raw, name, path)
         if start + packed > len(data):
             raise Damaged(path, "corrupt", f"{name} leaves the file")
         out.append(Entry(name, header, start, plain, packed, method, crc))
@@ -176,13 +178,13 @@ def _wide(extra: bytes, plain: int, packed: int, header: int) -> tuple[int, int,
     return plain, packed, header
 
 
-def _data_offset(data: memoryview, header: int, name: str, path: str) -> int:
+def _data_offset(data: memoryview, header: int, raw: bytes, name: str, path: str) -> int:
     """Where the bytes after the local header at `header` start; the header must be one and must bear the same name."""
     if header + LOCAL.size > len(data):
         raise Damaged(path, "corrupt", f"{name} leaves the file")
     row = LOCAL.unpack_from(data, header)
     at = header + LOCAL.size
-    if row[0] != b"PK\x03\x04" or bytes(data[at : at + row[9]]) != name.encode("utf-8"):
+    if row[0] != b"PK\x03\x04" or bytes(data[at : at + row[9]]) != raw:
         raise Damaged(path, "corrupt", f"the header of {name} is broken")
     return int(at + row[9] + row[10])
 

@@ -33,6 +33,8 @@ SAFE = frozenset(
     + ["torch." + dtype for dtype in DTYPES]
     + ["torch." + storage for _, storage in DTYPES.values() if storage]
 )
+# What the machine raises, beside ValueError, on bytes that are no such pickle.
+MALFORMED = (IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error, RecursionError)
 _OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _STORAGE_DTYPES = {storage: dtype for dtype, (_, storage) in DTYPES.items() if storage}
 _STORAGE_DTYPES["UntypedStorage"] = "uint8"
@@ -56,20 +58,23 @@ def loads(data: bytes, storage: Callable[[str, str, int], Storage]) -> Pickled:
 
     Raises: ValueError (not such a pickle, or an opcode outside the list).
     """
-    machine = _Machine(data, storage)
+    machine = Machine(data, storage)
     try:
         return Pickled(machine.run(), machine.globals)
-    except (IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error, RecursionError) as e:
+    except MALFORMED as e:
         raise ValueError(f"not a pickle of a PyTorch file ({type(e).__name__}: {e})") from None
 
 
-class _Machine:
+class Machine:
+    """The stack machine; `steps` is what it knows, one function an opcode."""
+
     def __init__(self, data: bytes, storage: Callable[[str, str, int], Storage]) -> None:
         self.data, self.at, self.storage = data, 0, storage
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
         self.globals: set[str] = set()
+        self.steps = STEPS
 
     def take(self, count: int) -> bytes:
         self.at += count
@@ -92,7 +97,7 @@ class _Machine:
             op = self.take(1)
             if op == pickle.STOP:
                 return self.stack.pop()
-            step = _STEPS.get(op)
+            step = self.steps.get(op)
             if step is None:
                 raise ValueError(f"opcode {op!r} is none that PyTorch reads")
             step(self)
@@ -205,21 +210,21 @@ def _sizes(value: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _number(form: str) -> Callable[[_Machine], Any]:
+def _number(form: str) -> Callable[[Machine], Any]:
     width = struct.calcsize(form)
     return lambda m: struct.unpack(form, m.take(width))[0]
 
 
 _u1, _u2, _i4, _u4, _f8 = _number("<B"), _number("<H"), _number("<i"), _number("<I"), _number(">d")
 
-_STEPS: dict[bytes, Callable[[_Machine], None]] = {
-    pickle.PROTO: _Machine.do_proto,
-    pickle.GLOBAL: _Machine.do_global,
-    pickle.REDUCE: _Machine.do_reduce,
-    pickle.NEWOBJ: _Machine.do_reduce,
-    pickle.BUILD: _Machine.do_build,
-    pickle.BINPERSID: _Machine.do_persid,
-    pickle.MARK: _Machine.do_mark,
+STEPS: dict[bytes, Callable[[Machine], None]] = {
+    pickle.PROTO: Machine.do_proto,
+    pickle.GLOBAL: Machine.do_global,
+    pickle.REDUCE: Machine.do_reduce,
+    pickle.NEWOBJ: Machine.do_reduce,
+    pickle.BUILD: Machine.do_build,
+    pickle.BINPERSID: Machine.do_persid,
+    pickle.MARK: Machine.do_mark,
     pickle.APPEND: lambda m: m.do_append([m.stack.pop()]),
     pickle.APPENDS: lambda m: m.do_append(m.pop_mark()),
     pickle.SETITEM: lambda m: m.do_items([m.stack.pop(-2), m.stack.pop()]),

@@ -18,7 +18,7 @@ from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
 BOMB_RATIO = 100
-BOMB_BYTES = 4 << 30
+BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
 _RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory
 _ENTRY_START = b"PK\x03\x04"
@@ -149,7 +149,7 @@ def is_archive(head: bytes) -> bool:
 
 
 def names(path: str) -> list[str]:
-    """The names in the directory of a zip, [] where there is none that can be read. Raises: OSError."""
+    """The names in the directory of a zip; where it cannot be read, the one in its first header. Raises: OSError."""
     with open(path, "rb") as f:
         f.seek(0, 2)
         if not f.tell():
@@ -158,4 +158,21 @@ def names(path: str) -> list[str]:
     try:
         return [entry.name for entry in torch_entries.entries(data, path)]
     except Damaged:
-        return []
+        if len(data) < LOCAL.size or not is_archive(bytes(data[:4])):
+            return []
+        length = LOCAL.unpack_from(data)[9]
+        return [bytes(data[LOCAL.size : LOCAL.size + length]).decode("utf-8", "replace")]
+
+
+def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:
+    """Entries that are symbolic links, and where they lead (a directory row's upper attributes are a Unix mode)."""
+    found = {}
+    at = min((entry.header for entry in entries), default=0)
+    for entry in sorted(entries, key=lambda e: e.header):
+        at = _end(data, entry)
+    for entry in entries:
+        row = CENTRAL.unpack_from(data, at)
+        if (row[15] >> 16) & 0o170000 == 0o120000:
+            found[entry.name] = Member(data, entry).read(4096).decode("utf-8", "replace")
+        at += CENTRAL.size + row[10] + row[11] + row[12]
+    return found

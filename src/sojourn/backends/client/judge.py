@@ -6,10 +6,12 @@ A file is of the kind that its bytes say. Where they say another kind than its n
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,22 @@ HEAD_BYTES = 512
 FACTS_BYTES = 16 << 10
 UNKNOWN = "unknown"
 _PICKLES = (".pkl", ".pickle", ".joblib")
+# Names of artifacts that no loader reads: a web page or an unfetched pointer is none of them all the same.
+_ARTIFACTS = (
+    ".bin",
+    ".h5",
+    ".hdf5",
+    ".onnx",
+    ".gguf",
+    ".msgpack",
+    ".pkl",
+    ".th",
+    ".model",
+    ".xz",
+    ".zst",
+    ".bz2",
+    ".7z",
+)
 
 # What turns up under the name of an artifact. Compared in lower case, after white space and a byte order mark.
 _TEXTS = (
@@ -59,31 +77,73 @@ class Judgement:
     remarks: tuple[str, ...] = ()
 
 
-def judge(path: str, name: str) -> Judgement:
-    """Find the loader of the regular file at `path`, which is called `name`, and load it. Raises: OSError."""
+def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judgement:
+    """Find the loader of the regular file at `path`, which is called `name`, and load it.
+
+    `beside`: where the files lie that stand in the same folder as `name`, by their last names; None: beside `path`.
+    Raises: OSError.
+    """
     with open(path, "rb") as f:
         head = f.read(HEAD_BYTES)
     found = _loaders()
-    by_name = _by_name(found, name)
-    by_content = next((key for key, loader in found.items() if _owns(loader, path, head)), "")
-    chosen = by_content or by_name
+    named = _by_name(found, name)
+    owners = [key for key, loader in found.items() if _owns(loader, path, head)]
+    fitting = [key for key in owners if key in named or _ends(name, getattr(found[key], "also", ()))]
+    chosen = (fitting or owners or named or _by_magic(found, head) or [""])[0]
     kind = str(found[chosen].kind) if chosen else UNKNOWN
     try:
-        _expect(head, path, name, by_content, by_name, found)
+        if owners and named and not fitting:
+            said = "" if head.startswith(b"PK") else what_is(head)
+            raise Unloadable("mismatch", f"named like {found[named[0]].kind}, holds {kind}{said and f' ({said})'}")
+        if not owners:
+            _expect(head, path, name, found[chosen] if chosen else None)
         if not chosen:
             remark = "no loader knows this type: nothing but its bytes can be proven"
             return Judgement(UNKNOWN, remarks=(remark,) if head else (remark, "it has no bytes"))
-        loaded = found[chosen]().load(path)
+        loader = found[chosen]()
+        if _is_among(loader, name):
+            loaded = loader.load_among(path, os.path.basename(name), Siblings(path) if beside is None else beside)
+        else:
+            loaded = loader.load(path)
     except Unloadable as error:
         return Judgement(kind, chosen, problem=error.problem, detail=error.why)
     return Judgement(kind, chosen, loaded.proved, facts=_bounded(loaded.facts), remarks=loaded.remarks)
 
 
+class Siblings(Mapping[str, str]):
+    """The names in the folder of `path`, and where they lie; looked up when asked for."""
+
+    def __init__(self, path: str) -> None:
+        self._folder = os.path.dirname(os.path.abspath(path))
+
+    def __getitem__(self, name: str) -> str:
+        path = os.path.join(self._folder, name)
+        if name in ("", ".", "..") or "/" in name or not os.path.isfile(path):
+            raise KeyError(name)
+        return path
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(name for name in os.listdir(self._folder) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def is_of_a_set(name: str) -> bool:
+    """A file of this name may be judged by what stands beside it. Reads nothing."""
+    return any(_is_among(loader, name) for loader in _loaders().values())
+
+
+def _is_among(loader: Any, name: str) -> bool:
+    among = getattr(loader, "among", "")
+    return bool(among) and re.search(among, os.path.basename(name)) is not None
+
+
 def kind_by_name(name: str) -> tuple[str, str]:
     """(kind, loader) that a file's name claims; ("unknown", "") where no loader knows it. Reads nothing."""
     found = _loaders()
-    loader = _by_name(found, name)
-    return (str(found[loader].kind), loader) if loader else (UNKNOWN, "")
+    loaders = _by_name(found, name)
+    return (str(found[loaders[0]].kind), loaders[0]) if loaders else (UNKNOWN, "")
 
 
 @functools.cache
@@ -91,36 +151,49 @@ def _loaders() -> dict[str, Any]:
     return {key: backends.get("loader", key) for key in backends.names("loader")}
 
 
-def _by_name(found: Mapping[str, Any], name: str) -> str:
-    lower = os.path.basename(name).lower()
+def _by_name(found: Mapping[str, Any], name: str) -> list[str]:
+    """The loaders whose longest suffix fits best; more than one only where several claim the same."""
     claims = [
-        (len(suffix), key) for key, loader in found.items() for suffix in loader.suffixes if lower.endswith(suffix)
+        (len(suffix), key) for key, loader in found.items() for suffix in loader.suffixes if _ends(name, [suffix])
     ]
-    return max(claims)[1] if claims else ""
+    return sorted({key for length, key in claims if length == max(claims)[0]})
+
+
+def _ends(name: str, suffixes: Sequence[str]) -> bool:
+    """A suffix is the end of a name, with * for anything; one that begins with / is the whole name."""
+    whole = "/" + os.path.basename(name).lower()
+    return any(whole.endswith(s) if "*" not in s else fnmatch.fnmatchcase(whole, "*" + s) for s in suffixes)
+
+
+def _by_magic(found: Mapping[str, Any], head: bytes) -> list[str]:
+    """Loaders of which a file begins with the magic, though none owns it: a damaged one of theirs."""
+    return [key for key, loader in found.items() if loader.magic and head.startswith(loader.magic)]
 
 
 def _owns(loader: Any, path: str, head: bytes) -> bool:
     return (not loader.magic or head.startswith(loader.magic)) and bool(loader().owns(path, head))
 
 
-def _expect(head: bytes, path: str, name: str, by_content: str, by_name: str, found: Mapping[str, Any]) -> None:
-    """Raises: Unloadable where what it is can be said without loading it."""
-    if by_content and by_name and by_content != by_name:
-        raise Unloadable("mismatch", f"named like {found[by_name].kind}, holds {found[by_content].kind}")
-    if by_content:
-        return
+def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
+    """Raises: Unloadable where what it is can be said without loading it. `loader`: of its name or magic, or None."""
     if not head:
-        if by_name:
+        if loader is not None and not getattr(loader, "may_be_empty", False):
             raise Unloadable("empty", "the file has no bytes")
         return
-    if by_name:
-        said = what_is(head)
+    said = what_is(head)
+    if loader is not None:
         # A loader's own magic, which it does not own, is a damaged file of its kind more often than a foreign one.
-        if said and not (found[by_name].magic and head.startswith(found[by_name].magic)):
-            raise Unloadable("mismatch", f"named like {found[by_name].kind}, holds {said}")
+        if said and not (loader.magic and head.startswith(loader.magic)):
+            raise Unloadable("mismatch", f"named like {loader.kind}, holds {said}")
         if not head.strip(b"\x00") and _is_zero(path):
             raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
-    elif name.lower().endswith(_PICKLES) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        return
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith(_TEXTS[0][0]) or (
+        name.lower().endswith(_ARTIFACTS) and text.startswith(tuple(t for t, _ in _TEXTS))
+    ):
+        raise Unloadable("mismatch", f"not an artifact but {said}")
+    if name.lower().endswith(_PICKLES) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it would run what it says")
 
 

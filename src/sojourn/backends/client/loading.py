@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -44,13 +45,13 @@ class Loading:
         for child in self._children:
             child.end(wait_s=0.0 if kind else 5.0)
 
-    def judge(self, path: str, name: str, size_bytes: int) -> Judgement:
+    def judge(self, path: str, name: str, size_bytes: int, beside: Mapping[str, str] | None = None) -> Judgement:
         """`judge.judge` of the file in another process, within `time_s` and what its size adds. Raises: OSError."""
         with self._turns:
             child = self._next()
             memory_bytes, time_s = self._limits
             try:
-                found = child.ask(path, name, memory_bytes, time_s + size_bytes / SLOWEST_BYTES_PER_S)
+                found = child.ask(path, name, beside, memory_bytes, time_s + size_bytes / SLOWEST_BYTES_PER_S)
             except _Gone as gone:
                 child.end(wait_s=0.0)
                 return _unloaded(name, gone.problem, gone.why)
@@ -105,13 +106,16 @@ class _Child:
         """It has not ended."""
         return self._process.poll() is None
 
-    def ask(self, path: str, name: str, memory_bytes: int, time_s: float) -> dict[str, Any]:
+    def ask(
+        self, path: str, name: str, beside: Mapping[str, str] | None, memory_bytes: int, time_s: float
+    ) -> dict[str, Any]:
         """Its answer about one file. Raises: _Gone."""
         assert self._process.stdin is not None and self._process.stdout is not None
         out = self._process.stdout.fileno()
         deadline = time.monotonic() + time_s
         try:
-            self._process.stdin.write(json.dumps({"path": os.path.abspath(path), "name": name}).encode("ascii") + b"\n")
+            asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}
+            self._process.stdin.write(json.dumps(asked).encode("ascii") + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._gone() from None

@@ -1,7 +1,7 @@
 """The process in which artifacts are loaded: `python -I loading_child.py FOLDER`, FOLDER being where `sojourn` lies.
 
-Reads one JSON line a file ({"path", "name"}) on standard input, answers each with one JSON line, and ends when its
-input does. A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
+Reads one JSON line a file ({"path", "name", "beside"}) on standard input, answers each with one JSON line, and ends
+when its input does. A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            found: dict[str, Any] = vars(judge(asked["path"], asked["name"]))
+            found: dict[str, Any] = vars(judge(asked["path"], asked["name"], asked["beside"]))
         except OSError as error:
             found = {"errno": error.errno or 0, "strerror": error.strerror or str(error)}
         except MemoryError:

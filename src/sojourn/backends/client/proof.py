@@ -75,8 +75,15 @@ class Prover:
         self._hashing.shutdown(wait=True, cancel_futures=True)
         self._loading.__exit__(kind, error, at)
 
-    def prove(self, path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
+    def prove(
+        self,
+        path: str,
+        name: str,
+        expect: tuple[int, str] | None = None,
+        beside: Mapping[str, str] | None = None,
+    ) -> Proof:
         """Hash and load the file at `path`, which is called `name`. `expect`: its (bytes, sha256) in a manifest.
+        `beside`: where the files lie that belong into one folder with it, by their last names; None: beside `path`.
 
         Whatever is wrong with the file is in the Proof; nothing is raised for it, and nothing in it is run. The file is
         read twice at the same time (hash, load); one that changes meanwhile is a `mismatch`.
@@ -87,10 +94,10 @@ class Prover:
                 return Proof(name, kind_by_name(name)[0], problem=problem, detail=detail)
             if before.st_size < _SMALL_BYTES:
                 size_bytes, sha256 = manifest.sha256_file(path)
-                found = self._loading.judge(path, name, before.st_size)
+                found = self._loading.judge(path, name, before.st_size, beside)
             else:
                 hashed = self._hashing.submit(manifest.sha256_file, path)
-                found = self._loading.judge(path, name, before.st_size)
+                found = self._loading.judge(path, name, before.st_size, beside)
                 size_bytes, sha256 = hashed.result()
             is_changed = _identity(os.stat(path)) != _identity(before)
         except OSError as error:

@@ -16,6 +16,7 @@ class Backend:
 
     kind: ClassVar[str] = "npz"
     suffixes: ClassVar[tuple[str, ...]] = (".npz",)
+    also: ClassVar[tuple[str, ...]] = (".zip",)
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"PK\x05\x06")
 
     def owns(self, path: str, head: bytes) -> bool:

@@ -5,6 +5,8 @@ A safetensors file has no checksum: a flipped bit that leaves all values finite 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
@@ -41,10 +43,18 @@ class Backend:
     kind: ClassVar[str] = "safetensors"
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
     magic: ClassVar[tuple[bytes, ...]] = ()  # begins with a length
+    among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
 
     def owns(self, path: str, head: bytes) -> bool:
         """A plausible header length, then the brace of its JSON."""
         return len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= 100_000_000
+
+    def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
+        """The same, of one of several shards, which must not be alone. Raises: Unloadable, OSError."""
+        from sojourn.backends.loader import shard_index
+
+        loaded = self.load(path)
+        return replace(loaded, remarks=loaded.remarks + shard_index.alone(name, beside))
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""

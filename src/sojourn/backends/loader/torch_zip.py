@@ -6,12 +6,13 @@ What `torch.load` alone accepts (a flipped bit, a hole, NaN: C19 of the training
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_entries, torch_unpickle, torch_zip
+from sojourn.wire import torch_entries, torch_legacy, torch_unpickle, torch_zip
 from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_values import DTYPES, Damaged, Tensor
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 # A pickle describes tensors in some 200 bytes each; one larger than this is no description of weights.
 PICKLE_LIMIT_BYTES = 64 << 20
-# torch.save before 1.6: a pickled magic number. Source: torch.serialization.MAGIC_NUMBER, 2.13.
-LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 _CALLS = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}  # ways to call that PyTorch never writes
 _EXACT_BYTES = 256 << 20
 
@@ -30,8 +29,10 @@ class Backend:
     """Loads one .pt, .pth or .ckpt file."""
 
     kind: ClassVar[str] = "torch_zip"
-    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt")
+    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt", ".pt.tar", ".pth.tar", ".ckpt.tar")
+    also: ClassVar[tuple[str, ...]] = (".zip",)
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
+    among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
 
     def owns(self, path: str, head: bytes) -> bool:
         """An archive that holds data.pkl."""
@@ -39,12 +40,19 @@ class Backend:
 
         return any(name == "data.pkl" or name.endswith("/data.pkl") for name in archive.names(path))
 
+    def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
+        """The same, of one of several shards, which must not be alone. Raises: Unloadable, OSError."""
+        from sojourn.backends.loader import shard_index
+
+        loaded = self.load(path)
+        return replace(loaded, remarks=loaded.remarks + shard_index.alone(name, beside))
+
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
         from sojourn.backends.client import archive
 
         with open(path, "rb") as f:
-            head = f.read(len(LEGACY))
+            head = f.read(16)
         if head and not archive.is_archive(head):
             raise _no_archive(head)
         data, entries = archive.open_archive(path)
@@ -59,7 +67,7 @@ class Backend:
         found = torch_zip.walk(path, crc=has_sums)
         if found.problems:
             raise _refusal(found, data, has_sums)
-        content = _scan(found.tensors)
+        content = scan(found.tensors)
         by, is_loaded = _open(path, found.ours, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
@@ -75,9 +83,8 @@ class Backend:
 
 
 def _no_archive(head: bytes) -> Unloadable:
-    if head == LEGACY:
-        why = "written by a PyTorch before 1.6 (or with its old format asked for); load it there and save it again"
-        return Unloadable("unsupported", why)
+    if torch_legacy.MAGIC.startswith(head) or b"PK\x03\x04".startswith(head):
+        return Unloadable("truncated", "it ends inside its first few bytes")
     if head[:1] == b"\x80":
         return Unloadable("unsafe", "a plain pickle: reading it would run what it says")
     return Unloadable("corrupt", "it does not begin as a PyTorch file does")
@@ -124,15 +131,23 @@ def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
         except Damaged as error:
             raise Unloadable(error.problem, str(error.fields["detail"])) from None
         return "sojourn", True
+    by = load_weights(path, is_mapped=not is_packed)  # a compressed entry cannot be mapped
+    return by, bool(by)
+
+
+def load_weights(path: str, *, is_mapped: bool) -> str:
+    """PyTorch's name and version where it is installed and loads the file, weights only; "" where it is not installed.
+
+    Where `is_mapped`, it maps what the walker has read already. Raises: Unloadable where PyTorch refuses the file.
+    """
     try:
         import torch
     except ImportError:
-        return "", False
+        return ""
     import pickle
 
     try:
-        # Only mapped, not read: the walker has read every byte already. A compressed entry cannot be mapped.
-        torch.load(path, weights_only=True, map_location="cpu", mmap=not is_packed)
+        torch.load(path, weights_only=True, map_location="cpu", mmap=is_mapped)
     except pickle.UnpicklingError as error:
         raise Unloadable("unsafe", f"PyTorch refuses it as not weights only: {_first_line(error)}") from error
     except MemoryError as error:
@@ -140,14 +155,14 @@ def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
     except Exception as error:
         # PyTorch raises what its C++ and the pickle's shape come to: any of them means that it does not load.
         raise Unloadable("corrupt", f"PyTorch refuses it: {_first_line(error)}") from error
-    return f"torch {torch.__version__}", True
+    return f"torch {torch.__version__}"
 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-def _scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
+def scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
     """Look at every value some tensor shows; where several look into the same bytes, once, under the first name."""
     from sojourn.backends.client import content
 
@@ -169,11 +184,11 @@ def _scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
                 end = max(end, rows[at][1])
                 members.append(rows[at][3])
             at += 1
-            scan = content.scan(dtype, [view[begin * width : end * width]])
-            if (scan.nan or scan.infinite) and not all(_is_dense(t) for t in members):
-                scan = _exact(view, members, scan)
+            seen = content.scan(dtype, [view[begin * width : end * width]])
+            if (seen.nan or seen.infinite) and not all(_is_dense(t) for t in members):
+                seen = _exact(view, members, seen)
             torch_entries.release(view)
-            found.add(name or "the tensor", scan)
+            found.add(name or "the tensor", seen)
     return found
 
 
@@ -193,7 +208,7 @@ def _exact(view: memoryview, members: list[Tensor], rough: Scan) -> Scan:
 
     from sojourn.backends.client import content
 
-    scan = rough
+    seen = rough
     for tensor in members:
         width = DTYPES[tensor.dtype][0]
         if tensor.elements * width > _EXACT_BYTES:
@@ -201,7 +216,7 @@ def _exact(view: memoryview, members: list[Tensor], rough: Scan) -> Scan:
         flat = np.frombuffer(view, dtype=f"V{width}", offset=tensor.offset * width)
         strides = [stride * width for stride in tensor.stride]
         shown = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
-        scan = content.scan(tensor.dtype, [np.ascontiguousarray(shown).tobytes()])
-        if scan.nan or scan.infinite:
+        seen = content.scan(tensor.dtype, [np.ascontiguousarray(shown).tobytes()])
+        if seen.nan or seen.infinite:
             break
-    return scan
+    return seen

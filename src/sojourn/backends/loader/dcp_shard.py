@@ -1,0 +1,69 @@
+"""Proves one file of a torch.distributed.checkpoint folder: every part that `.metadata` says lies in it, checksums and
+shapes compared, every value looked at."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from sojourn.core.ports import Loaded
+from sojourn.wire import torch_dcp as walker
+from sojourn.wire import torch_entries
+from sojourn.wire.damage import Unloadable
+from sojourn.wire.torch_values import Damaged
+
+
+class Backend:
+    """Loads one .distcp file."""
+
+    kind: ClassVar[str] = "dcp_shard"
+    suffixes: ClassVar[tuple[str, ...]] = (".distcp",)
+    magic: ClassVar[tuple[bytes, ...]] = ()
+    among: ClassVar[str] = r"\.distcp$"
+    may_be_empty: ClassVar[bool] = True  # a rank without tensors writes such a file
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """Only its name and its neighbour say what it is: its bytes begin as a PyTorch file does."""
+        return path.endswith(".distcp")
+
+    def load(self, path: str) -> Loaded:
+        """Refused: it says nothing without its neighbour. Raises: Unloadable."""
+        raise Unloadable("missing-shard", "the .metadata that says what lies in it is not known")
+
+    def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
+        """Read every part of it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive
+        from sojourn.backends.loader import dcp, torch_zip
+
+        if walker.NAME not in beside:
+            raise Unloadable("missing-shard", "the .metadata that says what lies in it is not beside it")
+        try:
+            found = dcp.read(beside[walker.NAME])
+        except Unloadable as error:
+            raise Unloadable("missing-shard", f"the .metadata beside it is {error.problem}: {error.why}") from None
+        items = found.files.get(name, [])
+        with open(path, "rb") as f:
+            size_bytes = f.seek(0, 2)
+            if not items:
+                if size_bytes:
+                    raise Unloadable("mismatch", "the .metadata beside it does not know this file: of another save")
+                return Loaded(("structure", "load", "content"), {"by": "sojourn"}, ("a rank that had nothing to save",))
+            if not size_bytes:
+                raise Unloadable("empty", "the file has no bytes")
+            data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+        tensors = walker.open_items(data, name, items)
+        for item in (item for item in items if item.is_plain):
+            part = data[item.offset : item.offset + item.bytes]
+            try:
+                archive.check_frame(part, torch_entries.entries(part, name))
+            except Damaged as error:
+                raise Unloadable("corrupt", f"{item.name[:80]}: {error.fields['detail']}") from None
+        content = torch_zip.scan(tensors)
+        content.settle()
+        facts: dict[str, Any] = content.describe((key, t.dtype, t.shape) for key, t in tensors)
+        packed = sum(not item.is_plain for item in items)
+        if packed:
+            remark = f"{packed} of {len(items)} parts are compressed by an extension: only their sizes are proven"
+            return Loaded(("structure",), {**facts, "by": ""}, (*content.remarks, remark))
+        return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, content.remarks)

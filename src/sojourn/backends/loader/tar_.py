@@ -1,0 +1,52 @@
+"""Proves tar archives, plain or gzipped: headers, names, links, sizes, and the end that a cut at a member's boundary
+takes away. Nothing is unpacked. Tar has no checksum over data: a flipped bit inside a member is only seen by its sha256
+(or by gzip's CRC)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from sojourn.core.ports import Loaded
+from sojourn.wire import gz
+from sojourn.wire import tar as walker
+
+
+class Backend:
+    """Loads one .tar, .tar.gz or .tgz file."""
+
+    kind: ClassVar[str] = "tar"
+    suffixes: ClassVar[tuple[str, ...]] = (".tar", ".tar.gz", ".tgz")
+    also: ClassVar[tuple[str, ...]] = (".gz",)
+    magic: ClassVar[tuple[bytes, ...]] = ()  # a header has its checksum; "ustar" stands in most, at byte 257
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """Its first block is a header, or inflates to one."""
+        from sojourn.backends.client import inflated
+
+        return walker.is_header(head[: walker.BLOCK]) or (head.startswith(gz.MAGIC) and inflated.is_tar(path))
+
+    def load(self, path: str) -> Loaded:
+        """Walk it to its end. Raises: Unloadable, OSError."""
+        with open(path, "rb") as f:
+            is_packed = f.read(2) == gz.MAGIC
+            f.seek(0)
+            found = walker.walk(gz.Stream(f) if is_packed else f)
+        files = [member for member in found.members if member.kind in "07\x00S"]
+        facts = {
+            "members": len(found.members),
+            "files": len(files),
+            "file_bytes": sum(member.bytes for member in files),
+            "first": [{"name": _shown(member.name), "bytes": member.bytes} for member in files[:32]],
+            "by": "sojourn",
+        }
+        names = Counter(member.name for member in files)
+        doubled = [name for name, count in names.items() if count > 1]
+        remarks = [f"names that stand in it twice: {', '.join(map(_shown, doubled[:5]))[:300]}"] if doubled else []
+        remarks += [] if found.members else ["an archive without members"]
+        return Loaded(("structure", "load"), facts, tuple(remarks))
+
+
+def _shown(name: str) -> str:
+    """A name with bytes that are not UTF-8 escaped."""
+    return name[:200].encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,0 +1,43 @@
+"""Proves PyTorch files of before 1.6: every pickle in it read by our own machine, which runs nothing; every size and
+the end; every value looked at. Loaded, weights only, by PyTorch where that is installed and the file is not too large
+for it.
+
+The format has no checksum: a flipped bit that leaves all values finite is only seen by its sha256.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+from sojourn.backends.loader import torch_zip
+from sojourn.core.ports import Loaded
+from sojourn.wire import torch_legacy as walker
+
+# PyTorch reads this format into memory, all of it; beyond this our own reader, which maps the file, is the loader.
+_TORCH_LIMIT_BYTES = 128 << 20
+
+
+class Backend:
+    """Loads one file of the old format."""
+
+    kind: ClassVar[str] = "torch_legacy"
+    suffixes: ClassVar[tuple[str, ...]] = ()  # those of torch_zip
+    also: ClassVar[tuple[str, ...]] = torch_zip.Backend.suffixes
+    magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """The pickled magic number says it all."""
+        return True
+
+    def load(self, path: str) -> Loaded:
+        """Read and scan it. Raises: Unloadable, OSError."""
+        found = walker.read(path)
+        by = "sojourn"
+        if os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
+            by = torch_zip.load_weights(path, is_mapped=False) or by
+        content = torch_zip.scan(found.tensors)
+        content.settle()
+        facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
+        remarks = (*content.remarks, "PyTorch's format of before 1.6, which has no checksums")
+        return Loaded(("structure", "load", "content"), {**facts, "by": by}, remarks)

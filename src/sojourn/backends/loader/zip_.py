@@ -1,0 +1,48 @@
+"""Proves zip archives: frame without gap or overlap, no name or link that leaves the archive, every entry inflated in
+pieces against its CRC. Nothing is unpacked."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import ClassVar
+
+from sojourn.core.ports import Loaded
+from sojourn.wire.damage import Unloadable
+
+
+class Backend:
+    """Loads one zip archive that is neither PyTorch's nor numpy's (or is, and is named .zip)."""
+
+    kind: ClassVar[str] = "zip"
+    suffixes: ClassVar[tuple[str, ...]] = (".zip",)
+    magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"PK\x05\x06")
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """A directory, or a first entry, that is not one of the special kinds of zip."""
+        from sojourn.backends.client import archive
+
+        names = archive.names(path)
+        is_torch = any(name == "data.pkl" or name.endswith("/data.pkl") for name in names)
+        is_numpy = bool(names) and all(name.endswith(".npy") for name in names)
+        return (bool(names) or head.startswith(b"PK\x05\x06")) and not is_torch and not is_numpy
+
+    def load(self, path: str) -> Loaded:
+        """Walk and inflate it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive
+
+        data, entries = archive.open_archive(path)
+        for entry in entries:
+            for _ in archive.Member(data, entry).pieces():
+                pass
+        for name, target in archive.links(data, entries).items():
+            leads = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+            if target.startswith("/") or leads.startswith(".."):
+                raise Unloadable("escapes-root", f"the link {name[:80]!r} in it leads to {target[:80]!r}")
+        facts = {
+            "entries": len(entries),
+            "inflated_bytes": sum(entry.bytes for entry in entries),
+            "first": [{"name": entry.name[:200], "bytes": entry.bytes} for entry in entries[:32]],
+            "by": "sojourn",
+        }
+        remarks = () if entries else ("an archive without entries",)
+        return Loaded(("structure", "load"), facts, remarks)
