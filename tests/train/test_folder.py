@@ -141,17 +141,20 @@ def test_without_hard_links_best_is_a_copy(tmp_path: Path, monkeypatch: pytest.M
 @MOUNTS
 @pytest.mark.lab
 @pytest.mark.parametrize("options", ["size=200k", "size=10m,nr_inodes=6"], ids=["bytes", "inodes"])
+@pytest.mark.parametrize("background", [False, True], ids=["here", "there"])
 def test_a_full_disk_costs_no_checkpoint_and_no_training(
-    options: str, mount: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    background: bool, options: str, mount: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk = mount(options)
-    ckpt = saved(disk, 1, size=5000)
+    ckpt = saved(disk, 1, size=5000, background=background)
+    assert ckpt.wait()
     ballast = [disk / ("ballast%d" % i) for i in range(6)]
     with pytest.raises(OSError, match="No space left"):
         for path in ballast:
             path.write_bytes(b"x" * 30000)
     before = names(disk)
     ckpt.step()
+    assert not ckpt.wait()
     assert not ckpt.save()
     said = capsys.readouterr().err
     assert "step 2 is NOT SAVED: No space left on device" in said and "(2 times now)" in said
@@ -161,6 +164,7 @@ def test_a_full_disk_costs_no_checkpoint_and_no_training(
         path.unlink()
     assert ckpt.save()
     assert torch_zip.walk(str(disk / "ckpt-t000001-s00000002.pt")).problems == ()
+    ckpt.close()
 
 
 @MOUNTS

@@ -1,0 +1,192 @@
+"""Cut after every single call of a save, on real file systems: what was said to be saved is there, and loads."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.train import shelf, writer
+from sojourn.wire import torch_write, torch_zip
+from sojourn.wire.torch_values import Damaged
+from tests.train import cuts
+from tests.train.killing import SOURCE, environment
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts disks")
+WAYS = ("here", "there")
+
+
+def save(folder: Path, way: str, step: int, best: bool = False) -> None:
+    """What a Checkpointer (here) or its writer process (there) does for one save."""
+    payload = bytes([step]) * 5000
+    plan = torch_write.plan({"state": {"step": step, "bytes": payload}}, {"step": step})
+
+    def write_here(aside: str) -> str:
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            plan.write_to(fd)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return plan.sums_sha256
+
+    def write_there(aside: str) -> str:
+        image = memoryview(bytearray(-(-plan.bytes // 4096) * 4096))
+        for at, size, view in plan.places():
+            image[at : at + size] = view()
+        again = torch_write.again(plan.outline())
+        writer.put(again, image, aside, 0)
+        return again.sums_sha256
+
+    mine = shelf.Shelf(str(folder), 1, 2, print)
+    name = mine.commit(write_here if way == "here" else write_there, plan.bytes, step, 0.0)
+    if best:
+        mine.make_best(name)
+
+
+def recorded(folder: Path, way: str) -> tuple[list[Any], int]:
+    """(the calls of the fourth save, which prunes and links best.pt; how many of them until it counts as committed)."""
+    for step in (1, 2, 3):
+        save(folder, way, step)
+    calls = cuts.record(folder, lambda: save(folder, way, 4, best=True))
+    names = [name for name, _, _ in calls]
+    synced = [i for i, name in enumerate(names) if name == "fsync"]
+    return calls, next(i for i in synced if i > names.index("rename")) + 1
+
+
+def check(folder: Path, committed: list[int], where: str) -> None:
+    """Whole files only, and all that was committed and not pruned since."""
+    steps = []
+    for path in folder.glob("ckpt-*.pt"):
+        found = torch_zip.read(str(path))
+        assert found.tree["state"]["bytes"] == bytes([found.facts["step"]]) * 5000, where
+        steps.append(found.facts["step"])
+    assert set(committed) <= set(steps), (where, committed, steps)
+    if (folder / "best.pt").exists():
+        torch_zip.read(str(folder / "best.pt"))
+
+
+def base(tmp_path: Path, way: str) -> Path:
+    """A folder with the checkpoints 2 and 3, as it is before the recorded save."""
+    folder = tmp_path / "base"
+    folder.mkdir()
+    for step in (1, 2, 3):
+        save(folder, way, step)
+    return folder
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_kill_after_every_single_call_leaves_whole_files_and_the_one_before(way: str, tmp_path: Path) -> None:
+    (tmp_path / "recorded").mkdir()
+    calls, committed_at = recorded(tmp_path / "recorded", way)
+    folder = base(tmp_path, way)
+    for count in range(len(calls) + 1):
+        copy = tmp_path / ("cut%d" % count)
+        shutil.copytree(str(folder), str(copy))
+        cuts.play(calls[:count], copy)
+        check(copy, [4] if count >= committed_at else [3], "killed after %d calls" % count)
+        (copy / "latest.json").unlink()
+
+
+def cut_at(kind: str, way: str, tmp_path: Path, counts: Any, flushed: bool) -> None:
+    (tmp_path / "recorded").mkdir()
+    calls, committed_at = recorded(tmp_path / "recorded", way)
+    image, point, copy = tmp_path / "image", tmp_path / "mounted", tmp_path / "copy"
+    cuts.make(kind, tmp_path / "empty")
+    with cuts.disk(tmp_path / "empty", point):
+        for step in (1, 2, 3):
+            save(point, way, step)
+    for count in counts(len(calls)):
+        shutil.copyfile(str(tmp_path / "empty"), str(image)) if kind == "ext4" else subprocess.run(
+            ["cp", "--sparse=always", str(tmp_path / "empty"), str(image)], check=True
+        )
+        with cuts.disk(image, point):
+            cuts.play(calls[:count], point)
+            cuts.cut(image, point, copy, flushed)
+        with cuts.disk(copy, point):  # the journal is played
+            where = "%s, %s, cut after %d of %d calls" % (kind, way, count, len(calls))
+            check(point, [4] if count >= committed_at else [3], where)
+
+
+@ROOT
+@pytest.mark.lab
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_a_power_cut_after_a_call_loses_nothing_that_was_committed(kind: str, tmp_path: Path) -> None:
+    """Around the calls that matter: every fsync and rename, and the very end. Every single one in `make soak`."""
+    calls, _ = recorded(tmp_path, "there")
+    turning = {i + 1 for i, (name, _, _) in enumerate(calls) if name in ("fsync", "rename")} | {len(calls)}
+    (tmp_path / "lab").mkdir()
+    cut_at(kind, "there", tmp_path / "lab", lambda count: sorted(turning), flushed=False)
+
+
+@ROOT
+@pytest.mark.lab
+@pytest.mark.soak
+@pytest.mark.parametrize("flushed", [False, True], ids=["lazy", "flushed"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_a_power_cut_after_every_single_call_loses_nothing_that_was_committed(
+    kind: str, way: str, flushed: bool, tmp_path: Path
+) -> None:
+    cut_at(kind, way, tmp_path, lambda count: range(count + 1), flushed)
+
+
+@ROOT
+@pytest.mark.lab
+def test_without_the_fsync_of_the_folder_a_power_cut_would_lose_it(tmp_path: Path) -> None:
+    """That the laboratory really cuts: the same save with its fsyncs left out is lost, or not whole."""
+    (tmp_path / "recorded").mkdir()
+    calls, _ = recorded(tmp_path / "recorded", "there")
+    careless = [call for call in calls if call[0] != "fsync"]
+    image, point, copy = tmp_path / "image", tmp_path / "mounted", tmp_path / "copy"
+    cuts.make("ext4", image)
+    with cuts.disk(image, point):
+        for step in (1, 2, 3):
+            save(point, "there", step)
+        cuts.play(careless, point)
+        cuts.cut(image, point, copy, is_flushed=False)
+    with cuts.disk(copy, point):
+        with pytest.raises((AssertionError, Damaged)):
+            check(point, [4], "careless")
+
+
+@pytest.mark.lab
+def test_the_recorded_calls_are_all_that_the_kernel_sees(tmp_path: Path) -> None:
+    """strace and the record agree, call by call, so that no write goes past the record."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    calls, _ = recorded(tmp_path / "a", "there")
+    code = (
+        "import os, pathlib, sys; sys.path[:0] = [%r, %r]; from tests.train import test_cuts as t\n"
+        "p = pathlib.Path(sys.argv[1]); [t.save(p, 'there', n) for n in (1, 2, 3)]\n"
+        "os.path.exists('/begin'); t.save(p, 'there', 4, best=True)"
+    ) % (str(SOURCE), str(SOURCE.parent))
+    argv = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=file,desc", "-y"]
+    done = subprocess.run(
+        [*argv, sys.executable, "-c", code, str(tmp_path / "b")],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0, done.stdout.decode()
+    said = (tmp_path / "trace").read_text().partition('"/begin"')[2].splitlines()
+    kinds = {"openat": "open", "pwrite64": "pwrite", "newfstatat": "", "linkat": "link", "renameat": "rename",
+             "renameat2": "rename", "unlinkat": "unlink", "mkdirat": "mkdir"}  # fmt: skip
+    seen = []
+    for line in said:
+        hit = re.match(r"\d+ +(\w+)\((.*)", line)
+        if hit and str(tmp_path / "b") in line:
+            kind = kinds.get(hit.group(1), hit.group(1))
+            changes = kind != "open" or "O_CREAT" in line or "O_DIRECTORY" in line and "O_NONBLOCK" not in line
+            if kind in cuts.WATCHED and changes:
+                seen.append(kind)
+    reads = {"close"}  # listing a folder opens and closes it too
+    assert [n for n in seen if n not in reads] == [name for name, _, _ in calls if name not in reads]
