@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 
-from sojourn.train import Checkpointer, arrays, preempt
+from sojourn.train import Checkpointer, ResumableSampler, arrays, preempt
 from sojourn.train.loaders import PositionLost, Reader
 from sojourn.train.state import OtherState
 from sojourn.wire.torch_pickle import Unsaveable
@@ -173,10 +174,65 @@ def test_a_dataloaders_own_generator_must_be_told() -> None:
     assert len(list(Checkpointer(state={}, loader=loader).batches())) == 5
 
 
+@pytest.mark.parametrize("kind", ["sampler", "batch_sampler", "drop_last"])
+def test_behind_a_resumable_sampler_workers_load_nothing_to_find_the_place(kind: str) -> None:
+    data = torch.utils.data
+    source = list(range(22))
+    inner = data.RandomSampler(source)
+    if kind == "batch_sampler":
+        more: dict[str, Any] = {"batch_sampler": ResumableSampler(data.BatchSampler(inner, 4, False))}
+    else:
+        more = {"sampler": ResumableSampler(inner), "batch_size": 4, "drop_last": kind == "drop_last"}
+    loader = data.DataLoader(source, num_workers=1, **more)
+    torch.manual_seed(1)
+    whole = [batch.tolist() for batch in loader]
+    assert len(whole) == (5 if kind == "drop_last" else 6)
+    for skip in (0, 3, len(whole)):
+        torch.manual_seed(1)
+        reader = Reader(loader)
+        reader.advance(skip)
+        assert [batch.tolist() for batch in reader] == whole[skip:]
+    torch.manual_seed(1)
+    assert [batch.tolist() for batch in loader] == whole  # a skip is for one pass only
+
+
+def test_a_resumable_sampler_hands_on_what_is_asked_of_the_wrapped_one() -> None:
+    generator = torch.Generator().manual_seed(3)
+    sampler = ResumableSampler(torch.utils.data.RandomSampler(range(5), generator=generator))
+    assert sampler.generator is generator and len(sampler) == 5
+    with pytest.raises(PositionLost, match="a generator of its own"):
+        list(Checkpointer(state={}).batches(torch.utils.data.DataLoader(range(5), sampler=sampler)))
+    assert len(list(copy.copy(sampler))) == 5
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_torchdatas_stateful_loader_goes_on_behind_the_batch_it_was_stopped_at(workers: int) -> None:
+    """The real one."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def train(folder: str, stop_at: int | None) -> list[Any]:
+        torch.manual_seed(0 if stop_at or folder == "whole" else 9)
+        data = torch.utils.data.TensorDataset(torch.arange(40.0))
+        loader = stateful.StatefulDataLoader(data, batch_size=4, shuffle=True, num_workers=workers)
+        log: dict[str, list[Any]] = {"seen": []}
+        ckpt = Checkpointer(folder=folder, log=log, loader=loader, every_steps=1)
+        for _ in ckpt.epochs(2):
+            for (x,) in ckpt.batches():
+                log["seen"].append(x.tolist())
+                ckpt.step()
+                if ckpt.step_count == stop_at:
+                    return []
+        return log["seen"]
+
+    whole = train("whole", None)
+    assert len(whole) == 20
+    for stop_at in (3, 10, 14):
+        train("f%d" % stop_at, stop_at)
+        assert train("f%d" % stop_at, None) == whole, stop_at
+
+
 class KeepsItsPlace:
-    """The protocol of torchdata's StatefulDataLoader, in ten lines; torchdata itself is not among the test
-    requirements.
-    """
+    """The protocol of torchdata's StatefulDataLoader, in ten lines."""
 
     def __init__(self) -> None:
         self.at = 0

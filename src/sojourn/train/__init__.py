@@ -7,5 +7,6 @@ Outside: torch, numpy (only when the process already uses them; Python 3.8)
 from sojourn.train.checkpointer import Checkpointer
 from sojourn.train.loaders import Batches
 from sojourn.train.preempt import preempted
+from sojourn.train.sampler import ResumableSampler
 
-__all__ = ["Batches", "Checkpointer", "preempted"]
+__all__ = ["Batches", "Checkpointer", "ResumableSampler", "preempted"]

@@ -10,6 +10,7 @@ import zlib
 from typing import Any, Callable, Iterable, Iterator, Mapping
 
 from sojourn.train import rng
+from sojourn.train.sampler import ResumableSampler
 from sojourn.wire.errors import Misuse
 
 
@@ -126,8 +127,8 @@ class Reader:
     """One pass over a loader that can begin in its middle.
 
     `advance(n)` puts it behind the n-th batch; where the loader allows (Batches, sequences, a map-style DataLoader that
-    loads in this process) nothing is loaded for that. Others load and drop the batches; so the random numbers of a
-    DataLoader's workers stand where they stood.
+    loads in this process or has a ResumableSampler) nothing is loaded for that. Others load and drop the batches; so
+    the random numbers of a DataLoader's workers stand where they stood.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -158,6 +159,12 @@ class Reader:
             self._iterator = iter(clone)
             for _ in range(skip):
                 self._indices.drop()
+        elif _resumable(self.loader) is not None:
+            sampler, entries = _resumable(self.loader)
+            sampler.skip_next(skip * entries)
+            if skip and skip * entries >= len(sampler) + entries:
+                raise PositionLost(detail="the loader's sampler ends before the place where it stood.")
+            self._iterator = iter(self.loader)
         else:
             self._is_marked = True
             self._iterator = iter(self.loader)
@@ -230,6 +237,18 @@ def _loads_here(loader: Any) -> bool:
     if data is None or not isinstance(loader, data.DataLoader) or loader.num_workers:
         return False
     return not isinstance(loader.dataset, data.IterableDataset)
+
+
+def _resumable(loader: Any) -> Any:
+    """(the ResumableSampler of a map-style DataLoader, its entries a batch), None where it has none."""
+    data = sys.modules.get("torch.utils.data")
+    if data is None or not isinstance(loader, data.DataLoader) or isinstance(loader.dataset, data.IterableDataset):
+        return None
+    if isinstance(loader.batch_sampler, ResumableSampler):
+        return loader.batch_sampler, 1
+    if isinstance(loader.sampler, ResumableSampler):
+        return loader.sampler, loader.batch_size or 1
+    return None
 
 
 def _with_indices(loader: Any) -> tuple[Any, _Indices]:
