@@ -293,3 +293,11 @@ def test_no_screen_is_wider_than_its_columns_or_obeyed_by_a_terminal(name: str) 
     for line in SHOWN[name]():
         assert line.isprintable(), repr(line)
         assert width(line) <= (60 if name.endswith("-60") else 80), line
+
+
+def test_what_to_do_about_a_box_that_does_not_answer_is_said_once_for_all_its_runs() -> None:
+    there = replace(AFAR.reach, next="look at the provider's page")
+    rows = tuple(replace(AFAR, id=name, reach=there) for name in ("far", "off"))
+    shown = " ".join(status.lines(answers.Status(rows, AT), 80))
+    assert shown.count("ssh:gpu-box-in-the-basement: look at the provider's page") == 1
+    assert "look at the provider's page" in " ".join(status.one(rows[0], unstamp(AT), 80))

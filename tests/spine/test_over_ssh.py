@@ -1,10 +1,13 @@
 """The whole chain through the real command line, on a box that only has a shell and an sshd."""
 
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
+from sojourn.backends.client import ssh_talk
+from sojourn.verbs.status import status
 from tests.lab.lab import Box
 from tests.spine.conftest import Desk
 from tests.spine.test_chain import result
@@ -55,15 +58,57 @@ def test_a_run_goes_to_a_box_loses_everything_and_comes_home_proven(box: Box, aw
     away("down", "digits", "--confirm", "ssh:box1")
 
 
+def logins(box: Box) -> int:
+    """How often its sshd has let somebody in."""
+    return int(box.sh("grep -c 'Accepted publickey' /var/log/sshd.log || true"))
+
+
 def test_one_look_at_many_runs_of_a_box_is_one_connection_and_one_question(box: Box, away: Desk) -> None:
     away.job("sleep 60")
     for n in range(3):
         away("run", *SITE, "--name", f"r{n}")
     away.env["SOJOURN_SSH_SHARING"] = "off"
-    count = "grep -c 'Accepted publickey' /var/log/sshd.log"
-    before = int(box.sh(count))
+    before = logins(box)
     rows = away("status", "--json").json["runs"]
-    assert len(rows) == 3 and int(box.sh(count)) == before + 1
+    assert len(rows) == 3 and logins(box) == before + 1
+
+
+def test_a_run_on_a_warm_box_is_two_connections_whatever_has_changed_in_the_code(box: Box, away: Desk) -> None:
+    away.job("sleep 60")
+    away("run", *SITE, "--name", "first")
+    away.env["SOJOURN_SSH_SHARING"] = "off"
+    for name in ("same", "changed"):
+        before = logins(box)
+        assert away("run", *SITE, "--name", name, "--json").json["state"] == "running"
+        assert logins(box) == before + 2
+        (away.project / "more.py").write_text("more = 1\n")
+    before = logins(box)
+    assert away("run", *SITE, "--name", "changed", "--json").json["did"] == "nothing"
+    assert logins(box) == before + 1
+    kill(box, "supervise --root")
+    assert away("run", *SITE, "--name", "changed", "--json").json["did"] == "adopted"
+    kill(box, "supervise --root")
+    kill(box, "sleep 60")
+    away.until(lambda row: row["state"] in ("killed", "lost", "failed"), "changed")
+    before = logins(box)
+    assert away("run", *SITE, "--name", "changed", "--json").json["attempt"] == 2
+    assert logins(box) <= before + 3
+
+
+@pytest.mark.parametrize("fault", ["cut", "refuse"])
+def test_a_box_that_is_cut_off_is_shown_as_that_with_what_to_do(box: Box, away: Desk, fault: str) -> None:
+    away("run", *SITE)
+    box.fault(fault)
+    said = away("status", rc=None, timeout_s=600)  # its own bounds end it: see the next test
+    assert "running" in said.out and "does not answer" in said.out and "ssh:box1: " in said.out
+    row = away("status", "--json", rc=3, timeout_s=600).json["runs"][0]
+    assert row["state"] == "running" and row["reach"]["ok"] is False and row["reach"]["next"]
+
+
+def test_a_look_is_bounded_to_less_than_a_minute() -> None:
+    look_s = inspect.signature(status).parameters["timeout_s"].default
+    after_it_s = ssh_talk.LEAVE_S + 2 * ssh_talk.TERM_S + 3.0  # the process is ended, its shared connection let go of
+    assert look_s + after_it_s < 60
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from sojourn.core import law
 from sojourn.core.ports import Offer
 from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
 
-CUT = NoAnswer(sent=True, kind="reset", detail="the line was cut")
+CUT = NoAnswer(sent=True, kind="reset", detail="the line was cut", next_step="mend it")
 
 
 class Transport:

@@ -3,19 +3,27 @@
 import os
 import signal
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sojourn.core.values import State
+from sojourn.store.home import Store
+from sojourn.verbs.context import Context
+from sojourn.verbs.launch import begin
 from sojourn.verbs.leases import leases
 from sojourn.verbs.logs import logs
 from sojourn.verbs.pull import pull
+from sojourn.verbs.recover import recover
 from sojourn.verbs.resume import resume
 from sojourn.verbs.run import run
 from sojourn.verbs.status import status
 from sojourn.verbs.stop import stop
 from sojourn.verbs.watch import watch
 from sojourn.wire.errors import Unreachable
+from tests.verbs import faulty
 from tests.verbs.conftest import World
 
 
@@ -74,6 +82,56 @@ def test_all_runs_of_a_site_are_asked_about_with_one_call_and_ended_ones_not_at_
     status(world.ctx, ["digits"])
     leases(world.ctx)
     assert world.transport.calls == 1
+
+
+def test_what_to_do_about_a_site_that_does_not_answer_is_told(world: World) -> None:
+    world.run("sleep 60")
+    world.transport.is_cut = True
+    assert status(world.ctx).rows[0].reach.next == faulty.CUT.next_step != ""
+
+
+def test_a_resume_by_another_client_is_heard_beside_any_other_run_of_that_box(world: World, tmp_path: Path) -> None:
+    world.ended("test -e go && sleep 60; exit 3")
+    run(world.ctx, world.job("sleep 60", name="other"))
+    with Context(Store(str(tmp_path / "second")), boxes=world.ctx.boxes) as second:
+        recover(second, "local")
+        (world.root() / "attempts/1/go").touch()
+        before = world.transport.calls
+        assert {row.id: row.attempt for row in status(world.ctx).rows} == {"digits": 1, "other": 1}
+        resume(second, "digits")
+    after = world.transport.calls
+    assert {row.id: row.attempt for row in status(world.ctx).rows} == {"digits": 2, "other": 1}
+    assert world.transport.calls == after + 1 > before
+    assert world.record().heard.attempt == 2  # it is in the records, not only on the screen
+
+
+def test_a_start_that_was_not_heard_is_made_good_by_the_identical_run(world: World) -> None:
+    real, lost = world.transport.call, []
+
+    def call(argv: Sequence[str], **how: Any) -> Any:
+        answer = real(argv, **how)
+        if b"proven" in how.get("stdin", b"") and not lost:
+            lost.append(answer)
+            return faulty.CUT
+        return answer
+
+    world.transport.call = call  # type: ignore[method-assign]
+    with pytest.raises(Unreachable):
+        world.run("sleep 60")
+    again = world.run("sleep 60")
+    assert lost and (again.attempt, again.did) == (1, "nothing")
+    assert world.journal().count("launching") == 1
+
+
+@pytest.mark.parametrize("wrong", [[], ["python3", "-I", "-S", "elsewhere.pyz", "supervise", "--root", "/elsewhere"]])
+def test_a_keeper_that_is_started_otherwise_than_believed_is_started_as_the_box_says(
+    world: World, wrong: list[str]
+) -> None:
+    world.ended("test $SOJOURN_ATTEMPT = 2 && sleep 60; exit 3")
+    asked = [{"op": "want", "run": "digits", "attempt": 2, "by": "resume"}]
+    begun = begin(world.ctx, world.ctx.box(world.site), "digits", 2, asked, wrong, wait_s=60.0)
+    assert begun.is_proven and begun.view.status.attempt == 2
+    assert (world.record().tether or {})["facts"]["root"] == str(world.root())
 
 
 def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(world: World) -> None:

@@ -49,10 +49,11 @@ class Reach:
     ok: bool | None = None
     last_ok: str = ""
     error: str = ""
+    next: str = ""  # what to do about it
 
     def as_json(self) -> dict[str, Any]:
-        """`reach` of interface.md."""
-        return {"ok": self.ok, "last_ok": self.last_ok or None, "error": self.error or None}
+        """`reach` of interface.md, and `next`."""
+        return {"ok": self.ok, "last_ok": self.last_ok or None, "error": self.error or None, "next": self.next or None}
 
 
 @dataclass(frozen=True)

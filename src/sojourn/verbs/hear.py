@@ -42,7 +42,8 @@ class View:
 
 
 def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0, mend: bool = True) -> dict[str, View]:
-    """Each run by id. A run whose end is known and sealed, or that was never launched, is not asked about.
+    """Each run by id. A run that was never launched is not asked about; one whose end is known and sealed only beside
+    others of its box: another client may have resumed it, and its box says so where its events have grown.
 
     With `mend`, where keeper and payload are both gone and no end is written, the run's own keeper is started to write
     it (from the shim's record): it starts no payload that nobody asked for.
@@ -50,13 +51,17 @@ def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0,
     """
     views: dict[str, View] = {}
     sites: dict[str, list[RunRecord]] = {}
+    settled: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.attempt == 0 or record.is_settled:
             views[record.id] = View(record, record.status, Reach(None, _stamp(record.heard_s)))
+            if record.attempt and record.phase != "cleaned":
+                settled.setdefault(record.site_name, []).append(record)
         else:
             sites.setdefault(record.site_name, []).append(record)
-    for asked, said in _ask_all(ctx, list(sites.values()), timeout_s):
-        views.update(_views(ctx, asked, said, timeout_s, mend))
+    asked = [(ours, settled.get(name, [])) for name, ours in sites.items()]
+    for some, said in _ask_all(ctx, asked, timeout_s):
+        views.update(_views(ctx, some, said, timeout_s, mend))
     return views
 
 
@@ -67,9 +72,11 @@ def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: 
 
 # What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
 Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
+# The runs of one site that are asked about, and its settled ones.
+Asked = tuple[list[RunRecord], list[RunRecord]]
 
 
-def _ask_all(ctx: Context, sites: list[list[RunRecord]], timeout_s: float) -> Iterable[tuple[list[RunRecord], Said]]:
+def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterable[tuple[Asked, Said]]:
     """What each site said, all asked at once: one that does not answer costs the others no time."""
     if len(sites) < 2:
         return [(asked, _ask(ctx, asked, timeout_s)) for asked in sites]
@@ -79,14 +86,14 @@ def _ask_all(ctx: Context, sites: list[list[RunRecord]], timeout_s: float) -> It
         return list(zip(sites, pool.map(lambda asked: _ask(ctx, asked, timeout_s), sites), strict=True))
 
 
-def _ask(ctx: Context, asked: list[RunRecord], timeout_s: float) -> Said:
+def _ask(ctx: Context, asked: Asked, timeout_s: float) -> Said:
     """All that one site has to say since; touches no records of ours, so it may run beside others."""
     said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
-    offsets = {record.id: record.offset for record in asked}
+    offsets, moved = ({record.id: record.offset for record in some} for some in asked)
     try:
-        box = ctx.box(asked[0].site)
+        box = ctx.box(asked[0][0].site)
         for _ in range(MOST_QUESTIONS):
-            answer = box.ask("since", timeout_s=timeout_s, runs=offsets, limit_bytes=LIMIT_BYTES)
+            answer = box.ask("since", timeout_s=timeout_s, runs=offsets, moved=moved, limit_bytes=LIMIT_BYTES)
             if isinstance(answer, NoAnswer):
                 return answer
             for entry, blob in zip(answer.value["runs"], answer.blobs, strict=True):
@@ -95,16 +102,22 @@ def _ask(ctx: Context, asked: list[RunRecord], timeout_s: float) -> Said:
             offsets = {entry["id"]: entry["offset"] for entry in answer.value["runs"] if entry["more"]}
             if not offsets:
                 break
+            moved = {}
     except (WorldError, NoSuchBackend) as error:
         return error
     return said
 
 
-def _views(ctx: Context, asked: list[RunRecord], said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
+def _views(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
+    runs, settled = asked
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
-        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words)) for r in asked}
-    views = {record.id: take_in(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in asked}
+        advice = said.next if isinstance(said, SojournError) else said.next_step
+        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
+    views = {record.id: take_in(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in runs}
+    for record in settled:
+        if record.id in said and said[record.id][0].get("identity") == record.run.spec_digest:
+            views[record.id] = take_in(ctx, record, *said[record.id])
     return _with_ends_recorded(ctx, views, timeout_s) if mend else views
 
 
@@ -157,10 +170,10 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
-        said = _ask(ctx, ended, timeout_s)
+        said = _ask(ctx, (ended, []), timeout_s)
         if not isinstance(said, dict):
             break
-        again = _views(ctx, ended, said, timeout_s, mend=False)
+        again = _views(ctx, (ended, []), said, timeout_s, mend=False)
         views = {**views, **again}
         ended = [view.record for view in again.values() if is_unrecorded(view)]
     return views

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # A process that dies of a wrong path, a missing module or a bad argument mostly does so within this time.
 SETTLE_S = 1.0
 FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
-STAY_S = 5.0  # how long the call that starts a keeper stays for the first beat; a longer `setup` is looked at from here
+STAY_S, SETUP_S = 20.0, 3.0  # how long the call that starts a keeper stays for the first beat, without and with `setup`
 COMMAND_S = 30.0  # for a launcher, which comes back at once
 BEGIN_S, ALONG_S = 60.0, 60.0  # for the call that starts a keeper; and more where it takes files along
 RESTART_S = 2.0  # a keeper that should be there and is not is started again so often
@@ -98,8 +98,8 @@ def begin(
     is_begun: bool = False,
     wait_s: float,
 ) -> Begun:
-    """Do the ops of `ask`, start the run's keeper, and stay until the attempt is proven alive or has ended, for a few
-    seconds at most: one call to the box. Journals how to find the keeper again, and what was heard.
+    """Do the ops of `ask`, start the run's keeper, and stay until the attempt is proven alive or has ended, for
+    STAY_S at most: one call to the box. Journals how to find the keeper again, and what was heard.
 
     `argv`: what starts the keeper, as the box said a moment ago; it checks that itself. `is_begun`: the attempt runs.
     The site's reboot hook comes before the keeper: a run that ends at once finds it there to take away.
@@ -107,7 +107,9 @@ def begin(
     """
     record = ctx.store.index.find(run)
     stay = {"op": "proven", "run": run, "attempt": attempt, "offset": record.offset, "limit_bytes": LIMIT_BYTES}
-    stay.update(is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, STAY_S))
+    stay.update(
+        is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
+    )
     for is_last in (False, True):
         starts = _starts(box, run, argv)
         try:

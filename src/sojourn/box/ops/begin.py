@@ -11,7 +11,7 @@ import time
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.history import History
-from sojourn.box.ops.intent import find_root, supervise_argv
+from sojourn.box.ops.intent import find_root, pulse, supervise_argv
 from sojourn.box.ops.since import since
 from sojourn.box.root import Root
 from sojourn.wire import events
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
 _LIMIT_BYTES = 1 << 16
-_LOOK_S = 0.01
+_LOOK_S = 0.02
+_UNKEPT_S = 5.0  # a keeper that was started has signed by then; if it died, who asked must start another
 
 
 def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -51,8 +52,8 @@ def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Stay until attempt `attempt` of `run` has shown a beat and lived on for `settle_s`, or has ended, or `wait_s` are
-    over; then answer as `since` does, from `offset` on.
+    """Stay until attempt `attempt` of `run` has shown a beat and lived on for `settle_s`, or has ended, or no keeper
+    has been seen for a while, or `wait_s` are over; then answer as `since` does, from `offset` on.
 
     `is_begun`: events before `offset` tell that it runs. Also answers `proven`: it did live on for `settle_s`.
     """
@@ -61,7 +62,7 @@ def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     deadline = time.monotonic() + float(request["wait_s"])
     history, has_beat, at = History(), bool(request.get("is_begun")), offset
     history.attempt = attempt if has_beat else 0
-    lives_from = 0.0
+    lives_from, kept_at = 0.0, time.monotonic()
     while True:
         new, at = _news(root, at)
         for event in new:
@@ -71,7 +72,9 @@ def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         is_over = history.attempt >= attempt and bool(history.ended)
         lives_from = lives_from or (now if has_beat else 0.0)
         is_proven = has_beat and not is_over and now - lives_from >= settle
-        if is_over or is_proven or now >= deadline:
+        if pulse(root) not in ("none", "gone"):
+            kept_at = now
+        if is_over or is_proven or now - kept_at >= _UNKEPT_S or now >= deadline:
             break
         time.sleep(_LOOK_S)
     asked = {"runs": {root.id: offset}, "limit_bytes": request.get("limit_bytes")}

@@ -26,6 +26,8 @@ def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[st
     several = len({row.site for row in rows}) > 1
     out = table(HEAD, [_cells(row, now_s, several) for row in rows], columns, right=(2, 4), leave_out=_LEAVE_OUT)
     notes = [note for row in rows for note in notes_of(row, now_s)]
+    advice = {row.site: row.reach.next for row in rows if row.reach.next}  # once a site
+    notes += [f"{clean(site)}: {clean(text)}" for site, text in advice.items()]
     for note in notes:
         out += fold(note, columns)
     out += _hidden(hidden)
@@ -52,6 +54,8 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     facts.append(("cost", _cost(row) + metered))
     if row.reach.ok is False:
         facts.append(("box", _unreached(row, now_s)))
+        if row.reach.next:
+            facts.append(("to do", clean(row.reach.next)))
     out = [part for label, text in facts for part in line(label, text, columns)]
     return [*out, command("next", clean(row.next))] if row.next else out
 
