@@ -102,6 +102,16 @@ def test_a_set_is_judged_where_its_files_have_other_names(model: Path, tmp_path:
         assert prover.prove(beside[INDEX], "out/" + INDEX, beside=beside).problem == "missing-shard"
 
 
+def test_a_loader_that_fails_takes_no_other_file_with_it(model: Path) -> None:
+    """It ends its process, which must not be asked about the next file while it is still ending."""
+    good = model / "model-00001-of-00003.safetensors"
+    nonsense: dict[str, str] = {path.name: None for path in model.iterdir()}  # type: ignore[misc]
+    with Prover(1) as prover:
+        for _ in range(5):
+            assert prover.prove(str(model / INDEX), INDEX, beside=nonsense).problem == "unsupported"
+            assert prover.prove(str(good), good.name).problem == ""
+
+
 @pytest.mark.torch
 def test_a_torch_set_is_whole_or_not(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")

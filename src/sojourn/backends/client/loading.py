@@ -58,7 +58,10 @@ class Loading:
             except BaseException:
                 child.end(wait_s=0.0)
                 raise
-            self._idle.put(child)
+            if "failed" in found:
+                child.end(wait_s=0.0)  # it ends by itself, and must not be given another file until it has
+            else:
+                self._idle.put(child)
         if "errno" in found:
             raise OSError(found["errno"], found["strerror"], path)
         if "failed" in found:

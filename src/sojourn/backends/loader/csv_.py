@@ -70,7 +70,7 @@ class _Table:
         reader = csv.reader(self._text(f), delimiter=_delimiter(head), strict=True)
         try:
             for row in reader:
-                if row:
+                if len(row) > 1 or (row and row[0].strip()):
                     self._take(row, reader.line_num)
         except csv.Error as error:
             if "unexpected end of data" in str(error):

@@ -34,7 +34,7 @@ class Backend:
         db = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
         try:
             return _check(db, path)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise Unloadable("corrupt", f"SQLite refuses it: {str(error)[:200]}") from None
         finally:
             db.close()
@@ -70,7 +70,7 @@ def _check(db: sqlite3.Connection, path: str) -> Loaded:
         raise Unloadable("corrupt", f"SQLite's integrity check says: {'; '.join(map(str, found))[:300]}")
     tables, rows, bad = 0, 0, []
     # Views and virtual tables run what the schema says; only plain tables are looked at.
-    query = "SELECT name FROM sqlite_schema WHERE type='table' AND rootpage > 0 AND name NOT LIKE 'sqlite_%'"
+    query = "SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type='table' AND rootpage > 0 AND name NOT LIKE 'sqlite_%'"
     for (name,) in db.execute(query).fetchall():
         tables += 1
         quoted = '"' + name.replace('"', '""') + '"'
