@@ -1,4 +1,4 @@
-"""The scripts of docs/checkpointer.md and of the examples really run, and go on where they stood."""
+"""The scripts of docs/checkpointing.md and of the examples really run, and go on where they stood."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sojourn.wire import torch_zip
 from tests.train.killing import environment
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/checkpointer.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/checkpointing.md").read_text(encoding="utf-8")
 SCRIPTS = dict(re.findall(r"```python title=(\S+)\n(.*?)```", PAGE, re.S))
 MARKED = [pytest.param(name, marks=pytest.mark.torch if "import torch" in SCRIPTS[name] else ()) for name in SCRIPTS]
 
