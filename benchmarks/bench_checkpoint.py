@@ -1,0 +1,307 @@
+"""What a checkpoint costs a training, against the limits of this machine and against PyTorch's own ways.
+
+The state is 1 GB of float32 in 64 tensors, on a GPU where there is one. SOJOURN_BENCH_GB sets another size. Limits are
+taken in the same rounds: a memcpy of the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced.
+Without PyTorch there is nothing to compare and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import mmap
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from benchmarks.protocol import Row
+
+TITLE = "A checkpoint of 1 GB: stall, durability, lost time, restore"
+ROUNDS = 7
+BYTES = int(float(os.environ.get("SOJOURN_BENCH_GB", "1")) * 1e9) // 256 * 256
+_TENSORS = 64
+_CHUNK = 32 << 20
+
+
+class Readings:
+    """Several figures of one run of `act`; asked for one after the other, `act` runs once for all of them."""
+
+    def __init__(self, act: Callable[[], dict[str, float]]) -> None:
+        self.act = act
+        self.pending: dict[str, float] = {}
+
+    def of(self, name: str) -> Callable[[], float]:
+        """A measure that gives this figure."""
+
+        def read() -> float:
+            if name not in self.pending:
+                self.pending = self.act()
+            return self.pending.pop(name)
+
+        return read
+
+
+@contextmanager
+def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
+    """The state, a Checkpointer with its writer, and PyTorch's two ways."""
+    if importlib.util.find_spec("torch") is None:
+        yield {}
+        return
+    import torch
+
+    from sojourn.train import Checkpointer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    state = {f"w{i}": torch.randn(BYTES // _TENSORS // 4, device=device) for i in range(_TENSORS)}
+    said = StringIO()
+    with redirect_stderr(said):
+        ckpt = Checkpointer(folder=folder / "ours", state=state, every_steps=1, when_behind="wait", keep=1)
+        began = time.perf_counter()
+        ckpt.step()
+        first_s = time.perf_counter() - began
+        ckpt.wait()
+
+    def ours() -> dict[str, float]:
+        before = cpu_s()
+        begin = time.perf_counter()
+        ckpt.step()
+        stall_s = time.perf_counter() - begin
+        if not ckpt.wait():
+            raise RuntimeError(said.getvalue()[-500:])
+        durable_s = time.perf_counter() - begin
+        return {"stall": stall_s, "durable": durable_s, "cpu": cpu_s() - before}
+
+    target = Target(torch, state, device)
+    save = torch_save(torch, state, folder)
+    begin_dcp, end_dcp = dcp(state, folder)
+    begin_ours, end_ours = (lambda: ckpt.step()), (lambda: ckpt.wait())
+    work = Work(torch, device)
+    own, theirs = Readings(ours), Readings(lambda: stalled(begin_dcp, end_dcp))
+    with redirect_stderr(said):
+        yield {
+            "first": lambda: first_s,
+            "memcpy": target.copy,
+            "direct": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
+            "buffered": lambda: written(folder / "limit", target.image, 0),
+            "stall": own.of("stall"),
+            "durable": own.of("durable"),
+            "cpu": own.of("cpu"),
+            "save": lambda: timed(save),
+            "dcp_stall": theirs.of("stall"),
+            "dcp_durable": theirs.of("durable"),
+            "work": lambda: work.run(lambda: None, lambda: None),
+            "work_ours": lambda: work.run(begin_ours, end_ours),
+            "work_save": lambda: work.run(save, lambda: None),
+            "work_dcp": lambda: work.run(begin_dcp, end_dcp),
+            "cold": lambda: cold(newest(folder), read_all),
+            "restore": lambda: cold(newest(folder), lambda path: restored(folder, state)),
+            "load": lambda: cold(newest(folder), lambda path: torch.load(path, weights_only=True)),
+        }
+    ckpt.close()
+
+
+def rows(medians: dict[str, float]) -> list[Row]:
+    """Seconds, and what they are to the limits and to the others."""
+    if not medians:
+        return []
+    m, gigabytes = medians, BYTES / 1e9
+    disk = min(m["direct"], m["buffered"])
+    lost = {name: m[f"work_{name}"] - m["work"] for name in ("ours", "save", "dcp")}
+    return [
+        Row("limit: memcpy of the state", m["memcpy"], "s"),
+        Row("limit: its bytes to the disk, O_DIRECT, fsync", m["direct"], "s"),
+        Row("limit: its bytes to the disk, buffered, fsync", m["buffered"], "s"),
+        Row("stall: `Checkpointer.step`", m["stall"], "s"),
+        Row("stall: `dcp.async_save`", m["dcp_stall"], "s"),
+        Row("stall: `torch.save`, fsync, rename", m["save"], "s"),
+        Row("stall of `Checkpointer.step`, in memcpys", m["stall"] / m["memcpy"], "x", limit=2, goal=1.3),
+        Row("stall of the very first save (memory is touched)", m["first"], "s"),
+        Row("durable: Checkpointer", m["durable"], "s"),
+        Row("durable: `dcp.async_save`", m["dcp_durable"], "s"),
+        Row("durable: Checkpointer, in best disk writes", m["durable"] / disk, "x", limit=3, goal=1.3),
+        Row("durable: Checkpointer, in `dcp.async_save`s", m["durable"] / m["dcp_durable"], "x", limit=1, goal=0.5),
+        Row("training ends later by, Checkpointer", lost["ours"], "s"),
+        Row("training ends later by, `dcp.async_save`", lost["dcp"], "s"),
+        Row("training ends later by, `torch.save`", lost["save"], "s"),
+        Row(
+            "lost by Checkpointer, of `torch.save`'s", lost["ours"] / max(1e-3, lost["save"]), "x", limit=0.5, goal=0.1
+        ),
+        Row("CPU seconds a GB, both processes", m["cpu"] / gigabytes, "s", limit=4, goal=2),
+        Row("restore: cold read of the bytes", m["cold"], "s"),
+        Row("restore: `torch.load`", m["load"], "s"),
+        Row("restore: Checkpointer, every byte checked", m["restore"], "s"),
+        Row("restore: Checkpointer, in cold reads", m["restore"] / m["cold"], "x", limit=6, goal=1.3),
+    ]
+
+
+class Target:
+    """Memory that is touched already, to copy the state to: the limit of any stall, and what the disk is given."""
+
+    def __init__(self, torch: Any, state: dict[str, Any], device: str) -> None:
+        self.torch, self.state, self.device = torch, state, device
+        self.image = mmap.mmap(-1, BYTES // 4096 * 4096 + 4096)
+        self.flat = torch.frombuffer(self.image, dtype=torch.uint8)
+        if device == "cuda":
+            self.flat = torch.empty(len(self.image), dtype=torch.uint8, pin_memory=True)
+        self.copy()
+
+    def copy(self) -> float:
+        """Seconds of one copy."""
+        begin, at = time.perf_counter(), 0
+        for tensor in self.state.values():
+            size = tensor.numel() * 4
+            if self.device == "cpu":
+                ctypes.memmove(self.flat.data_ptr() + at, tensor.data_ptr(), size)
+            else:
+                self.flat[at : at + size].copy_(tensor.view(self.torch.uint8), non_blocking=True)
+            at += size
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+
+class Work:
+    """A training that computes for about two seconds, with a save in its first quarter."""
+
+    def __init__(self, torch: Any, device: str) -> None:
+        self.torch, self.device = torch, device
+        self.x = torch.randn(1024, 1024, device=device)
+        self.steps = 1
+        self.steps = max(8, int(2.0 / self.run(lambda: None, lambda: None)))
+
+    def run(self, begin: Callable[[], Any], end: Callable[[], Any]) -> float:
+        """Seconds until the last step is done; `end` waits for the save behind the clock."""
+        began = time.perf_counter()
+        for step in range(self.steps):
+            if step == self.steps // 4:
+                begin()
+            for _ in range(8):
+                self.x = self.x @ self.x
+                self.x /= self.x.norm()
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+        took_s = time.perf_counter() - began
+        end()
+        return took_s
+
+
+def torch_save(torch: Any, state: dict[str, Any], folder: Path) -> Callable[[], None]:
+    """What a careful script does by hand."""
+
+    def save() -> None:
+        with open(folder / "aside", "wb") as f:
+            torch.save(state, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(folder / "aside", folder / "saved.pt")
+
+    return save
+
+
+def dcp(state: dict[str, Any], folder: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+    """(begin, end) of `torch.distributed.checkpoint.async_save` with a stager whose buffers are kept."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter
+    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+    from torch.distributed.checkpoint.state_dict_saver import async_save
+
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", init_method=f"file://{folder / 'rendezvous'}", rank=0, world_size=1)
+    pinned = torch.cuda.is_available()
+    options = {"use_pinned_memory": pinned, "use_non_blocking_copy": pinned}
+    stager = DefaultStager(StagingOptions(use_shared_memory=True, use_async_staging=False, **options))
+    running: list[Any] = []
+
+    def begin() -> None:
+        shutil.rmtree(folder / "dcp", ignore_errors=True)
+        target = FileSystemWriter(str(folder / "dcp"), sync_files=True)
+        done = async_save(state, storage_writer=target, async_stager=stager)
+        running.append(getattr(done, "upload_completion", done))
+
+    def end() -> None:
+        running.pop().result()
+
+    return begin, end
+
+
+def stalled(begin: Callable[[], None], end: Callable[[], None]) -> dict[str, float]:
+    """Seconds until `begin` comes back, and until `end` does."""
+    began = time.perf_counter()
+    begin()
+    stall_s = time.perf_counter() - began
+    end()
+    return {"stall": stall_s, "durable": time.perf_counter() - began}
+
+
+def timed(act: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def written(path: Path, image: mmap.mmap, flags: int) -> float:
+    """Seconds until the bytes of `image` are a file, fsynced."""
+    data, began = memoryview(image), time.perf_counter()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | flags, 0o644)
+    try:
+        for at in range(0, len(data), _CHUNK):
+            os.pwrite(fd, data[at : at + _CHUNK], at)
+        os.fsync(fd)
+        return time.perf_counter() - began
+    finally:
+        os.close(fd)
+        path.unlink()
+
+
+def newest(folder: Path) -> str:
+    """The checkpoint that is there."""
+    return str(max((folder / "ours").glob("ckpt-*.pt")))
+
+
+def cold(path: str, act: Callable[[str], Any]) -> float:
+    """Seconds of `act(path)` when nothing of the file is in memory."""
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+    return timed(lambda: act(path))
+
+
+def read_all(path: str) -> None:
+    """Read every byte into one buffer that is used again."""
+    buffer = bytearray(8 << 20)
+    with open(path, "rb", buffering=0) as f:
+        while f.readinto(buffer):
+            pass
+
+
+def restored(folder: Path, state: dict[str, Any]) -> None:
+    """What the next start does: find the newest, check every byte, put the state back in place."""
+    from sojourn.train.arrays import thaw
+    from sojourn.wire import torch_zip
+
+    tree = torch_zip.read(newest(folder)).tree
+    for name, tensor in thaw(tree["state"], share=True).items():
+        state[name].copy_(tensor)
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of its children that live."""
+    total, ticks, me = 0.0, os.sysconf("SC_CLK_TCK"), os.getpid()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            row = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(row[1]) == me or path.parent.name == str(me):
+            total += (int(row[11]) + int(row[12])) / ticks
+    return total
+
+
+__all__ = ["ROUNDS", "TITLE", "prepare", "rows"]
