@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -117,13 +117,16 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
     haul = _Haul()
     old = {receipt.path: receipt for receipt in record.receipts if receipt.home == home.path(receipt.path)}
     lacking, unproven = [], []
+    named = {row["path"] for row in document["files"]}
+    moved = {os.path.dirname(row["path"]) for row in document["files"] if not _is_proven(row, old)}
+    moved |= {os.path.dirname(path) for path in old if path not in named}
     for row in (row for row in document["files"] if is_takeable(row)):
         ctx.say(f"{record.id}: comparing {row['path']} at home")
         if not home.has(row):
             lacking.append(row)
         elif row["role"] == "log":
             haul.artifacts[row["path"]] = _artifact(row["path"], "log", row["bytes"], row["sha256"])
-        elif row["path"] in old and old[row["path"]].sha256 == row["sha256"]:
+        elif _is_proven(row, old) and not _has_new_neighbours(row["path"], moved):
             _keep(haul, old[row["path"]])
         else:
             unproven.append((row, home.path(row["path"])))
@@ -142,6 +145,17 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
         ctx.say(f"{record.id}: loading {len(unproven)} files")
         _prove(haul, home, unproven, _folders(home, document))
     return haul
+
+
+def _is_proven(row: Mapping[str, Any], old: Mapping[str, Receipt]) -> bool:
+    return row["path"] in old and old[row["path"]].sha256 == row["sha256"]
+
+
+def _has_new_neighbours(path: str, moved: Set[str]) -> bool:
+    """It is judged by what stands beside it, and one of these came, changed or went since it was."""
+    from sojourn.backends.client.judge import is_of_a_set
+
+    return os.path.dirname(path) in moved and is_of_a_set(path)
 
 
 def _keep(haul: _Haul, receipt: Receipt) -> None:

@@ -70,7 +70,7 @@ def _check(db: sqlite3.Connection, path: str) -> Loaded:
         raise Unloadable("corrupt", f"SQLite's integrity check says: {'; '.join(map(str, found))[:300]}")
     tables, rows, bad = 0, 0, []
     # Views and virtual tables run what the schema says; only plain tables are looked at.
-    query = "SELECT CAST(name AS TEXT) FROM sqlite_schema WHERE type='table' AND rootpage > 0 AND name NOT LIKE 'sqlite_%'"
+    query = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type='table' AND rootpage > 0"
     for (name,) in db.execute(query).fetchall():
         tables += 1
         quoted = '"' + name.replace('"', '""') + '"'
