@@ -8,9 +8,6 @@ import random
 import re
 import select
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -21,10 +18,9 @@ from sojourn.train.background import Background
 from sojourn.train.saving import NotSaved
 from sojourn.train.shelf import Superseded
 from sojourn.wire import torch_zip
-from tests.train.killing import environment
+from tests.train.lives import is_alive, loaded, names, until
 
 pytestmark = pytest.mark.skipif(not arena.is_possible(), reason="only Linux has memfd")
-DEADLINE_S = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -56,31 +52,6 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 def writer_of(ckpt: Any) -> int:
     """The pid of its writer process."""
     return int(ckpt._saver._background._link.process.pid)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("*.pt"))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def until(what: Callable[[], bool], why: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not what():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.01)
-
-
-def loaded(folder: Path, size: int = 3 << 20) -> dict[str, Any]:
-    """The state that the next start goes on with."""
-    state: dict[str, Any] = {"count": 0, "bytes": bytearray(size)}
-    Checkpointer(folder=folder, state=state).close()
-    return state
 
 
 def test_the_state_may_change_as_soon_as_step_returns(made: Callable[..., Any], tmp_path: Path) -> None:
@@ -252,73 +223,6 @@ def test_a_slow_disk_makes_saves_wait_and_not_the_training(
     assert int(names(tmp_path / "ckpt")[-1][-11:-3]) >= 8
 
 
-CHILD = """
-import os, signal, sys, time
-from sojourn.train import Checkpointer
-state = {"count": 0, "bytes": bytearray(4 << 20)}
-ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1, background=True, when_behind="wait")
-ckpt.step()
-ckpt.wait()
-print(ckpt._saver._background._link.process.pid, flush=True)
-"""
-
-
-def child(folder: Path, more: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-c", CHILD + more, str(folder)]
-    return subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
-
-
-def pid_said(process: subprocess.Popen[bytes]) -> int:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.strip().isdigit():
-            return int(line)
-    raise AssertionError("it ended early")
-
-
-def test_a_script_that_just_ends_has_its_last_save_on_the_disk(tmp_path: Path) -> None:
-    process = child(tmp_path, "state['count'] = 7; state['bytes'][:] = b'z' * (4 << 20); ckpt.step()")
-    pid = pid_said(process)
-    assert process.wait(timeout=DEADLINE_S) == 0
-    assert loaded(tmp_path)["count"] == 7 and not is_alive(pid)
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def test_an_error_in_the_script_does_not_lose_the_save_that_was_under_way(tmp_path: Path) -> None:
-    process = child(tmp_path, "state['count'] = 7; ckpt.step(); raise KeyError('the script')")
-    pid = pid_said(process)
-    assert b"KeyError" in process.communicate(timeout=DEADLINE_S)[0]
-    assert loaded(tmp_path)["count"] == 7 and not is_alive(pid)
-
-
-def test_the_writer_dies_with_the_training_also_when_that_is_killed(tmp_path: Path) -> None:
-    process = child(tmp_path, "time.sleep(600)")
-    pid = pid_said(process)
-    assert is_alive(pid)
-    process.kill()
-    process.communicate(timeout=DEADLINE_S)
-    until(lambda: not is_alive(pid), "the writer lives on")
-
-
-def test_an_orphan_that_wakes_up_publishes_nothing_into_the_next_attempts_folder(tmp_path: Path) -> None:
-    """Stopped in the middle of its work, then left alone: not even the kernel's signal can have ended it before."""
-    more = "os.kill(ckpt._saver._background._link.process.pid, signal.SIGSTOP); ckpt.step(); time.sleep(600)"
-    process = child(tmp_path, more)
-    pid = pid_said(process)
-    until(lambda: Path("/proc/%d/stat" % pid).read_text().rpartition(")")[2].split()[0] == "T", "it does not stop")
-    process.kill()
-    process.communicate(timeout=DEADLINE_S)
-    state = loaded(tmp_path)  # the next attempt does not wait for it
-    assert state["count"] == 0
-    try:
-        os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        pass
-    until(lambda: not is_alive(pid), "the orphan lives on")
-    assert names(tmp_path) == ["ckpt-t000001-s00000001.pt"]
-
-
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGQUIT"])
 def test_signals_meant_for_the_training_do_not_touch_the_writer(made: Callable[..., Any], name: str) -> None:
     ckpt, _ = made()
@@ -381,10 +285,10 @@ def test_no_memory_for_a_copy_means_that_the_training_waits_and_says_so(
 def test_memory_that_is_not_to_be_had_is_an_answer_and_not_the_end_of_the_writer() -> None:
     background = Background()
     background.reserve(-1)
-    answer = background.hear(DEADLINE_S)
+    answer = background.hear(60.0)
     assert answer is not None and answer["ok"] is False and answer["errno"]
     background.reserve(1 << 20)
-    assert background.hear(DEADLINE_S) == {"ok": True}
+    assert background.hear(60.0) == {"ok": True}
     background.close()
 
 

@@ -281,3 +281,40 @@ def test_sizes_over_4_gib_are_laid_out_as_other_zip_programs_understand(tmp_path
 def test_made_values_come_back_by_name_only(tmp_path: Path) -> None:
     tree = torch_zip.read(str(write(tmp_path / "a.pt", [Made("torch.device", ("cuda:0",))]))).tree
     assert (tree[0].name, tree[0].args) == ("torch.device", ("cuda:0",))
+
+
+@pytest.mark.parametrize("sizes", [[0, 10, 5000], [1 << 20, (1 << 20) + 1], [65 << 20, 3]])
+def test_an_image_that_another_process_seals_is_the_very_file_that_is_written_at_once(
+    tmp_path: Path, sizes: list
+) -> None:
+    def plan() -> torch_write.Plan:
+        blocks = [bytes([7 + i]) * size for i, size in enumerate(sizes)]
+        tree = {
+            str(i): Tensor("uint8", (len(b),), (1,), 0, Storage(len(b), lambda b=b: memoryview(b)))
+            for i, b in enumerate(blocks)
+        }
+        return torch_write.plan(tree, {"step": 3})
+
+    whole, mine = tmp_path / "whole", plan()
+    fd = os.open(str(whole), os.O_WRONLY | os.O_CREAT)
+    mine.write_to(fd)
+    os.close(fd)
+    filled = plan()
+    image, finals = memoryview(bytearray(b"\xaa" * filled.bytes)), []
+    for at, size, view in filled.places():
+        image[at : at + size] = view()
+    seen = bytearray(image)  # what somebody copies who believes `final`
+    again = torch_write.again(filled.outline())
+
+    def final(count: int) -> None:
+        start = finals[-1] if finals else 0
+        seen[start:count] = image[start:count]
+        finals.append(count)
+
+    late = again.seal(image, final)
+    for start, stop in late:
+        seen[start:stop] = image[start:stop]
+    assert bytes(image) == bytes(seen) == whole.read_bytes()
+    assert again.sums_sha256 == mine.sums_sha256 and finals == sorted(finals)
+    assert len(late) == sum(size > 64 << 20 for size in sizes)
+    assert torch_zip.walk(str(whole)).problems == ()
