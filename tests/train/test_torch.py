@@ -8,9 +8,10 @@ from typing import Any, Iterator
 
 import pytest
 
-from sojourn.train import Checkpointer, ResumableSampler, arrays, preempt
+from sojourn.train import Checkpointer, ResumableSampler, arrays, preempt, state
 from sojourn.train.loaders import PositionLost, Reader
 from sojourn.train.state import OtherState
+from sojourn.wire import torch_zip
 from sojourn.wire.torch_pickle import Unsaveable
 
 torch = pytest.importorskip("torch")
@@ -69,6 +70,21 @@ def test_parameters_in_a_dict_are_restored_in_place() -> None:
     Checkpointer(box=box)
     assert box["w"] is weight and weight.tolist() == [1, 1, 1]
     assert (box["device"], box["dtype"], box["size"]) == (torch.device("cpu"), torch.bfloat16, (3,))
+
+
+def test_arrays_that_are_there_take_the_bytes_straight_from_the_file() -> None:
+    """And not by way of a second copy of the state in memory; what has no place yet gets memory of its own."""
+    box: dict[str, Any] = {"a": torch.ones(3 << 20), "more": [torch.ones(3 << 20)]}
+    Checkpointer(box=box).save()
+    tree = torch_zip.read(str(next(Path("checkpoints").glob("ckpt-*.pt")))).tree["box"]
+    assert state._takes_all(box, arrays.thaw(tree, share=True))
+    for other in ({"a": box["a"], "more": []}, {"a": box["a"]}, {"a": torch.ones(3), "more": box["more"]}):
+        assert not state._takes_all(other, arrays.thaw(tree, share=True))
+    del tree
+    fresh: dict[str, Any] = {"a": torch.zeros(3 << 20)}
+    Checkpointer(box=fresh).step()
+    assert fresh["a"].sum() == fresh["more"][0].sum() == 3 << 20
+    assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "ckpt-" in line]
 
 
 def test_an_optimizers_state_does_not_live_in_the_file() -> None:

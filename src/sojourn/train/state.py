@@ -57,7 +57,10 @@ class Items:
                 # A module copies what it is given; others may keep it, so they get memory of their own.
                 value.load_state_dict(arrays.thaw(saved[name], share=_is_module(value)))
             else:
-                _put_back(value, arrays.thaw(saved[name]), f"{where}: {name}")
+                tree = arrays.thaw(saved[name], share=True)
+                if not _takes_all(value, tree):
+                    tree = arrays.thaw(saved[name])  # what takes a place itself needs memory of its own
+                _put_back(value, tree, f"{where}: {name}")
 
 
 def _has_state(value: Any) -> bool:
@@ -86,6 +89,17 @@ def _fits(now: Any, saved: Any) -> bool:
         and hasattr(now, "data_ptr") == hasattr(saved, "data_ptr")
         and (now.dtype, tuple(now.shape)) == (saved.dtype, tuple(saved.shape))
     )
+
+
+def _takes_all(now: Any, saved: Any) -> bool:
+    """Every array in `saved` can be copied into one that is there: none has to take a place itself."""
+    if isinstance(saved, dict):
+        return isinstance(now, dict) and all(_takes_all(now.get(key), value) for key, value in saved.items())
+    if isinstance(saved, (list, tuple, set)):
+        there = list(now) if type(now) is list and type(saved) is list else []
+        there += [None] * (len(saved) - len(there))
+        return all(_takes_all(before, value) for before, value in zip(there, saved))
+    return not _is_array(saved) or _fits(now, saved)
 
 
 def _put_back(now: Any, saved: Any, where: str) -> None:
