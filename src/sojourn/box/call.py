@@ -31,7 +31,7 @@ _OPS = {
     "proven": "begin",
     "hello": "hello",
     "have": "code",
-    "unpack": "code",
+    "unpack": "unpack",
     "place": "intent",
     "want": "intent",
     "stop": "intent",

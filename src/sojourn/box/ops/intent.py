@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-import uuid
 
 from sojourn.box import job, secrets
 from sojourn.box.call import Box, Refused
@@ -137,7 +136,7 @@ def _raise_want(root: Root, asked: Dict[str, Any], given: Any) -> Dict[str, Any]
             now = {
                 "attempt": attempt,
                 "by": str(asked.get("by") or "run"),
-                "token": asked.get("token") or uuid.uuid4().hex,
+                "token": asked.get("token") or os.urandom(16).hex(),
             }
             for limit in ("budget_s", "max_duration_s"):
                 if asked.get(limit) is not None:
@@ -156,7 +155,7 @@ def _write_once(path: str, value: Dict[str, Any]) -> bool:
     """Write a file that is never changed again; False where it was there. Two at once: one of them wins whole."""
     if os.path.exists(path):
         return False
-    aside = "%s.%s" % (path, uuid.uuid4().hex)
+    aside = "%s.%s" % (path, os.urandom(16).hex())
     atomic.write_json(aside, value)
     try:
         os.link(aside, path)
