@@ -64,8 +64,8 @@ def test_a_second_question_is_one_call_on_the_same_connection(box: Box) -> None:
 def test_a_megabyte_of_frames_passes_both_ways(box: Box, tmp_path: Path) -> None:
     ours = keeper()
     base = str(value(ours.ask("hello"))["base"])
-    name = ours.ship_train(base)
-    assert isinstance(name, str)
+    name = ours.train_file
+    assert ours.put_train(base) is None
     assert value(ours.ask("have", kind="train", names=[name]))["missing"] == []
     local = tmp_path / "local"
     local.write_bytes(ours.parcel.train_bytes()[1])

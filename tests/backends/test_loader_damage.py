@@ -172,6 +172,15 @@ def test_damaged_json_lines_are_named(text: str, problem: str, tmp_path: Path) -
     assert of(tmp_path / "a.jsonl", text.encode()) == problem
 
 
+@pytest.mark.parametrize("value", ["nan", "-inf", "1e999", "+Infinity", "NaN"])
+def test_a_number_that_is_not_finite_is_found_in_any_row_of_a_csv(value: str, tmp_path: Path) -> None:
+    rows = [f"{n},{n / 7},name{n}" for n in range(5000)]
+    rows[4500] = f"4500,{value},information"
+    assert of(tmp_path / "a.csv", b"n,loss,name\n" + "\n".join(rows).encode() + b"\n") == "non-finite"
+    assert "loss: " in judged(tmp_path / "a.csv").detail
+    assert "line 4502" in judged(tmp_path / "a.csv").detail
+
+
 def test_a_flip_in_a_summed_parquet_page_is_seen_by_the_walker_alone(tmp_path: Path) -> None:
     from sojourn.wire import parquet
     from sojourn.wire.damage import Unloadable

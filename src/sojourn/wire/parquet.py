@@ -15,7 +15,7 @@ from sojourn.wire.damage import Unloadable
 
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
-FOOTER_LIMIT_BYTES = 64 << 20
+FOOTER_LIMIT_BYTES = 16 << 20  # parsed it takes some ten times that
 _HEADER_LIMIT_BYTES = 16 << 20  # of one page's header, statistics included
 _PIECE_BYTES = 1 << 20
 

@@ -11,7 +11,7 @@ from typing import BinaryIO, Iterator, List, Tuple
 
 from sojourn.wire.damage import Unloadable
 
-RECORD_LIMIT_BYTES = 256 << 20
+RECORD_LIMIT_BYTES = 128 << 20
 
 
 def _table() -> List[int]:

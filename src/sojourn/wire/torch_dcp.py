@@ -17,7 +17,7 @@ from sojourn.wire.torch_unpickle import Machine
 from sojourn.wire.torch_values import Damaged, Made, Name, Storage, Tensor, tensors
 
 NAME = ".metadata"
-LIMIT_BYTES = 64 << 20
+LIMIT_BYTES = 32 << 20  # parsed it takes some ten times that
 # What `.metadata` may name, exactly; none of it is called here, and DCP itself, which unpickles it, runs these only.
 _CLASSES = """
     Metadata TensorStorageMetadata BytesStorageMetadata TensorProperties ChunkStorageMetadata MetadataIndex StorageMeta

@@ -21,6 +21,8 @@ _DELIMITERS = ",\t;|"
 _FIELD_LIMIT = 16 << 20
 _JSON = (b'{"', b'[{"', b'["', b"{\n", b"[\n", b"{\r\n", b"[\r\n", b"[[")
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x7f]")
+_LOOKED_AT = 1000  # rows
+_ODD = re.compile(r"nan|inf|e\+?[0-9]{3}", re.IGNORECASE)
 _NAMED = 5
 
 
@@ -102,8 +104,10 @@ class _Table:
             self._shortest = min(self._shortest, len(self._last[-1]))
         self._last = row
         self.rows += 1
-        for column, field in enumerate(row):
-            self._look(column, field, line)
+        # What is a column of numbers, its first rows tell; after them only what may not be finite is looked at.
+        if self.rows <= _LOOKED_AT or _ODD.search("\n".join(row)):
+            for column, field in enumerate(row):
+                self._look(column, field, line)
 
     def _look(self, column: int, field: str, line: int) -> None:
         if not field:

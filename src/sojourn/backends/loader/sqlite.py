@@ -31,7 +31,7 @@ class Backend:
     def load(self, path: str) -> Loaded:
         """Check it. Raises: Unloadable, OSError."""
         _check_size(path)
-        db = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1", uri=True)
+        db = sqlite3.connect(f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode=ro&immutable=1", uri=True)
         try:
             return _check(db, path)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
