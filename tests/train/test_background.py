@@ -264,7 +264,7 @@ def test_an_attempt_that_was_overtaken_is_told_at_its_next_step(made: Callable[.
     ckpt, _ = made()
     ckpt.step()
     assert ckpt.wait()
-    (tmp_path / "ckpt/.t000009.fence").touch()  # a later attempt has begun
+    (tmp_path / "ckpt/.t000009.fence").mkdir()  # a later attempt has begun
     ckpt.step()
     with pytest.raises(Superseded, match=r"\(fencing token 9\)"):
         ckpt.wait()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -21,6 +23,7 @@ from sojourn.train.progress import NoNumber
 from sojourn.train.shelf import Superseded
 from sojourn.train.state import BadItem, OtherState
 from sojourn.wire import torch_zip
+from tests.train.killing import environment
 
 
 @pytest.fixture(autouse=True)
@@ -377,6 +380,18 @@ class TestUnderSojourn:
         third: dict[str, str] = {}
         Checkpointer(state=third)
         assert third == {"who": "new"}
+
+    def test_an_attempt_finds_out_that_a_later_one_has_begun_before_that_has_saved(
+        self, run: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        code = "from sojourn.train import Checkpointer; Checkpointer(state={})"
+        old = Checkpointer(state={}, every_steps=1)
+        old.step()
+        env = environment(SOJOURN_CHECKPOINT_DIR=str(run / "checkpoints"), SOJOURN_TOKEN="5")
+        subprocess.run([sys.executable, "-c", code], env=env, check=True)
+        with pytest.raises(Superseded, match=r"\(fencing token 5\)"):
+            old.step()
+        assert [path.name for path in (run / "checkpoints").iterdir() if path.is_dir()] == [".t000005.fence"]
 
     @pytest.mark.parametrize("count", ["2", "16"])
     def test_several_processes_are_refused_in_clear_words(self, count: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def check_folder(folder: Path) -> None:
 def test_ends_with_the_same_bytes_after_any_number_of_kills(seed: int, tmp_path: Path, whole: tuple) -> None:
     dice = random.Random(seed)
     pace = dice.choice(["every_steps=1", "every_steps=7", "every_s=0.05", "every_s=1000"])
-    args = (tmp_path / "ckpt", tmp_path / "out", 5, "pause_s=0.005", pace)
+    args = (tmp_path / "ckpt", tmp_path / "out", 5, "pause_s=0.005", pace, "background=%d" % (seed % 2))
     run_killed(dice, dice.randint(1, 6), whole[1], "numpy_mlp.py", *args)
     assert (tmp_path / "out").read_bytes() == whole[0]
     check_folder(tmp_path / "ckpt")

@@ -118,17 +118,22 @@ class Shelf:
     def fence(self) -> None:
         """Let every attempt with a lower token find out, at its next save, that this one has begun.
 
-        Where the file cannot be made (a full disk) they find out by this one's first checkpoint.
+        It is an empty folder, so that nobody takes it for an output. Where it cannot be made (a full disk) they find
+        out by this one's first checkpoint.
         """
-        mine = f".t{self.token:06d}.fence"
         try:
-            os.close(os.open(os.path.join(self.path, mine), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            os.mkdir(os.path.join(self.path, f".t{self.token:06d}.fence"))
+        except FileExistsError:
+            pass
         except OSError:
             return
         for name in os.listdir(self.path):
             hit = _FENCE.fullmatch(name)
             if hit and int(hit.group(1)) < self.token:
-                forget(os.path.join(self.path, name))
+                try:
+                    os.rmdir(os.path.join(self.path, name))
+                except OSError:
+                    pass  # somebody else did, or it is none of ours
 
     def sweep(self) -> None:
         """Remove what attempts up to this one left half-written when they were killed."""

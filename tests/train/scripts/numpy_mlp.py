@@ -1,6 +1,7 @@
 """A small training in numpy for the kill tests: everything a script may keep, and final weights as bytes in a file.
 
-numpy_mlp.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, every_s, width, pause_s
+numpy_mlp.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, every_s, width, pause_s,
+                                                    background
 """
 
 import random
@@ -32,6 +33,8 @@ seen = {"loss": np.float64(0), "noise": [], "batches": 0}
 
 data = Batches(x, y, size=16, rng=rng)
 pace = {key: float(more[key]) for key in ("every_s", "every_steps") if key in more}
+if "background" in more:
+    pace["background"] = bool(int(more["background"]))
 ckpt = Checkpointer(
     folder=folder, loader=data, best=("loss", "min"), weights=weights, velocity=velocity, seen=seen, rng=rng, **pace
 )
