@@ -146,7 +146,7 @@ def test_a_copy_at_home_that_changed_or_went_keeps_it(home: str | None, words: s
 @pytest.mark.parametrize("proved", [(), ("bytes",), ("bytes", "structure"), ("bytes", "content")])
 def test_an_output_that_was_never_loaded_keeps_it(proved: tuple[str, ...]) -> None:
     assert withheld(standing(receipts=(receipt("best.pt", proved=proved),))) == [
-        "digits: best.pt was brought home and never loaded"
+        "digits: best.pt was brought home and never loaded: install what its remark in `pull` names"
     ]
 
 

@@ -12,7 +12,7 @@ from sojourn.backends.client.keeper import Answer, Keeper
 from sojourn.core.fold import Status, to_plain
 from sojourn.core.values import Site, State
 from sojourn.verbs.fetch import NotOurs
-from sojourn.verbs.pull import NeverLaunched, pull
+from sojourn.verbs.pull import NeverLaunched, _is_proven, pull
 from sojourn.verbs.status import status
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable
@@ -178,6 +178,26 @@ def test_a_copy_that_the_user_made_already_is_proven_where_it_lies(world: World,
     (home / "big.bin").write_bytes((world.root() / "attempts/1/big.bin").read_bytes())
     answer = pulled(world, home)
     assert answer.ok and answer.receipts == 2 and answer.moved_files == 2  # small.json and the log
+
+
+@pytest.mark.parametrize(
+    ("proved", "kind", "is_settled"),
+    [
+        (("bytes", "structure", "load"), "jpeg", True),
+        (("bytes", "structure"), "jpeg", False),
+        (("bytes",), "unknown", True),
+    ],
+)
+def test_what_could_not_be_loaded_for_want_of_a_library_is_tried_again(
+    world: World, tmp_path: Path, proved: tuple[str, ...], kind: str, is_settled: bool
+) -> None:
+    world.ended(MAKE, outputs=OWED)
+    home = tmp_path / "home"
+    pulled(world, home)
+    (receipt,) = (r for r in world.record().receipts if r.path == "small.json")
+    row = {"path": "small.json", "sha256": receipt.sha256}
+    assert _is_proven(row, {"small.json": replace(receipt, proved=proved, kind=kind)}) is is_settled
+    assert not _is_proven({**row, "sha256": "0" * 64}, {"small.json": receipt})
 
 
 def test_a_run_that_was_never_launched_has_nothing_to_bring(world: World) -> None:

@@ -193,7 +193,7 @@ def _why_not_home(row: Mapping[str, Any], receipt: Receipt | None, home: str) ->
     if home != "same":
         return f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
     if "load" not in receipt.proved and receipt.kind != "unknown":
-        return "was brought home and never loaded"
+        return "was brought home and never loaded: install what its remark in `pull` names"
     return ""
 
 

@@ -148,7 +148,11 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
 
 
 def _is_proven(row: Mapping[str, Any], old: Mapping[str, Receipt]) -> bool:
-    return row["path"] in old and old[row["path"]].sha256 == row["sha256"]
+    """It was proven as far as it ever will be; where a library was missing, that may be there by now."""
+    receipt = old.get(row["path"])
+    if receipt is None or receipt.sha256 != row["sha256"]:
+        return False
+    return "load" in receipt.proved or receipt.kind == "unknown"
 
 
 def _has_new_neighbours(path: str, moved: Set[str]) -> bool:
