@@ -130,9 +130,8 @@ def _adopt(keeper: Keeper, watch: Watch) -> None:
 
 def _adopt_orphans(keeper: Keeper, number: int) -> None:
     """The payload's first process is gone with its shim, but something it started lives on: it goes on undisturbed."""
-    holders = members.holders(keeper.root.payload_lock)
-    eldest = min(holders, key=process.start_of) if holders else 0
-    watch = Watch(keeper, number, eldest, process.start_of(eldest) if eldest else 0, {})
+    eldest, began = members.eldest_holder(keeper.root.payload_lock)
+    watch = Watch(keeper, number, eldest, began, {})
     watch.is_for_orphans = True
     _adopt(keeper, watch)
 

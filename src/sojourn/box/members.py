@@ -103,6 +103,13 @@ def holders(path: str) -> List[int]:
     return found
 
 
+def eldest_holder(path: str) -> Tuple[int, int]:
+    """(pid, start time) of the holder that began first; (0, 0) where there is none. One that goes meanwhile is none."""
+    starts = [(process.start_of(pid), pid) for pid in holders(path)]
+    start, pid = min((one for one in starts if one[0]), default=(0, 0))
+    return pid, start
+
+
 def _has_open(pid: int, wanted: Tuple[int, int]) -> bool:
     folder = "/proc/%d/fd" % pid
     try:

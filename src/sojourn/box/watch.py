@@ -142,10 +142,9 @@ class Watch:
 
     def _find_orphan(self) -> Exit | None:
         """The next of the processes that an ownerless payload left, or the unknown end when there is none."""
-        holders = members.holders(self.keeper.root.payload_lock)
-        if holders:
-            self.pid = min(holders, key=process.start_of)
-            self.start = process.start_of(self.pid)
+        pid, start = members.eldest_holder(self.keeper.root.payload_lock)
+        if pid:
+            self.pid, self.start = pid, start
             return None
         self._wake_at_end_of(0)
         return None if locks.is_held(self.keeper.root) else Exit(None, None, "unknown")
