@@ -64,6 +64,8 @@ def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
     said = desk("run", "--json", rc=2).error
     assert said["code"] == "name-taken" and "code (train.py)" in said["message"]
     assert said["next"] == "sojourn run --name digits-2"
+    other = desk("run", "sojourn.yaml", "--env", "A=b c", "--json", rc=2).error
+    assert other["next"] == "sojourn run sojourn.yaml --env 'A=b c' --name digits-2"
     planned = desk("plan", "--json", rc=2).json
     assert planned["decision"]["do"] == "refuse" and planned["decision"]["differs"] == ["code (train.py)"]
     assert desk("run", "--name", "digits-2", "--json").json["attempt"] == 1

@@ -18,7 +18,7 @@ from sojourn.verbs.preflight import base_disk
 from sojourn.verbs.prepare import Prepared, prepare
 from sojourn.verbs.push import ask_missing
 from sojourn.verbs.renting import open_lease
-from sojourn.verbs.run import Bid, best_bid, named, next_free, room_of
+from sojourn.verbs.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
 
@@ -149,5 +149,5 @@ def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dic
 def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
     do = bid.decision.do
     if do == "refuse":
-        return f"sojourn run --name {next_free(ctx, prepared.id)}"
+        return under_another_name(ctx, prepared, bid.box.site.name)
     return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"

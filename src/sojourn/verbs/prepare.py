@@ -35,12 +35,16 @@ class NotYet(Misuse):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A job as it would be asked for now. `trees`: (what it is, snapshot), the code first. `spec`: most of run.json."""
+    """A job as it would be asked for now. `trees`: (what it is, snapshot), the code first. `spec`: most of run.json.
+
+    `given`: FILE and --env, as words, for a command that means the same job.
+    """
 
     id: str
     job: JobFile
     trees: tuple[tuple[str, Snapshot], ...]
     spec: Mapping[str, Any]
+    given: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -122,7 +126,8 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
         "beat_s": BEAT_S,
     }
     spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
-    return Prepared(run, replace(job, name=run), tuple(trees), spec)
+    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    return Prepared(run, replace(job, name=run), tuple(trees), spec, tuple(given))
 
 
 def setup_digest(setup: str, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -15,7 +15,7 @@ from sojourn.verbs.decide import Decision, decide
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.prepare import Prepared, prepare
 from sojourn.verbs.push import ask_missing, changed_files, push, remember
-from sojourn.wire import units
+from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 BLOCKED = 11
@@ -25,7 +25,7 @@ class NameTaken(Misuse):
     """The name {run} is taken by a run with another specification: {differs}. Nothing was changed."""
 
     code = "name-taken"
-    next_step = "sojourn run --name {free}"
+    next_step = "{following}"
 
 
 class StoppedByUser(Misuse):
@@ -144,17 +144,15 @@ def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
     decision, view = bid.decision, bid.view
     if view is None or decision.do not in ("refuse", "unknown"):
         return
-    run = prepared.id
+    run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
     if decision.do == "unknown":
         raise Unreachable(site=view.record.site_name, detail=view.reach.error)
     if "site" in decision.differs:
-        raise NotHere(
-            run=run, why=decision.why, following=f"sojourn resume {run}, or sojourn run --name {next_free(ctx, run)}"
-        )
+        raise NotHere(run=run, why=decision.why, following=f"sojourn resume {run}, or {other}")
     if decision.differs:
-        raise NameTaken(run=run, differs=", ".join(named(prepared, view.record, decision)), free=next_free(ctx, run))
+        raise NameTaken(run=run, differs=", ".join(named(prepared, view.record, decision)), following=other)
     if not view.status.state.is_final or view.status.state.is_dead:
-        raise NotHere(run=run, why=decision.why, following=f"sojourn run --name {next_free(ctx, run)}")
+        raise NotHere(run=run, why=decision.why, following=other)
     raise StoppedByUser(run=run)
 
 
@@ -199,7 +197,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
         raise NameTaken(
             run=prepared.id,
             differs=f"it is on {box.site.name}, put there by another client",
-            free=next_free(ctx, prepared.id),
+            following=under_another_name(ctx, prepared, box.site.name),
         ) from error
 
 
@@ -242,7 +240,9 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
     )
 
 
-def next_free(ctx: Context, run: str) -> str:
-    """A name like this one that is not taken here."""
-    stem = run[:58]
-    return next(f"{stem}-{n}" for n in range(2, 10_000) if ctx.store.index.run(f"{stem}-{n}") is None)
+def under_another_name(ctx: Context, prepared: Prepared, site: str) -> str:
+    """The command that starts the same job there under a name like its own that is not taken here."""
+    stem = prepared.id[:58]
+    free = next(f"{stem}-{n}" for n in range(2, 10_000) if ctx.store.index.run(f"{stem}-{n}") is None)
+    where = () if site == (prepared.job.site or "local") else ("--site", site)
+    return quote.join(["sojourn", "run", *prepared.given, *where, "--name", free])
