@@ -60,6 +60,8 @@ def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig
         "SOJOURN_RUN_DIR=" + path,
         "SOJOURN_CHECKPOINT_DIR=" + path + "/checkpoints",
         "SOJOURN_PROGRESS=" + path + "/progress/1.json",
+        "SOJOURN_RAN_S=0.0",
+        "SOJOURN_INTERRUPTIONS=0",
         "SOJOURN_NODE_RANK=0",
         "SOJOURN_NODE_IPS=127.0.0.1",
         "PYTHONPATH=" + base + "/train/train-x.zip",
@@ -68,6 +70,16 @@ def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig
         assert line + "\n" in said
     assert Path(root.attempt(1), "lib/data.txt").read_text() == "datachanged\n"
     assert Path(str(rig.base), "snapshots", code, "tree/lib/data.txt").read_text() == "data"
+
+
+def test_the_payload_is_told_how_long_the_run_ran_and_how_often_it_was_cut_off(rig: Rig) -> None:
+    root = rig.place("echo cut $SOJOURN_INTERRUPTIONS ran $SOJOURN_RAN_S; exit 75")
+    assert rig.finish(root)["state"] == "preempted"
+    rig.call("want", run="r", attempt=2, by="resume")
+    rig.supervise(root)
+    heard(root, "ended", 2)
+    said = Path(root.log(2)).read_text().split()
+    assert said[:3] == ["cut", "1", "ran"] and float(said[3]) >= 0
 
 
 def test_the_payload_has_a_session_of_its_own_no_input_and_default_signals(rig: Rig) -> None:

@@ -64,7 +64,7 @@ def go_on(keeper: Keeper) -> None:
 
 
 def _make_and_watch(keeper: Keeper, number: int) -> None:
-    root, spec = keeper.root, keeper.spec
+    root, spec, history = keeper.root, keeper.spec, keeper.ledger.history
     if start.why_stop(keeper, number):
         _cut_short(keeper, number, start.why_stop(keeper, number))
         return
@@ -76,7 +76,7 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         if setup.stopped_by:
             _cut_short(keeper, number, setup.stopped_by)
             return
-        variables = environment.variables(root, spec, number, keeper.groups.cpu_quota())
+        variables = environment.variables(root, spec, number, keeper.groups.cpu_quota(), history)
         argv = environment.payload_argv(spec, setup.folder)
         if not keeper.ledger.note("prepared", number, code=spec.get("code"), copied=copied, setup=setup.told()):
             raise prepare.Unprepared("events.jsonl cannot be written: the disk is full")

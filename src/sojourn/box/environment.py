@@ -7,6 +7,7 @@ import os
 import sys
 
 from sojourn.box import prepare, secrets
+from sojourn.box.history import History
 from sojourn.box.root import Root
 from sojourn.wire import atomic, names
 
@@ -44,7 +45,9 @@ if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
 """
 
 
-def variables(root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None) -> Dict[str, str]:
+def variables(
+    root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None, history: History
+) -> Dict[str, str]:
     """The environment of attempt N: the keeper's own, the job's `envs`, its secrets, and ours on top.
 
     Raises: OSError (scratch), Unprepared (a secret is not here).
@@ -70,6 +73,8 @@ def variables(root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float |
         SOJOURN_CHECKPOINT_DIR=root.checkpoints,
         SOJOURN_SCRATCH_DIR=prepare.scratch(root),
         SOJOURN_PROGRESS=root.progress(attempt),
+        SOJOURN_RAN_S="%.1f" % history.spent_s,
+        SOJOURN_INTERRUPTIONS=str(history.cut_off),
         SOJOURN_NODE_RANK="0",
         SOJOURN_NODE_IPS="127.0.0.1",
     )

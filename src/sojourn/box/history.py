@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Mapping, Tuple
 
+_CUT_OFF = ("killed", "lost", "preempted")
+
 
 class History:
     """Folded from events one by one. `attempt` 0 = nothing was ever begun."""
@@ -14,6 +16,7 @@ class History:
         self.seq = 0
         self.attempt = 0
         self.spent_s = 0.0  # payload seconds of all ended attempts
+        self.cut_off = 0  # how many of them did not end by themselves, nor because a person wanted it
         self.checkpoint: Tuple[Any, ...] = ()  # path and step of the last one noted
         self._forget()
 
@@ -51,6 +54,7 @@ class History:
             self.checkpoint = (event.get("path"), event.get("step"))
         elif kind == "ended":
             self.spent_s += _seconds(event.get("seconds"))
+            self.cut_off += event.get("state") in _CUT_OFF
             self.ended = dict(event)
         elif kind == "refused":
             self.ended, self.is_sealed = dict(event, state="failed"), True  # its files are somebody else's

@@ -64,7 +64,8 @@ def _make_environment(keeper: Keeper, number: int, folder: str, locks: Tuple[int
     began = time.monotonic()
     if os.path.exists(folder):
         shutil.rmtree(folder)  # half made by one who died
-    variables = environment.variables(keeper.root, keeper.spec, number, keeper.groups.cpu_quota())
+    history = keeper.ledger.history
+    variables = environment.variables(keeper.root, keeper.spec, number, keeper.groups.cpu_quota(), history)
     argv = environment.setup_argv(keeper.spec, folder)
     log = os.open(keeper.root.log(number), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:

@@ -4,7 +4,8 @@ Environment, given by whoever starts the training (sojourn's keeper does where i
     SOJOURN_MTBF_S           mean seconds between interruptions that the job file or the platform's data say
     SOJOURN_RAN_S            seconds that all earlier attempts ran, together
     SOJOURN_INTERRUPTIONS    how many of them were cut off
-Without the last two the checkpoints' own count is taken: one interruption for every start that went on from one.
+Cut off is what ended as killed, lost or preempted. Without the last two the checkpoints' own count is taken: one
+interruption for every start that went on from one.
 """
 
 from __future__ import annotations
