@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sojourn.cli.show.text import clean, cut, fold
@@ -58,6 +58,13 @@ class Screen:
 
         indent = 2 if self.out_is_terminal and not stream else None
         self.show([json.dumps(finite(document), indent=indent, allow_nan=False)], stream=stream)
+
+    def answer(self, answer: Any, lines: Callable[[Any, int], Iterable[str]], *, is_json: bool) -> None:
+        """A verb's answer: its own document, or the lines that `lines` makes of it for this many columns."""
+        if is_json:
+            self.show_json(answer.as_json())
+        else:
+            self.show(lines(answer, self.columns))
 
     def show_bytes(self, data: bytes) -> None:
         """Bytes as they are; only for a stdout that is no terminal."""

@@ -58,8 +58,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     with Context.open(say=screen.progress) as ctx:
         given = confirm(screen, args.confirm)
         answer = clean(ctx, args.site, args.runs, unused=args.unused, abandon=args.abandon, confirm=given)
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

@@ -26,8 +26,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress) as ctx:
         answer = leases(ctx)
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return 0

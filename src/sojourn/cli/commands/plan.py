@@ -44,10 +44,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
     if answer.next == "sojourn run":
         answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status
 
 

@@ -40,8 +40,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = resume(ctx, args.run)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

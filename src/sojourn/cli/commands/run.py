@@ -54,10 +54,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")
-        if args.json:
-            screen.show_json(answer.as_json())
-        else:
-            screen.show(show.lines(answer, screen.columns))
+        screen.answer(answer, show.lines, is_json=args.json)
         if args.follow and answer.exit_status == 0:
             return logs.follow(ctx, answer.id, screen, args.json)
     return answer.exit_status

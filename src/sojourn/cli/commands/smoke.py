@@ -43,8 +43,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.smoke import smoke
 
     answer = smoke(args.file, env=dict(args.env), timeout_s=args.timeout, say=screen.progress)
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

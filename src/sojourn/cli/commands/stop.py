@@ -45,8 +45,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress) as ctx:
         answer = stop(ctx, args.run, confirm=confirm(screen, args.confirm), grace_s=args.grace)
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

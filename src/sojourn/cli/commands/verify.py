@@ -39,8 +39,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.verify import verify
 
     answer = verify(args.paths, manifest=args.manifest, say=screen.progress)
-    if args.json:
-        screen.show_json(answer.as_json())
-    else:
-        screen.show(show.lines(answer, screen.columns))
+    screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status
