@@ -1,15 +1,10 @@
-"""docs/reliability.md: what `make soak` found, with date and machine. Nobody writes it by hand."""
+"""What the crash campaign and the one of the line found, for docs/reliability.md."""
 
-import time
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.__main__ import load_average, machine
 from tests.crash.campaign import total
 from tests.crash.trial import Verdict
-
-PAGE = Path(__file__).parents[2] / "docs/reliability.md"
+from tests.reliability import table
 
 KILLS = """\
 A user's `run`, `status` or `watch`, `pull`, `down`, again and again until all is done, on this machine, while a
@@ -31,41 +26,21 @@ at home and on the box; no lease let go without a clearance and everything prove
 in the same state (succeeded, home, let go) and once more change nothing; nothing is left running; where only
 clients, keepers and calls are killed, or only the line fails, there is one training."""
 
+AGAIN = """\
+One trial again, with its story: `.venv/bin/python -m tests.crash --seed N` (`--kind line` for one where the line
+fails). A seed is a schedule; moments differ a little."""
 
-def page(crashes: Sequence[Verdict], lines: Sequence[Verdict], took_s: float) -> str:
-    """The page."""
-    when = time.strftime("%Y-%m-%d", time.gmtime())
-    head = f"{machine()}. Load average {load_average()}. {took_s / 60:.0f} minutes. {when}."
-    relaunches = sum(max(0, verdict.attempts - 1) for verdict in lines)
-    return "\n".join(
-        [
-            "# Reliability",
-            "",
-            "Written by `make soak`. One trial again, with its story: `.venv/bin/python -m tests.crash --seed N`",
-            "(`--kind line` for one where the line fails). A seed is a schedule; moments differ a little.",
-            "",
-            head,
-            "",
-            HELD,
-            "",
-            "## Kills",
-            "",
-            KILLS,
-            "",
-            *_summary(crashes),
-            "",
-            *_table("killed", total(crashes, "kills")),
-            "",
-            "## Faults of the line",
-            "",
-            LINE,
-            "",
-            *_summary(lines, ("trainings started again", relaunches)),
-            "",
-            *_table("operation and fault", total(lines, "faults")),
-            "",
-        ]
-    )
+
+def kills(verdicts: Sequence[Verdict]) -> list[str]:
+    """The section on kills."""
+    return [KILLS, "", HELD, "", AGAIN, "", *_summary(verdicts), "", *_counts("killed", verdicts, "kills")]
+
+
+def line(verdicts: Sequence[Verdict]) -> list[str]:
+    """The section on faults of the line."""
+    relaunches = sum(max(0, verdict.attempts - 1) for verdict in verdicts)
+    told = _summary(verdicts, ("trainings started again", relaunches))
+    return [LINE, "", "The same held.", "", *told, "", *_counts("operation and fault", verdicts, "faults")]
 
 
 def _summary(verdicts: Sequence[Verdict], *more: tuple[str, int]) -> list[str]:
@@ -79,13 +54,9 @@ def _summary(verdicts: Sequence[Verdict], *more: tuple[str, int]) -> list[str]:
         "commands": sum(verdict.commands for verdict in verdicts),
         "trainings": sum(verdict.attempts for verdict in verdicts),
     }
-    rows = ["| measured | |", "| --- | ---: |", *(f"| {name} | {count:,} |" for name, count in facts.items())]
+    rows = table("measured", facts)
     return rows + [f"\nBroken: seed {one.seed}: {one.breaches[0].splitlines()[-1][:200]}" for one in broken]
 
 
-def _table(head: str, counts: Counter[str]) -> list[str]:
-    return [
-        f"| {head} | times |",
-        "| --- | ---: |",
-        *(f"| {name} | {count:,} |" for name, count in sorted(counts.items())),
-    ]
+def _counts(head: str, verdicts: Sequence[Verdict], what: str) -> list[str]:
+    return table(head, dict(sorted(total(verdicts, what).items())))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import reliability
 from tests.crash import campaign, report
 from tests.crash.trial import Stage, Verdict
 
@@ -55,12 +56,14 @@ def test_a_thousand_trials_and_a_thousand_faults(tmp_path: Path, capsys: pytest.
 
     with campaign.stage() as on:
         crashes = campaign.campaign(range(1000, 1000 + count), on, tmp_path, tell=tell)
+        reliability.put("Anything is killed at any time", report.kills(crashes), time.monotonic() - began_s)
         lines: list[Verdict] = []
+        began_s = time.monotonic()
         for first in itertools.count(1000, 2 * campaign.SIDE_BY_SIDE):
             seeds = range(first, first + 2 * campaign.SIDE_BY_SIDE)
             lines += campaign.campaign(seeds, on, tmp_path, campaign.line, tell)
             if campaign.total(lines, "faults").total() >= count:
                 break
-    report.PAGE.write_text(report.page(crashes, lines, time.monotonic() - began_s), encoding="utf-8")
+    reliability.put("The line fails", report.line(lines), time.monotonic() - began_s)
     assert not stories([*crashes, *lines]), stories([*crashes, *lines])
     assert {one.attempts for one in lines} == {1}
