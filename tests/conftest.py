@@ -22,8 +22,9 @@ leftover: list[str] = []
 
 
 def pytest_configure() -> None:
-    """Mark the environment that tests hand to what they start."""
+    """Mark the environment that tests hand to what they start, and let Ctrl-C reach it: `make test &` ignores that."""
     os.environ[MARK] = SESSION
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.version_info >= (3, 11):  # a busy machine is slow, and no example is wrong for that
         from hypothesis import settings
 
