@@ -52,6 +52,12 @@ class Case:
         moves = self.value("run.step_advancing") is True or self.value("run.ckpt_advancing") is True
         return moves and self.value("run.alive") is not False and not self.has_ended_badly
 
+    @property
+    def is_log_alone(self) -> bool:
+        """Nothing is known but texts: then what is likely is the best answer there is. With facts of the box it is not:
+        the fact that would decide may be the one that lacks."""
+        return not any(name.startswith(("run.exit", "run.alive", "cg.", "box.")) for name in self.facts.known)
+
     def is_past(self, stream: str, hit: Hit) -> bool:
         """Whether the run went on after a text of its log, so that it says nothing about an end."""
         if self.has_ended_badly or not hit.pattern.fatal:

@@ -39,11 +39,7 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
     schema = document.get("schema", "sojourn/evidence/v1")
     if not str(schema).startswith("sojourn/evidence/"):
         raise NotEvidence(f"the schema is {schema!r}, not sojourn/evidence/v1")
-    launch = document.get("launch") or {}
-    probes = document.get("probes") or {}
-    given = document.get("facts") or {}
-    if not all(isinstance(part, Mapping) for part in (launch, probes, given)):
-        raise NotEvidence("launch, probes and facts are objects")
+    launch, probes, given = (_part(document, name) for name in ("launch", "probes", "facts"))
     known = {str(name): Known(value, "given") for name, value in given.items()}
     texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
     streams: dict[str, list[str]] = {}
@@ -123,6 +119,13 @@ def _lines(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "\n".join(_lines(inner) for inner in value)
     return ""
+
+
+def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = document.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise NotEvidence(f"{name} is no object")
+    return value or {}
 
 
 def _of(document: Mapping[str, Any], word: str) -> Mapping[str, Any]:

@@ -179,7 +179,8 @@ def _verdict(judged: Sequence[_Judged], case: Case) -> Finding | None:
             return None
         if finding.status == "confirmed" and one.gotcha.role != "advice":
             return finding
-        if finding.status == "likely" and one.gotcha.role != "advice" and not _is_well(case, judged):
+        is_open = finding.status == "likely" and one.gotcha.role != "advice"
+        if is_open and case.is_log_alone and not _is_well(case, judged):
             return finding
     return None
 

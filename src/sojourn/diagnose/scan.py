@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
 
 MAX_LINE = 64 << 10
+MIN_PIECE = 256 << 10  # smaller pieces are gathered
 MAX_KINDS = 200_000  # kinds of lines remembered as quiet
-MAX_TRIED = 400  # lines of one kind that may be looked at closely without a hit
+MAX_TRIED = 100  # lines of one kind that are looked at closely; of more only their number is kept
 MAX_HITS = 2000
 TAIL = 64 << 10
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
@@ -77,12 +78,22 @@ class Scan:
     """One reading. `feed` pieces in order, then `done`. `gotchas`: whose patterns are looked for."""
 
     def __init__(self, gotchas: Iterable[Gotcha]) -> None:
-        self._watch = [(p.gate.encode(), g.id, p) for g in gotchas for p in g.patterns if p.gate]
-        words = {gate for gate, _, _ in self._watch} | {letters(_BEGINS.encode())}
-        self._any = re.compile(_trie(sorted(words)))
+        self._by_gate: dict[bytes, list[tuple[str, Pattern]]] = {}
+        for gotcha in gotchas:
+            for pattern in gotcha.patterns:
+                self._by_gate.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
+        self._begins = letters(_BEGINS.encode())
+        words = {*self._by_gate, self._begins}
+        # A gate found at a place also stands for the shorter ones that it begins with.
+        self._inside = {word: [part for part in words if word.startswith(part)] for word in words}
+        trie = _trie(sorted(words))
+        self._any = re.compile(trie)
+        self._every = re.compile(b"(?=(" + trie + b"))")
         self._compiled: dict[str, re.Pattern[str]] = {}
         self._quiet: set[bytes] = set()
+        self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
         self._tried: dict[bytes, int] = {}
+        self._settled: dict[bytes, list[tuple[str, str, int | None]]] = {}
         self._hits: dict[tuple[str, str, int | None], Hit] = {}
         self._raised: list[Raised] = []
         self._notable: list[str] = []
@@ -96,6 +107,9 @@ class Scan:
         self._bytes += len(piece)
         self._tail = (self._tail + piece)[-TAIL:] if len(piece) < TAIL else piece[-TAIL:]
         data = self._rest + piece
+        if len(data) < MIN_PIECE:
+            self._rest = data
+            return
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if not cut and len(data) > MAX_LINE:
             cut = len(data)
@@ -116,45 +130,61 @@ class Scan:
         )
 
     def _look(self, data: bytes) -> None:
+        self._finish_traceback(data)
         kinds = letters(data).split(b"\n")
         fresh = set(kinds) - self._quiet
-        loud = {kind for kind in fresh if self._any.search(kind)}
+        loud = {kind for kind in fresh if kind in self._gates or self._any.search(kind)}
         if len(self._quiet) < MAX_KINDS:
             self._quiet |= fresh - loud
         if loud:
             lines = data.replace(b"\r", b"\n").split(b"\n")
             for index, kind in enumerate(kinds):
-                if kind in loud and kind not in self._quiet:
+                if kind in loud:
                     self._closely(lines, index, kind)
         self._lines += len(kinds) - 1
 
-    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes) -> None:
-        rank, text = split_rank(plain(lines[index][:MAX_LINE]))
-        number = self._lines + index + 1
-        is_hit = False
-        for gate, gotcha, pattern in self._watch:
-            if gate in kind and self._regex(pattern).search(text):
-                is_hit = True
-                self._note(gotcha, pattern, text, number, rank)
-        if text.lstrip().startswith(_BEGINS):
-            is_hit = True
-            if len(self._raised) < MAX_HITS:
-                self._raised.append(Raised(number, rank, _said(lines, index, rank)))
-        if is_hit:
-            if len(self._notable) < NOTABLE:
-                self._notable.append(text[:2000])
-            return
-        self._tried[kind] = self._tried.get(kind, 0) + 1
-        if self._tried[kind] >= MAX_TRIED:
-            self._quiet.add(kind)
+    def _finish_traceback(self, data: bytes) -> None:
+        """A traceback that was cut off by the end of the piece before."""
+        if self._raised and not self._raised[-1].said:
+            last = self._raised[-1]
+            lines = data[:MAX_LINE].replace(b"\r", b"\n").split(b"\n")
+            self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _note(self, gotcha: str, pattern: Pattern, text: str, number: int, rank: int | None) -> None:
-        key = (gotcha, pattern.regex, rank)
+    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes) -> None:
+        number = self._lines + index + 1
+        if self._tried.get(kind, 0) >= MAX_TRIED:
+            for key in self._settled.get(kind, ()):
+                old = self._hits[key]
+                self._hits[key] = replace(old, last=number, times=old.times + 1)
+            return
+        gates = self._gates.get(kind)
+        if gates is None:
+            found = {part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]}
+            gates = list(found)
+            if len(self._gates) < MAX_KINDS:
+                self._gates[kind] = gates
+        self._tried[kind] = self._tried.get(kind, 0) + 1
+        rank, text = split_rank(plain(lines[index][:MAX_LINE]))
+        keys = []
+        for gate in gates:
+            for gotcha, pattern in self._by_gate.get(gate, ()):
+                if self._regex(pattern).search(text):
+                    keys.append((gotcha, pattern.regex, rank))
+                    self._note(keys[-1], pattern, text, number)
+        is_traceback = self._begins in gates and text.lstrip().startswith(_BEGINS)
+        if is_traceback and len(self._raised) < MAX_HITS:
+            self._raised.append(Raised(number, rank, _said(lines, index, rank)))
+        if keys:
+            self._settled[kind] = [key for key in keys if key in self._hits]
+        if (keys or is_traceback) and len(self._notable) < NOTABLE:
+            self._notable.append(text[:2000])
+
+    def _note(self, key: tuple[str, str, int | None], pattern: Pattern, text: str, number: int) -> None:
         old = self._hits.get(key)
         if old is None and len(self._hits) < MAX_HITS:
-            self._hits[key] = Hit(gotcha, pattern, text.strip()[:500], number, rank, number)
+            self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number)
         elif old is not None:
-            self._hits[key] = Hit(gotcha, pattern, old.line, old.number, rank, number, old.times + 1)
+            self._hits[key] = replace(old, last=number, times=old.times + 1)
 
     def _regex(self, pattern: Pattern) -> re.Pattern[str]:
         found = self._compiled.get(pattern.regex)
@@ -172,7 +202,8 @@ def read(data: bytes, gotchas: Iterable[Gotcha]) -> LogSeen:
 
 def plain(data: bytes) -> str:
     """Text without colours, carriage returns as line ends."""
-    return _COLOUR.sub("", data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n"))
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    return _COLOUR.sub("", text) if "\x1b" in text else text
 
 
 def split_rank(line: str) -> tuple[int | None, str]:
@@ -196,14 +227,15 @@ def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
 
 
 def _trie(words: Sequence[bytes]) -> bytes:
-    """A regex for any of the words in which common beginnings are written once."""
-    if b"" in words:
-        return b""
+    """A regex for the longest of the words that begins at a place; common beginnings are written once."""
     groups: dict[int, list[bytes]] = {}
     for word in words:
         groups.setdefault(word[0], []).append(word[1:])
     parts = []
     for first, rests in sorted(groups.items()):
-        head = re.escape(bytes([first]))
-        parts.append(head if b"" in rests else head + _trie(rests))
+        longer = [rest for rest in rests if rest]
+        tail = _trie(longer) if longer else b""
+        if longer and len(longer) < len(rests):
+            tail = b"(?:" + tail + b")?"
+        parts.append(re.escape(bytes([first])) + tail)
     return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"
