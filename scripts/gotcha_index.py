@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+from sojourn.store.gotchas import compile_index
 
-from sojourn.store.gotchas import compile_index  # noqa: E402
-
-INDEX = ROOT / "src/sojourn/data/gotchas.index.json"
+INDEX = Path(__file__).resolve().parent.parent / "src/sojourn/data/gotchas.index.json"
 
 
 def main() -> int:

@@ -20,7 +20,10 @@ from sojourn.diagnose.scan import Hit
 
 STATUSES = ("confirmed", "likely", "conflict", "blind", "ruled-out")
 RECORDS = ("sl.", "k.", "prov.", "nb.")  # observations that a scheduler or provider keeps
-MAX_BLIND = 8
+# What can end a run; for the rest an unknown fact is no news.
+ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
+TEXTS = ("run.log_text", "sl.out", "gpu.smi_text", "ssh.stderr")  # shown by the lines that hit, not whole
+MAX_BLIND = 5
 MAX_VALUE = 300
 
 
@@ -110,14 +113,15 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
         status, used = "ruled-out", against
     elif weak or live:
         status, used = "likely", weak
-    elif partly and gotcha.role != "advice" and gotcha.severity != "note":
+    elif partly >= 0.5 and gotcha.theme in ENDERS and gotcha.role != "advice" and gotcha.severity != "note":
         status, used = "blind", []
     else:
         return None
-    evidence = [_seen(case, name) for name in dict.fromkeys(used)]
-    evidence += [_line(stream, hit) for stream, hit in (proving or live)[:3] if status not in ("ruled-out", "blind")]
-    if status == "blind":
-        evidence = [
+    lines = [_line(stream, hit) for stream, hit in (proving or live) if status not in ("ruled-out", "blind")]
+    evidence = [_seen(case, name) for name in dict.fromkeys(used) if not (lines and name in TEXTS)]
+    evidence += list({one.value: one for one in reversed(lines)}.values())[::-1][:3]
+    if status in ("blind", "likely"):
+        evidence += [
             Evidence(name, None, f"unknown; the probe {vocabulary.probe_for(name)!r} would settle it")
             for name in dict.fromkeys(lacking)
         ]

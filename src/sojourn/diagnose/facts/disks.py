@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.diagnose.facts.table import Probe, Reader
 
-_UNREAL = re.compile(r"^(?:udev|devtmpfs|none|proc|sysfs|efivarfs|/dev/loop\d+)$")
+_UNREAL = re.compile(r"^(?:udev|devtmpfs|none|proc|sysfs|efivarfs)$")
 _ERRNO = {"28": "ENOSPC", "122": "EDQUOT", "30": "EROFS", "5": "EIO", "116": "ESTALE", "13": "EACCES"}
 _SAID = (
     ("No space left", "ENOSPC"),
@@ -41,7 +41,7 @@ def _df(probe: Probe) -> Mapping[str, Any]:
     for point, total, _, free in table:
         if point == "/dev/shm" and not is_inodes and total:
             found.update({"shm.total": total * scale, "shm.pct": round(1 - free / total, 4)})
-    table = [row for row in table if not row[0].startswith(("/dev", "/run", "/sys", "/proc", "/boot"))]
+    table = [row for row in table if not row[0].startswith(("/dev", "/run", "/sys", "/proc", "/boot", "/snap"))]
     if not table:
         return found
     root = str(probe.kept("root", "run.root", "base") or "")
