@@ -27,17 +27,19 @@ SEVERITIES = ("blocker", "warning", "note")
 
 @dataclass(frozen=True)
 class Pattern:
-    """A literal error text. `regex`: searched in single lines of `where` (log, kernel, ssh, smi, slurm, k8s).
+    """A literal error text. `regex`: searched in single lines of `where` (log, kernel, ssh, smi, slurm, k8s), capital
+    letters or not.
 
     `proves`: the text alone confirms the gotcha; else it makes it likely. `fatal`: a run that goes on after it has got
-    over it, and then it says nothing about an end. `gate`: letters that every match holds, as `letters` leaves them;
-    it makes a scan of a large log cheap.
+    over it, and then it says nothing about an end, unless the text is `final`: whoever wrote it ends the run.
+    `gate`: letters that every match holds, as `letters` leaves them; it makes a scan of a large log cheap.
     """
 
     regex: str
     where: str = "log"
     proves: bool = True
     fatal: bool = True
+    final: bool = False
     gate: str = ""
 
 

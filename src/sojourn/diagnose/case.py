@@ -60,14 +60,14 @@ class Case:
 
     def is_past(self, stream: str, hit: Hit) -> bool:
         """Whether the run went on after a text of its log, so that it says nothing about an end."""
-        if self.has_ended_badly or not hit.pattern.fatal:
+        if self.has_ended_badly or hit.pattern.final or not hit.pattern.fatal:
             return False
         if self.is_moving or self.has_succeeded:
             return True
         log = self.seen.get(stream)
         if stream != "log" or log is None or log.end.kind not in ("progress", "done"):
             return False
-        return log.end.progress_after(hit.last) >= 3 or (log.end.kind == "done" and log.end.bad < hit.last)
+        return log.end.progress_after(hit.last) >= 2 or (log.end.kind == "done" and log.end.bad < hit.last)
 
 
 def scope_of(words: object) -> frozenset[str]:

@@ -189,7 +189,7 @@ class Scan:
     def _regex(self, pattern: Pattern) -> re.Pattern[str]:
         found = self._compiled.get(pattern.regex)
         if found is None:
-            found = self._compiled[pattern.regex] = re.compile(pattern.regex)
+            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
         return found
 
 

@@ -61,7 +61,7 @@ def read(name: str, text: str) -> Gotcha:
         raise BadGotcha(file=name, what=what)
     symptom = data.pop("symptom")
     patterns = tuple(
-        Pattern(p["text"], p.get("where", "log"), p.get("proves", True), p.get("fatal", True), gate(p["text"]))
+        Pattern(gate=gate(p["text"]), regex=p["text"], **{key: p[key] for key in p if key != "text"})
         for p in data.pop("patterns", ())
     )
     merged = tuple(Merged(m["was"], m.get("scope", ""), m["why"]) for m in data.pop("merged", ()))
@@ -103,7 +103,7 @@ def _wrong(name: str, data: Mapping[str, Any]) -> str:
             return f"pattern {pattern.get('text')!r}: {error}"
         if not gate(pattern["text"]):
             return f"pattern {pattern['text']!r} has no run of letters that every match holds"
-        if pattern.get("where", "log") not in STREAMS or set(pattern) - {"text", "where", "proves", "fatal"}:
+        if pattern.get("where", "log") not in STREAMS or set(pattern) - {"text", "where", "proves", "fatal", "final"}:
             return f"pattern {pattern['text']!r}: where is one of {STREAMS}"
     can_confirm = data.get("confirm") or any(p.get("proves", True) for p in data.get("patterns", ()))
     if bool(can_confirm) == bool(data.get("undecidable")):
