@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.diagnose import vocabulary
+from sojourn.diagnose import evidence, vocabulary
 from sojourn.diagnose.facts import table
+from sojourn.diagnose.reason import reason
+from sojourn.store.gotchas import gotchas
 
 FILES = sorted((Path(__file__).parent / "specimens/facts").glob("*.json"))
 
@@ -30,6 +32,20 @@ def test_a_probe_tells_what_its_case_says(file: Path) -> None:
     for name, value in found.items():
         known = vocabulary.observations()[name]
         assert isinstance(value, types[known.type]) or (value is None and known.may_be_null), (name, value)  # type: ignore[arg-type]
+
+
+JUDGED = [file for file in FILES if "verdict" in json.loads(file.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("file", JUDGED, ids=lambda f: f.stem)
+def test_raw_text_alone_gives_the_verdict_or_none(file: Path) -> None:
+    case = json.loads(file.read_text(encoding="utf-8"))
+    probes = {name: {"stdout": text} for name, text in case.get("others", {}).items()}
+    probes[case["probe"]] = {key: case.get(key) for key in ("rc", "stdout", "stderr")}
+    document = {"scope": case["scope"], "launch": case.get("launch", {}), "probes": probes}
+    found = reason(gotchas(), evidence.from_document(document, gotchas()))
+    assert (found.verdict.id if found.verdict else None) == case["verdict"], [(f.id, f.status) for f in found.findings]
+    assert not found.is_healthy
 
 
 @pytest.mark.parametrize("reader", table.readers(), ids=lambda r: r.named)
