@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import scan
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
-from sojourn.diagnose.facts import table, words
+from sojourn.diagnose.facts import kernel, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
 from sojourn.diagnose.scan import LogSeen
 
@@ -51,7 +51,7 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
             streams.setdefault("log", []).append(probe.text + ("\n" + probe.stderr if probe.stderr else ""))
             known.update(_log_age(told, probe))
         elif _KERNEL.search(probe.name):
-            streams.setdefault("kernel", []).append(probe.text)
+            streams.setdefault("kernel", []).append(kernel.apart(kernel.since_launch(probe), kernel.group_of(probe))[0])
         for what, value in table.observe(probe).items():
             known[what] = Known(value, f"probe {probe.name}", probe.at)
     for stream, names in STREAMS.items():

@@ -25,7 +25,9 @@ cg.psi_mem | float | pct | cgroup | memory.pressure, full avg60
 cg.psi_io | float | pct | cgroup | io.pressure, full avg60
 cg.pids_frac | float | share | cgroup | pids.current over pids.max
 kmsg.readable | bool | | kernel log | dmesg or /dev/kmsg can be read
-kmsg.oom_lines | list | lines | kernel log | OOM kills since launch, `oom-kill:constraint=` lines
+kmsg.oom_lines | list | lines | kernel log | OOM kills since launch, of our control group or of one that cannot be told
+kmsg.oom_others | list | lines | kernel log | OOM kills since launch that are known to be another control group's
+box.oom_kill_delta | int | kills | kernel log | memory kills of the whole machine since launch (/proc/vmstat), where our group has no counter
 kmsg.xid | list | code | kernel log | Xid codes since launch; bus ids are hexadecimal, some drivers write them decimal
 kmsg.xid154_action | text? | | kernel log | recovery that Xid 154 asks for
 kmsg.segfaults | list | lines | kernel log | segfault, general protection and trap lines of our processes

@@ -57,7 +57,7 @@ k.cond | list | texts | k8s | type, status, reason and message of its conditions
 k.job_cond | list | texts | k8s | the same of the Job
 k.alloc_gpu | int | cards | k8s | nvidia.com/gpu that the nodes can give
 k.pvc | text | | k8s | phase and access modes of the claim
-k.spec_gpu | int | cards | k8s | nvidia.com/gpu limit of the container
+k.spec_gpu | int? | cards | k8s | nvidia.com/gpu limit of the containers; null: none names one, which a job for the CPU does not either
 k.policy | text | | k8s | restartPolicy of the template
 k.node_gone | bool | | k8s | its node is deleted, or spot and not ready
 nb.gpu | bool | | notebook | torch sees a card in the first cell

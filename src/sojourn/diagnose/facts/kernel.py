@@ -32,17 +32,63 @@ def _dmesg(probe: Probe) -> Mapping[str, Any]:
     said = probe.stderr + probe.text[:300]
     if not probe.text.strip() or re.search(r"(?:Operation not permitted|Permission denied)", said):
         denied = probe.rc not in (0, None) or "not permitted" in said or "denied" in said
-        return {"kmsg.readable": False} if denied else {"kmsg.readable": True, **_read("", None)}
-    since = probe.kept("uptime_s", "box.uptime_s")
-    return {"kmsg.readable": True, **_read(probe.text, float(since) if isinstance(since, (int, float)) else None)}
+        return {"kmsg.readable": False} if denied else {"kmsg.readable": True, **_read("")}
+    text = since_launch(probe)
+    ours, others = apart(text, group_of(probe))
+    return {"kmsg.readable": True, **_read(ours), "kmsg.oom_others": _oom(others)}
 
 
-def _read(text: str, since_s: float | None) -> dict[str, Any]:
-    lines = [line for line in text.splitlines() if since_s is None or _at(line) is None or (_at(line) or 0) >= since_s]
-    text = "\n".join(lines)
+def since_launch(probe: Probe) -> str:
+    """The lines written since the attempt began. The log's own clock, where it was kept, is better than the uptime."""
+    after, uptime = probe.kept("kmsg_s"), probe.kept("uptime_s", "box.uptime_s")
+    if isinstance(after, (int, float)):
+        return "\n".join(line for line in probe.text.splitlines() if (at := _at(line)) is None or at > after)
+    if isinstance(uptime, (int, float)):
+        return "\n".join(line for line in probe.text.splitlines() if (at := _at(line)) is None or at >= uptime)
+    return probe.text
+
+
+def group_of(probe: Probe) -> str:
+    """Our memory control group below its mount ("a/b"); "" where it is not known or is all that we can see."""
+    groups = probe.kept("groups")
+    folder = str(groups.get("memory") or "") if isinstance(groups, Mapping) else ""
+    return re.sub(r"^/sys/fs/cgroup(?:/(?:unified|memory)(?=/|$))?", "", folder).strip("/")
+
+
+def apart(text: str, group: str) -> tuple[str, str]:
+    """(text without memory kills of other control groups, those). Without a `group` nothing is known to be another's.
+
+    A kill is told in two or three lines; the one with the group comes before or carries the pid of the others.
+    """
+    if not group:
+        return text, ""
+    strangers: set[str] = set()
+    is_stranger = False
+    for line in text.splitlines():
+        path = re.search(r"task_memcg=([^,\s]+)|Task in (\S+) killed as a result", line)
+        pid = re.search(r"\bpid=(\d+)|Kill(?:ed)? process (\d+)", line)
+        if path:
+            is_stranger = f"/{group}/" not in (path.group(1) or path.group(2)) + "/"
+        if path or pid:
+            if is_stranger and pid:
+                strangers.add(pid.group(1) or pid.group(2))
+            if pid and not path:
+                is_stranger = False
+    ours: list[str] = []
+    others: list[str] = []
+    for line in text.splitlines():
+        path = re.search(r"Task in (\S+) killed as a result", line)
+        pid = re.search(r"\bpid=(\d+)|Kill(?:ed)? process (\d+)", line)
+        is_theirs = bool(path and f"/{group}/" not in path.group(1) + "/")
+        is_theirs = is_theirs or bool(_OOM.search(line) and pid and (pid.group(1) or pid.group(2)) in strangers)
+        (others if is_theirs else ours).append(line)
+    return "\n".join(ours), "\n".join(others)
+
+
+def _read(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "kmsg.xid": sorted({int(code) for code in _XID.findall(text)}),
-        "kmsg.oom_lines": [hit.group(0)[:400] for hit in _OOM.finditer(text)][-20:],
+        "kmsg.oom_lines": _oom(text),
         "kmsg.segfaults": [hit.group(0)[:200] for hit in _CRASH.finditer(text)][-20:],
         "kmsg.fs_errors": [hit.group(0)[:200] for hit in _DISK.finditer(text)][-20:],
     }
@@ -50,6 +96,10 @@ def _read(text: str, since_s: float | None) -> dict[str, Any]:
     if action:
         found["kmsg.xid154_action"] = action[-1].strip()
     return found
+
+
+def _oom(text: str) -> list[str]:
+    return [hit.group(0)[:400] for hit in _OOM.finditer(text)][-20:]
 
 
 def _at(line: str) -> float | None:

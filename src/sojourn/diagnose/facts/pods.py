@@ -60,8 +60,8 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
             found.setdefault("k.events", []).append(f"{waits[0].get('reason', '')}: {waits[0]['message']}")
     specs = _at(pod, "spec", "containers") or []
     if specs:
-        limits = [str((_at(c, "resources", "limits") or {}).get(_GPU, "0")) for c in specs]
-        found["k.spec_gpu"] = sum(int(word) for word in limits if word.isdigit())
+        limits = [str(limit) for c in specs if (limit := (_at(c, "resources", "limits") or {}).get(_GPU)) is not None]
+        found["k.spec_gpu"] = sum(int(word) for word in limits if word.isdigit()) if limits else None
     for line in found["k.cond"]:
         if line.startswith("PodScheduled False"):
             found.setdefault("k.events", []).append(line)
