@@ -29,6 +29,8 @@ pages:  ## write the pages that are produced from code
 	@scripts/setup dev
 	@.venv/bin/python scripts/errors_page.py
 	@.venv/bin/python scripts/commands_page.py
+	@.venv/bin/python scripts/observations_page.py
+	@.venv/bin/python scripts/gotcha_index.py
 
 lock:   ## pin requirements anew (needs uv)
 	@python3 scripts/lock.py

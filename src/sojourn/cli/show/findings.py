@@ -19,11 +19,23 @@ def lines(findings: Sequence[Finding], columns: int) -> list[str]:
             continue
         label = finding.severity if finding.status == "confirmed" else finding.status
         out += line(label, f"{clean(finding.title)} [{clean(finding.id)}]", columns)
-        for evidence in finding.evidence:
-            out += line(
-                "", f"seen: {clean(evidence.what)} = {clean(evidence.value)} ({clean(evidence.source)})", columns
-            )
-        for word, text in (("cause", finding.cause), ("fix", finding.fix), ("never", finding.never)):
-            if text:
-                out += line("", f"{word}: {clean(text)}", columns)
+        out += details(finding, columns)
+    return out
+
+
+def details(finding: Finding, columns: int) -> list[str]:
+    """What was seen, the cause, the fix, what never to do."""
+    out: list[str] = []
+    for evidence in finding.evidence:
+        seen = f"{clean(evidence.what)} = {clean(evidence.value)} ({clean(evidence.source)})"
+        out += line(
+            "",
+            f"open: {clean(evidence.what)}, {clean(evidence.source)}"
+            if evidence.value is None and evidence.source.startswith("unknown;")
+            else f"seen: {seen}",
+            columns,
+        )
+    for word, text in (("cause", finding.cause), ("fix", finding.fix), ("never", finding.never)):
+        if text:
+            out += line("", f"{word}: {clean(text.removeprefix('never ') if word == 'never' else text)}", columns)
     return out

@@ -1,0 +1,46 @@
+"""What happened: the verdict, what decided it, what else is true, what would settle what is open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, line
+
+if TYPE_CHECKING:
+    from sojourn.verbs.why import Why
+
+OTHERS = 4  # confirmed findings after the verdict that are told in full
+
+
+def lines(answer: Why, columns: int) -> list[str]:
+    """The verdict first; then what else was found; then what is open."""
+    judged = answer.judged
+    out = line("read", f"{clean(answer.about)}  ({answer.read})", columns)
+    best = judged.verdict
+    if best is not None:
+        number = f" {clean(best.was)}" if best.was else ""
+        out += line("verdict", f"{best.status}: {clean(best.title)} [{clean(best.id)}{number}]", columns)
+        out += findings.details(best, columns)
+    elif judged.is_healthy:
+        out += line("verdict", "healthy: nothing speaks against it", columns)
+    else:
+        out += line("verdict", "undetermined: nothing that was seen decides it", columns)
+    if answer.said:
+        out += line("said", clean(answer.said), columns)
+    shown = (
+        ("confirmed", "conflict")
+        if best is not None and best.status == "confirmed"
+        else ("confirmed", "conflict", "likely")
+    )
+    others = [f for f in judged.findings if f is not best and f.status in shown]
+    out += findings.lines(others[:OTHERS], columns)
+    for finding in judged.findings:
+        if finding.status == "ruled-out":
+            by = ", ".join(f"{clean(e.what)} = {clean(e.value)}" for e in finding.evidence)
+            out += line("not", f"{clean(finding.title)} [{clean(finding.id)}]: {by}", columns)
+    for finding in judged.findings:
+        if finding.status == "blind":
+            lacks = ", ".join(f"{clean(e.what)}: {clean(e.source)}" for e in finding.evidence)
+            out += line("open", f"{clean(finding.title)} [{clean(finding.id)}]: {lacks}", columns)
+    return out

@@ -1,0 +1,76 @@
+"""What is judged: observations, the scope they come from, and the texts that were read for patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.diagnose.grammar import Facts
+from sojourn.diagnose.scan import Hit, LogSeen
+
+ALIASES = {"ssh": "generic-ssh", "k8s": "kubernetes", "vast": "vastai", "vast.ai": "vastai", "lambdalabs": "lambda"}
+# A log alone does not say where it is from: what every scheduler writes is looked for, what one platform does is not.
+LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything known about one run or box. `seen`: texts by stream (log, kernel, ssh, smi, slurm, k8s)."""
+
+    facts: Facts
+    scope: frozenset[str] = LOG_SCOPE
+    seen: Mapping[str, LogSeen] = field(default_factory=dict)
+
+    @property
+    def log(self) -> LogSeen | None:
+        """The run's own log."""
+        return self.seen.get("log")
+
+    def value(self, name: str) -> Any:
+        """An observed value; None where it is unknown or null."""
+        known = self.facts.known.get(name)
+        return known.value if known else None
+
+    @property
+    def has_ended_badly(self) -> bool:
+        """The box or its scheduler says so; a log alone never does."""
+        code, signal = self.value("run.exit_code"), self.value("run.exit_signal")
+        if self.has_succeeded:
+            return False
+        return bool(signal) or (code is not None and code != 0) or self.value("run.alive") is False
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Its own completion record, and no exit status against it."""
+        code, signal = self.value("run.exit_code"), self.value("run.exit_signal")
+        return self.value("run.done_record") is True and code in (None, 0) and not signal
+
+    @property
+    def is_moving(self) -> bool:
+        """Alive, and a step or a checkpoint came since the last look."""
+        moves = self.value("run.step_advancing") is True or self.value("run.ckpt_advancing") is True
+        return moves and self.value("run.alive") is not False and not self.has_ended_badly
+
+    @property
+    def is_log_alone(self) -> bool:
+        """Nothing is known but texts: then what is likely is the best answer there is. With facts of the box it is not:
+        the fact that would decide may be the one that lacks."""
+        return not any(name.startswith(("run.exit", "run.alive", "cg.", "box.")) for name in self.facts.known)
+
+    def is_past(self, stream: str, hit: Hit) -> bool:
+        """Whether the run went on after a text of its log, so that it says nothing about an end."""
+        if self.has_ended_badly or hit.pattern.final or not hit.pattern.fatal:
+            return False
+        if self.is_moving or self.has_succeeded:
+            return True
+        log = self.seen.get(stream)
+        if stream != "log" or log is None or log.end.kind not in ("progress", "done"):
+            return False
+        return log.end.progress_after(hit.last) >= 2 or (log.end.kind == "done" and log.end.bad < hit.last)
+
+
+def scope_of(words: object) -> frozenset[str]:
+    """The scope that a document names, with other names for the same; always holds `universal`."""
+    names = [words] if isinstance(words, str) else list(words) if isinstance(words, (list, tuple)) else []
+    return frozenset(["universal", *(ALIASES.get(str(name).lower(), str(name).lower()) for name in names)])

@@ -1,0 +1,133 @@
+"""An evidence document (schema sojourn/evidence/v1) or a log becomes a case. Pure: the document is read already.
+
+Raw text wins over a given fact: a parser mended later judges an old document anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sojourn.core.gotcha import Gotcha
+from sojourn.diagnose import scan
+from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
+from sojourn.diagnose.facts import kernel, table, words
+from sojourn.diagnose.grammar import KEPT, Facts, Known
+from sojourn.diagnose.scan import LogSeen
+
+# Observations whose text is searched for patterns, by stream.
+STREAMS = {
+    "log": ("run.log_text", "sl.out"),
+    "kernel": ("kmsg.oom_lines", "kmsg.fs_errors", "kmsg.segfaults"),
+    "ssh": ("ssh.stderr",),
+    "smi": ("gpu.smi_text",),
+    "k8s": ("k.events", "k.message", "k.cond", "k.job_cond", "k.last"),
+}
+_LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|slurm-\S+\.out|stdout|stderr")
+_KERNEL = re.compile(r"dmesg|kmsg|kernel")
+
+
+class NotEvidence(ValueError):
+    """A document that is not of the schema."""
+
+
+def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
+    """The case of an evidence document. Raises: NotEvidence."""
+    if not isinstance(document, Mapping):
+        raise NotEvidence("the document is no JSON object")
+    schema = document.get("schema", "sojourn/evidence/v1")
+    if not str(schema).startswith("sojourn/evidence/"):
+        raise NotEvidence(f"the schema is {schema!r}, not sojourn/evidence/v1")
+    launch, probes, given = (_part(document, name) for name in ("launch", "probes", "facts"))
+    known = {str(name): Known(value, "given") for name, value in given.items()}
+    texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
+    streams: dict[str, list[str]] = {}
+    for name, told in probes.items():
+        probe = table.Probe(
+            str(name), texts[str(name)], _text(told, "stderr"), _rc(told), _text(told, "at"), launch, texts
+        )
+        if _LOG.search(probe.name):
+            streams.setdefault("log", []).append(probe.text + ("\n" + probe.stderr if probe.stderr else ""))
+            known.update(_log_age(told, probe))
+        elif _KERNEL.search(probe.name):
+            streams.setdefault("kernel", []).append(kernel.apart(kernel.since_launch(probe), kernel.group_of(probe))[0])
+        for what, value in table.observe(probe).items():
+            known[what] = Known(value, f"probe {probe.name}", probe.at)
+    for stream, names in STREAMS.items():
+        for what in names:
+            if what in known and (stream != "kernel" or "kernel" not in streams):
+                streams.setdefault(stream, []).append(_lines(known[what].value))
+    seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
+    kept = {word: {**launch, **_of(document, word)} for word in KEPT}
+    return _case(known, kept, scope_of(document.get("scope")), seen)
+
+
+def from_log(seen: LogSeen, scope: Iterable[str] = LOG_SCOPE) -> Case:
+    """The case of a log that was scanned, and nothing else known."""
+    return _case({}, {}, frozenset(scope), {"log": seen})
+
+
+def _case(
+    known: dict[str, Known], kept: Mapping[str, Mapping[str, Any]], scope: frozenset[str], seen: Mapping[str, LogSeen]
+) -> Case:
+    log = seen.get("log")
+    if log is not None and log.size_bytes:
+        told: dict[str, Any] = {
+            "run.log_text": log.text,
+            "run.log_traceback": bool(log.raised),
+            "run.log_end": log.end.kind,
+            "run.step": log.end.step,
+            "run.step_total": log.end.total,
+            **words.of_log(log.text),
+        }
+        own = [raised.rank for raised in log.raised if raised.rank is not None]
+        if own:
+            told["mn.first_rank"] = own[0]
+        for what, value in told.items():
+            if value is not None and (what not in known or what == "run.log_text"):
+                known[what] = Known(value, "the log")
+    return Case(Facts(known, kept), scope, seen)
+
+
+def _log_age(told: Any, probe: table.Probe) -> dict[str, Known]:
+    found: dict[str, Known] = {}
+    if isinstance(told, Mapping):
+        for key, name in (("age_s", "run.log_age_s"), ("size", "run.log_bytes")):
+            if isinstance(told.get(key), (int, float)):
+                found[name] = Known(told[key], f"probe {probe.name}", probe.at)
+    return found
+
+
+def _text(told: Any, key: str) -> str:
+    if isinstance(told, str):
+        return told if key == "stdout" else ""
+    value = told.get(key) if isinstance(told, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _rc(told: Any) -> int | None:
+    value = told.get("rc") if isinstance(told, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return " ".join(f"{key} {inner}" for key, inner in value.items())
+    if isinstance(value, (list, tuple)):
+        return "\n".join(_lines(inner) for inner in value)
+    return ""
+
+
+def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = document.get(name)
+    if value is not None and not isinstance(value, Mapping):
+        raise NotEvidence(f"{name} is no object")
+    return value or {}
+
+
+def _of(document: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    value = document.get(word)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,120 @@
+"""Boot, processes and limits from /proc. Source: proc(5) (2026-11)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.diagnose.facts.table import Probe, Reader
+
+
+def _boot_id(probe: Probe) -> Mapping[str, Any]:
+    before, now = probe.kept("boot_id", "box.boot_id"), probe.text.strip()
+    return {"box.boot_id_changed": now != before} if before and now else {}
+
+
+def _hostname(probe: Probe) -> Mapping[str, Any]:
+    before, now = probe.kept("hostname", "host"), probe.text.strip()
+    return {"box.hostname_changed": now != before} if before and now else {}
+
+
+def _stat(probe: Probe) -> Mapping[str, Any]:
+    """/proc/PID/stat; of PID 1 it tells a restart, of the payload its state."""
+    fields = probe.text[probe.text.rfind(")") + 2 :].split()
+    if len(fields) < 20:
+        return {}
+    start = int(fields[19])
+    if re.search(r"/1/stat$", probe.name):
+        before = probe.kept("pid1_start", "box.pid1_start")
+        return {"box.pid1_changed": start != before} if isinstance(before, int) and before else {}
+    before = probe.kept("start", "payload_start", "run.start")
+    is_ours = before is None or start == before
+    found: dict[str, Any] = {"run.alive": fields[0] not in "ZX" and is_ours}
+    if is_ours:
+        found.update({"run.state": fields[0], "run.tty": fields[4] != "0", "run.threads": int(fields[17])})
+    return found
+
+
+def _status(probe: Probe) -> Mapping[str, Any]:
+    rows = dict(re.findall(r"^(\w+):\s+(.*)$", probe.text, re.M))
+    found: dict[str, Any] = {}
+    if "State" in rows:
+        found.update({"run.state": rows["State"][0], "run.alive": rows["State"][0] not in "ZX"})
+    if rows.get("Threads", "").isdigit():
+        found["run.threads"] = int(rows["Threads"])
+    return found
+
+
+def _limits(probe: Probe) -> Mapping[str, Any]:
+    found = re.search(r"^Max open files\s+(\d+)", probe.text, re.M)
+    return {"run.open_files_limit": int(found.group(1))} if found else {}
+
+
+def _environ(probe: Probe) -> Mapping[str, Any]:
+    names = re.findall(r"(?:^|\0|\n)([A-Za-z_]\w*)=?([^\0\n]*)", probe.text)
+    values = dict(names)
+    omp = values.get("OMP_NUM_THREADS", "")
+    return {
+        "run.env": dict.fromkeys(values, ""),
+        "env.pythonunbuffered": bool(values.get("PYTHONUNBUFFERED")),
+        "env.omp": int(omp) if omp.isdigit() else None,
+    }
+
+
+def _cmdline(probe: Probe) -> Mapping[str, Any]:
+    words = [word for word in probe.text.split("\0") if word]
+    return {"run.argv": words} if words else {}
+
+
+def _load(probe: Probe) -> Mapping[str, Any]:
+    found = re.match(r"\s*([\d.]+) ", probe.text)
+    return {"box.load1": float(found.group(1))} if found else {}
+
+
+def _uptime(probe: Probe) -> Mapping[str, Any]:
+    found = re.match(r"\s*([\d.]+) [\d.]+\s*$", probe.text)
+    return {"box.uptime_s": float(found.group(1))} if found else {}
+
+
+def _meminfo(probe: Probe) -> Mapping[str, Any]:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", probe.text, re.M)
+    return {"box.mem_available": int(found.group(1)) * 1024} if found else {}
+
+
+def _nproc(probe: Probe) -> Mapping[str, Any]:
+    return {"box.nproc": int(probe.text)} if probe.text.strip().isdigit() else {}
+
+
+def _ps(probe: Probe) -> Mapping[str, Any]:
+    """`ps -eo pid,ppid,stat,etimes,rss,args`: the payload by its pid, and its DataLoader workers."""
+    rows = [line.split(None, 5) for line in probe.text.splitlines()[1:]]
+    rows = [row for row in rows if len(row) == 6 and row[0].isdigit()]
+    pid = probe.kept("pid", "payload_pid", "run.pid")
+    if not rows or not isinstance(pid, int):
+        return {}
+    its = next((row for row in rows if int(row[0]) == pid), None)
+    found: dict[str, Any] = {"run.alive": its is not None and its[2][0] not in "ZX"}
+    if its is not None:
+        found.update({"run.state": its[2][0], "run.age_s": float(its[3])})
+        tree = {str(pid)}
+        for _ in range(6):
+            tree |= {row[0] for row in rows if row[1] in tree}
+        found["run.workers"] = sum(1 for row in rows if row[0] in tree and "pt_data_worker" in row[5])
+    return found
+
+
+READS = (
+    Reader(r"boot_id$", _boot_id),
+    Reader(r"^hostname$|/hostname$", _hostname),
+    Reader(r"/proc/\d+/stat$|pid1_stat$", _stat),
+    Reader(r"/proc/\d+/status$", _status),
+    Reader(r"/limits$", _limits),
+    Reader(r"/environ$", _environ),
+    Reader(r"/cmdline$", _cmdline),
+    Reader(r"loadavg$", _load),
+    Reader(r"/uptime$|^uptime$", _uptime),
+    Reader(r"meminfo$", _meminfo),
+    Reader(r"^nproc$", _nproc),
+    Reader(r"^ps\b", _ps, r"^\s*PID\s+PPID\s+STAT"),
+)

@@ -1,0 +1,65 @@
+"""Which parser reads which probe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a probe said. `launch`: what was kept when the attempt started; `others`: texts of all probes by name."""
+
+    name: str
+    text: str
+    stderr: str = ""
+    rc: int | None = None
+    at: str = ""
+    launch: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def kept(self, *names: str) -> Any:
+        """The first of these that was kept at launch, None without any."""
+        return next((self.launch[name] for name in names if name in self.launch), None)
+
+
+Parse = Callable[[Probe], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`named`: regex over the probe's name; `begins`: over its text, for names that say nothing ("" = never)."""
+
+    named: str
+    parse: Parse
+    begins: str = ""
+
+
+def readers() -> tuple[Reader, ...]:
+    """Every reader there is."""
+    from sojourn.diagnose.facts import batch, cards, disks, groups, keeper, kernel, machine, pods, words
+
+    return tuple(
+        reader
+        for module in (groups, disks, kernel, cards, machine, batch, pods, keeper, words)
+        for reader in module.READS
+    )
+
+
+def observe(probe: Probe) -> dict[str, Any]:
+    """Observations of one probe, of every reader whose name fits, else of those that know its text."""
+    fitting = [r for r in readers() if re.search(r.named, probe.name)]
+    if not fitting:
+        fitting = [r for r in readers() if r.begins and re.search(r.begins, probe.text)]
+    found: dict[str, Any] = {}
+    for reader in fitting:
+        found.update(reader.parse(probe))
+    return found
+
+
+def number(text: str) -> float | None:
+    """A number at the start of a text such as "45 %" or "70.5 W"; None for "[N/A]" and the like."""
+    found = re.match(r"\s*(-?\d+(?:\.\d+)?)", text)
+    return float(found.group(1)) if found else None

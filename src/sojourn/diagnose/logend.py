@@ -1,0 +1,87 @@
+"""How a log ends: with progress, with a word of completion, with an error. A finished word is never trusted alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Lines that only a training loop writes: step or epoch with a number, a progress bar, a dict of metrics.
+_OF = r"\s*(?:[:=#]\s*)?[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?"
+_STEP = re.compile(r"(?i)\b(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?|it|batch|update)\b" + _OF)
+_EPOCH = re.compile(r"(?i)\bepochs?\b" + _OF)
+_BAR = re.compile(r"\b\d{1,3}%\|.*\|\s*(\d+)/(\d+) \[")
+_METRICS = re.compile(
+    r"(?i)\b(?:train[_/ ]?)?(?:loss|lr|learning_rate|acc(?:uracy)?|ppl|grad_norm|samples/s|tokens/s)\b"
+    r"['\"]?\s*[:=]\s*-?\d"
+)
+_DONE = re.compile(
+    r"(?i)\b(?:training|train|run|job|fit|finetuning|fine-tuning|experiment|all epochs)\b[^.:]{0,30}"
+    r"\b(?:completed?|finished|done|ended|over)\b(?!.*\b(?:fail|error|abort))"
+    r"|`Trainer\.fit` stopped: `max_(?:epochs|steps)=\d+` reached|\bfinished training\b"
+    r"|^\s*(?:all )?done[.! ]*$|'train_runtime':|训练(?:完成|结束)"
+)
+_BAD = re.compile(
+    r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$)|^Traceback "
+    r"|^\s*(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
+    r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """`kind`: progress, done, error, quiet (neither), empty. `after`: progress lines after the last bad one.
+
+    `step`/`total`: of the last progress line; `unit`: step or epoch; `bad`: line number of the last bad line, 0 = none.
+    """
+
+    kind: str = "empty"
+    step: int | None = None
+    total: int | None = None
+    unit: str = ""
+    after: int = 0
+    bad: int = 0
+    progress: tuple[int, ...] = ()  # line numbers of the last progress lines
+
+    def progress_after(self, number: int) -> int:
+        """How many progress lines came after a line (as far as the tail shows)."""
+        return sum(1 for line in self.progress if line > number)
+
+    @property
+    def is_short(self) -> bool:
+        """The last number it told is below the number planned."""
+        return self.step is not None and self.total is not None and self.step < self.total - 1
+
+
+def read(tail: str, first: int) -> End:
+    """The end of a log. `first`: number of the lines before the tail."""
+    kind, step, total, unit, bad = "", None, None, "", 0
+    progress: list[int] = []
+    epoch: tuple[int, int | None] | None = None
+    for number, line in enumerate(tail.split("\n"), start=first + 1):
+        if not line.strip():
+            continue
+        if _BAD.search(line):
+            kind, bad = "error", number
+            continue
+        if _DONE.search(line):
+            kind = "done"
+            continue
+        found = _BAR.search(line) or _STEP.search(line) or _EPOCH.search(line)
+        if found or _METRICS.search(line):
+            # one or two lines after an error are what other ranks, or a buffer, still had to say
+            progress.append(number)
+            if kind != "error" or sum(1 for at in progress if at > bad) >= 3:
+                kind = "progress"
+            if ep := _EPOCH.search(line):
+                epoch = (_whole(ep.group(1)), _whole(ep.group(2)) if ep.group(2) else None)
+            if found and found.re is not _EPOCH and found.group(2):
+                step, total, unit = _whole(found.group(1)), _whole(found.group(2)), "step"
+    if epoch is not None and epoch[1] is not None:  # a bar within an epoch says nothing about the plan
+        step, total, unit = epoch[0], epoch[1], "epoch"
+    if not kind:
+        kind = "quiet" if tail.strip() else "empty"
+    return End(kind, step, total, unit, sum(1 for at in progress if at > bad), bad, tuple(progress[-200:]))
+
+
+def _whole(text: str) -> int:
+    return int(text.replace(",", ""))

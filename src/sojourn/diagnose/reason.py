@@ -1,0 +1,221 @@
+"""From a case and the catalog to findings, best first. Pure.
+
+A gotcha is confirmed by one condition (or proving text) that is true while nothing rules it out; one for and one
+against are a conflict, which is shown and on which nobody acts; what lacks a fact is blind and names the probe.
+Order: confirmed before likely; causes before the program's own error before what only follows; records of a scheduler
+or provider before what is inferred on the box; the more special before the more general; the earlier before the later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sojourn.core.gotcha import ROLES, Gotcha
+from sojourn.core.values import Evidence, Finding
+from sojourn.diagnose import vocabulary
+from sojourn.diagnose.case import Case
+from sojourn.diagnose.grammar import Truth, judge
+from sojourn.diagnose.scan import Hit
+
+STATUSES = ("confirmed", "likely", "conflict", "blind", "ruled-out")
+RECORDS = ("sl.", "k.", "prov.", "nb.")  # observations that a scheduler or provider keeps
+# What can end a run; for the rest an unknown fact is no news.
+ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
+TEXTS = ("run.log_text", "sl.out", "gpu.smi_text", "ssh.stderr")  # shown by the lines that hit, not whole
+MAX_BLIND = 5
+MAX_VALUE = 300
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer. `verdict` None: nothing is wrong (`is_healthy`) or nothing can be said (not `is_healthy`)."""
+
+    verdict: Finding | None
+    findings: tuple[Finding, ...]
+    is_healthy: bool
+
+    @property
+    def exit_status(self) -> int:
+        """0 nothing is wrong, 1 a cause was found, 10 undetermined."""
+        if self.is_healthy:
+            return 0
+        return 1 if self.verdict is not None else 10
+
+
+@dataclass(frozen=True)
+class _Judged:
+    gotcha: Gotcha
+    finding: Finding
+    has_record: bool = False
+    line: int = 1 << 60
+    score: float = 0.0
+
+
+def reason(gotchas: Iterable[Gotcha], case: Case) -> Verdict:
+    """Judge every gotcha whose scope fits."""
+    hits: dict[str, list[tuple[str, Hit]]] = {}
+    for stream, seen in case.seen.items():
+        for hit in seen.hits:
+            hits.setdefault(hit.gotcha, []).append((stream, hit))
+    judged = []
+    for gotcha in gotchas:
+        if case.scope.isdisjoint(gotcha.scope):
+            continue
+        one = _judge(gotcha, case, hits.get(gotcha.id, []))
+        if one is not None:
+            judged.append(one)
+    judged.sort(key=_order)
+    judged = _specials_first(judged)
+    best = _verdict(judged, case)
+    has_cause = best is not None and best.status == "confirmed"
+    blind = [one for one in judged if one.finding.status == "blind"]
+    shown = blind[:MAX_BLIND] if not has_cause and not _is_well(case, judged) else []
+    kept = [one for one in judged if one.finding.status != "blind" or one in shown]
+    is_healthy = _is_well(case, judged)
+    return Verdict(best, tuple(one.finding for one in kept), is_healthy)
+
+
+def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judged | None:
+    used: list[str] = []
+    lacking: list[str] = []
+    partly = 0.0
+    is_confirmed = False
+    for condition in gotcha.confirm:
+        truth, names, missing = judge(condition, case.facts)
+        if truth is Truth.YES:
+            is_confirmed = True
+            used += names
+        elif truth is Truth.UNKNOWN and names:
+            share = len(names) / (len(names) + len(missing))
+            if share > partly:
+                partly, lacking = share, list(missing)
+    live = [(stream, hit) for stream, hit in hits if not case.is_past(stream, hit)]
+    proving = [(stream, hit) for stream, hit in live if hit.pattern.proves]
+    against = [
+        name
+        for c in gotcha.refute
+        for truth, names, _ in [judge(c, case.facts)]
+        if truth is Truth.YES
+        for name in names
+    ]
+    weak = [
+        name for c in gotcha.weak for truth, names, _ in [judge(c, case.facts)] if truth is Truth.YES for name in names
+    ]
+    is_for = is_confirmed or bool(proving)
+    if is_for and against:
+        status, used = "conflict", used + against
+    elif is_for:
+        status = "confirmed"
+    elif against:
+        if not (weak or hits or partly):
+            return None
+        status, used = "ruled-out", against
+    elif weak or live:
+        status, used = "likely", weak
+    elif partly >= 0.5 and gotcha.theme in ENDERS and gotcha.role != "advice" and gotcha.severity != "note":
+        status, used = "blind", []
+    else:
+        return None
+    lines = [_line(stream, hit) for stream, hit in (proving or live) if status not in ("ruled-out", "blind")]
+    evidence = [_seen(case, name) for name in dict.fromkeys(used) if not (lines and name in TEXTS)]
+    evidence += list({one.value: one for one in reversed(lines)}.values())[::-1][:3]
+    if status in ("blind", "likely"):
+        evidence += [
+            Evidence(name, None, f"unknown; the probe {vocabulary.probe_for(name)!r} would settle it")
+            for name in dict.fromkeys(lacking)
+        ]
+    finding = Finding(
+        gotcha.id,
+        status,
+        gotcha.title,
+        gotcha.severity,
+        gotcha.cause,
+        gotcha.fix,
+        gotcha.never,
+        gotcha.number(case.scope),
+        tuple(evidence),
+    )
+    has_record = is_confirmed and any(name.startswith(RECORDS) for name in used)
+    line = min((hit.number for _, hit in (proving or live)), default=1 << 60)
+    return _Judged(gotcha, finding, has_record, line, partly if status == "blind" else float(is_for))
+
+
+def _order(one: _Judged) -> tuple[object, ...]:
+    gotcha, status = one.gotcha, one.finding.status
+    role = ROLES.index(gotcha.role)
+    is_note = gotcha.severity == "note"
+    is_special = "universal" not in gotcha.scope
+    return (
+        STATUSES.index(status),
+        role,
+        is_note,
+        not one.has_record,
+        -one.score,
+        gotcha.tier // 10,
+        one.line,
+        not is_special,
+        gotcha.tier,
+        gotcha.id,
+    )
+
+
+def _specials_first(judged: list[_Judged]) -> list[_Judged]:
+    """What refines another finding of the same status is told before it."""
+    out = list(judged)
+    for one in judged:
+        for name in one.gotcha.refines:
+            places = [
+                i
+                for i, other in enumerate(out)
+                if other.gotcha.id == name and other.finding.status == one.finding.status
+            ]
+            here = out.index(one)
+            if places and places[0] < here:
+                out.insert(places[0], out.pop(here))
+    return out
+
+
+def _verdict(judged: Sequence[_Judged], case: Case) -> Finding | None:
+    for one in judged:
+        finding = one.finding
+        if finding.status == "conflict":
+            return None
+        if finding.status == "confirmed" and one.gotcha.role != "advice":
+            return finding
+        is_open = finding.status == "likely" and one.gotcha.role != "advice"
+        if is_open and case.is_log_alone and not _is_well(case, judged):
+            return finding
+    return None
+
+
+def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
+    """Nothing is wrong, and something says so: it moves, or its own record says it is done, or its log goes on."""
+    for one in judged:
+        is_trouble = one.finding.status in ("confirmed", "conflict")
+        if is_trouble and one.gotcha.role != "advice" and one.gotcha.severity != "note":
+            return False
+    if case.has_ended_badly:
+        return False
+    if case.is_moving or case.has_succeeded:
+        return True
+    if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
+        return False
+    end = case.log.end
+    if any(hit.pattern.proves and hit.pattern.fatal for hit in case.log.hits):
+        return end.kind == "done" and not end.is_short
+    return end.kind == "progress" or (end.kind == "done" and not end.is_short)
+
+
+def _seen(case: Case, name: str) -> Evidence:
+    known = case.facts.known[name]
+    value = known.value
+    if isinstance(value, str) and len(value) > MAX_VALUE:
+        value = value[:MAX_VALUE].rstrip() + " ..."
+    return Evidence(name, value, known.source or "given", known.at)
+
+
+def _line(stream: str, hit: Hit) -> Evidence:
+    who = f", rank {hit.rank}" if hit.rank is not None else ""
+    often = f", {hit.times} times" if hit.times > 1 else ""
+    return Evidence(stream, hit.line[:MAX_VALUE], f"line {hit.number}{who}{often}")

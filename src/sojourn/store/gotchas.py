@@ -1,0 +1,131 @@
+"""The catalog of gotchas: one TOML each in data/gotchas, read from a compiled index so that no command waits for it.
+
+`compile_index` writes what `gotchas` reads; a test fails while the two differ. Schema: docs/adding-a-gotcha.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core.gotcha import ROLES, SEVERITIES, Gotcha, Merged, Pattern
+from sojourn.store.gates import gate
+from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+KEYS = (
+    "id was title theme scope severity role tier refines see synonyms cause fix never undecidable confirm refute weak"
+    " sources symptom patterns merged"
+).split()
+STREAMS = ("log", "kernel", "ssh", "smi", "slurm", "k8s")
+_INDEX = "gotchas.index.json"
+
+
+class BadGotcha(Misuse):
+    """data/gotchas/{file}: {what}."""
+
+    code = "bad-gotcha"
+
+
+@cache
+def gotchas() -> tuple[Gotcha, ...]:
+    """Every gotcha that ships, sorted by id."""
+    rows = json.loads(_data().joinpath(_INDEX).read_text(encoding="utf-8"))
+    return tuple(_value(row) for row in rows)
+
+
+def compile_index() -> str:
+    """The text of the index, from all TOML files. Raises: BadGotcha."""
+    rows = []
+    for file in sorted(_data().joinpath("gotchas").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".toml"):
+            rows.append(_lean(read(file.name, file.read_text(encoding="utf-8"))))
+    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows) + "\n]\n"
+
+
+def read(name: str, text: str) -> Gotcha:
+    """One TOML file as a value. Raises: BadGotcha, naming what is wrong."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadGotcha(file=name, what=str(error)) from error
+    what = _wrong(name, data)
+    if what:
+        raise BadGotcha(file=name, what=what)
+    symptom = data.pop("symptom")
+    patterns = tuple(
+        Pattern(gate=gate(p["text"]), regex=p["text"], **{key: p[key] for key in p if key != "text"})
+        for p in data.pop("patterns", ())
+    )
+    merged = tuple(Merged(m["was"], m.get("scope", ""), m["why"]) for m in data.pop("merged", ()))
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    return Gotcha(**plain, symptom_en=symptom["en"], symptom_zh=symptom["zh"], patterns=patterns, merged=merged)
+
+
+def _value(row: Mapping[str, Any]) -> Gotcha:
+    """A row of the index as a value."""
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    plain["patterns"] = tuple(Pattern(**pattern) for pattern in row.get("patterns", ()))
+    plain["merged"] = tuple(Merged(**merged) for merged in row.get("merged", ()))
+    return Gotcha(**plain)
+
+
+def _wrong(name: str, data: Mapping[str, Any]) -> str:
+    """What breaks the schema, "" for nothing."""
+    import re
+
+    odd = [key for key in data if key not in KEYS]
+    if odd:
+        return f"unknown key {odd[0]!r}"
+    if list(data) != [key for key in KEYS if key in data]:
+        return f"keys stand in another order than {' '.join(KEYS)}"
+    for key in ("id", "title", "theme", "severity", "role", "cause", "fix"):
+        if not isinstance(data.get(key), str) or not data[key].strip():
+            return f"{key} lacks"
+    if f"{data['id']}.toml" != name or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", data["id"]):
+        return "the id is not the name of the file"
+    if data["severity"] not in SEVERITIES or data["role"] not in ROLES:
+        return f"severity is one of {SEVERITIES}, role one of {ROLES}"
+    symptom = data.get("symptom", {})
+    if set(symptom) != {"en", "zh"} or not re.search(r"[\u4e00-\u9fff]", symptom["zh"]) or not symptom["en"].strip():
+        return "symptom needs en and zh"
+    for pattern in data.get("patterns", ()):
+        try:
+            re.compile(pattern["text"])
+        except (re.error, KeyError) as error:
+            return f"pattern {pattern.get('text')!r}: {error}"
+        if not gate(pattern["text"]):
+            return f"pattern {pattern['text']!r} has no run of letters that every match holds"
+        if pattern.get("where", "log") not in STREAMS or set(pattern) - {"text", "where", "proves", "fatal", "final"}:
+            return f"pattern {pattern['text']!r}: where is one of {STREAMS}"
+    can_confirm = data.get("confirm") or any(p.get("proves", True) for p in data.get("patterns", ()))
+    if bool(can_confirm) == bool(data.get("undecidable")):
+        return "needs either conditions (or proving patterns) or `undecidable`, the reason why it has none"
+    return ""
+
+
+def _lean(gotcha: Gotcha) -> dict[str, Any]:
+    """As a dict without what is as the class has it anyway."""
+    row = asdict(gotcha)
+    lean = {}
+    for spec in fields(Gotcha):
+        if spec.default is MISSING or row[spec.name] != spec.default:
+            lean[spec.name] = row[spec.name]
+    for spec in fields(Pattern):
+        for pattern in lean.get("patterns", ()):
+            if spec.default is not MISSING and pattern[spec.name] == spec.default:
+                del pattern[spec.name]
+    return lean
+
+
+def _data() -> Traversable:
+    from importlib.resources import files
+
+    return files("sojourn").joinpath("data")

@@ -1,0 +1,120 @@
+"""A log is read once, as its bytes come, whatever its size."""
+
+import tracemalloc
+
+import pytest
+
+from sojourn.diagnose import evidence, logend, scan
+from sojourn.diagnose.reason import reason
+from sojourn.store.gotchas import gotchas
+
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+STEP = b"2026-11-21 10:00:00 INFO step %d/1000000 loss=0.%05d lr=3e-4\n"
+
+
+def verdict_of(log: bytes) -> str:
+    found = reason(gotchas(), evidence.from_log(scan.read(log, gotchas())))
+    return found.verdict.id if found.verdict else "healthy" if found.is_healthy else "undetermined"
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 4096])
+def test_pieces_of_any_size_give_the_same_answer(size: int) -> None:
+    log = b"".join(STEP % (n, n) for n in range(200)) + b"Traceback (most recent call last):\n  File x\n" + OOM
+    read = scan.Scan(gotchas())
+    for start in range(0, len(log), size):
+        read.feed(log[start : start + size])
+    seen = read.done()
+    assert [(hit.gotcha, hit.number) for hit in seen.hits if hit.pattern.proves][0] == ("gpu-out-of-memory", 203)
+    assert seen.raised[0].said == OOM.decode().strip()
+    assert seen.lines == 203
+
+
+def test_memory_stays_bounded_while_a_large_log_goes_by() -> None:
+    read = scan.Scan(gotchas())
+    tracemalloc.start()
+    for block in range(16):
+        read.feed(b"".join(STEP % (block * 20_000 + n, n) for n in range(20_000)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert read.done().size_bytes > 16 << 20
+    assert peak < 40 << 20
+
+
+def test_a_line_without_end_is_not_kept_whole() -> None:
+    read = scan.Scan(gotchas())
+    for _ in range(64):
+        read.feed(b"x" * (64 << 10))
+    read.feed(OOM)
+    assert [hit.gotcha for hit in read.done().hits] == ["gpu-out-of-memory"] * 2
+
+
+def test_progress_bars_are_lines_of_their_own() -> None:
+    bar = "\r 45%|████▌     | 450/1000 [00:10<00:12, 45.2it/s, loss=0.42]".encode()
+    assert verdict_of(bar * 500 + b"\r" + OOM) == "gpu-out-of-memory"
+    assert verdict_of(bar * 500) == "healthy"
+
+
+def test_the_rank_before_a_line_is_read() -> None:
+    for line, rank in (
+        ("[rank3]: RuntimeError: x", 3),
+        ("[default12]:RuntimeError: x", 12),
+        ("7: RuntimeError: x", 7),
+        ("[1,2]<stderr>:RuntimeError: x", 2),
+        ("RuntimeError: x", None),
+        ("[2026-11-21] RuntimeError: x", None),
+    ):
+        found, text = scan.split_rank(line)
+        assert (found, text.lstrip() if rank is not None else "RuntimeError: x") == (rank, "RuntimeError: x")
+
+
+def test_the_first_rank_with_an_error_of_its_own_is_told_before_those_that_waited() -> None:
+    log = (
+        b"[rank5]: Traceback (most recent call last):\n[rank1]: step 10 loss=0.1\n[rank5]:   File train.py\n"
+        b"[rank5]: "
+        + OOM
+        + b"[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout:"
+        b" WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.\n"
+    )
+    case = evidence.from_log(scan.read(log, gotchas()))
+    found = reason(gotchas(), case)
+    assert [f.id for f in found.findings if f.status == "confirmed"][:2] == ["gpu-out-of-memory", "collective-timeout"]
+    assert found.verdict is not None
+    assert "rank 5" in found.verdict.evidence[0].source
+    assert case.value("mn.timeout_ms") == 600000
+
+
+def test_a_run_that_goes_on_got_over_it() -> None:
+    log = b"OutOfMemoryError: CUDA out of memory. Trying a smaller batch\n"
+    log += b"".join(STEP % (n, n) for n in range(10))
+    assert verdict_of(log) in ("healthy", "undetermined")
+
+
+def test_the_name_of_a_metric_is_no_error() -> None:
+    log = b"".join(b"epoch %d MeanAbsoluteError=0.1 killed=0 error_rate: 0.2 loss: 0.3\n" % n for n in range(50))
+    assert verdict_of(log) == "healthy"
+
+
+def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
+    log = b"".join(b"Epoch %d/30 loss: 0.3\n" % n for n in range(1, 8)) + b"Training complete\n"
+    seen = scan.read(log, gotchas())
+    assert (seen.end.kind, seen.end.step, seen.end.total, seen.end.is_short) == ("done", 7, 30, True)
+    assert verdict_of(log) == "ended-before-the-plan"
+    whole = b"".join(b"Epoch %d/30 loss: 0.3\n" % n for n in range(1, 31)) + b"Training complete\n"
+    assert verdict_of(whole) == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("tail", "kind"),
+    [
+        ("", "empty"),
+        ("hello\n", "quiet"),
+        ("Epoch 3/5 loss=0.1\n", "progress"),
+        ("Epoch 3/5 loss=0.1\nTraceback (most recent call last):\n", "error"),
+        ("Epoch 3/5 loss=0.1\nKilled\n", "error"),
+        ("KeyError: 'x'\nstep 1 loss=1\n", "error"),
+        ("KeyError: 'x'\nstep 1 loss=1\nstep 2 loss=1\nstep 3 loss=1\n", "progress"),
+        ("`Trainer.fit` stopped: `max_epochs=3` reached.\n", "done"),
+    ],
+)
+def test_how_a_log_ends(tail: str, kind: str) -> None:
+    assert logend.read(tail, 0).kind == kind

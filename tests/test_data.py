@@ -1,0 +1,107 @@
+"""The catalog holds together: schema, conditions, specimens, and every seed entry is told by somebody."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn.core.gotcha import Gotcha
+from sojourn.diagnose import evidence, grammar, vocabulary
+from sojourn.diagnose.reason import reason
+from sojourn.store.gotchas import BadGotcha, compile_index, gotchas, read
+
+ROOT = Path(__file__).resolve().parent.parent
+SPECIMENS = ROOT / "tests/specimens"
+DATA = ROOT / "src/sojourn/data"
+CATALOG = {gotcha.id: gotcha for gotcha in gotchas()}
+FILES = sorted(SPECIMENS.glob("*/*-*.json"))
+SEEDS = json.loads((Path(__file__).parent / "diagnose/seed-numbers.json").read_text())
+
+
+def test_the_compiled_index_says_what_the_data_says() -> None:
+    stale = "data/gotchas.index.json is stale. To accept what the data says: make pages"
+    assert (DATA / "gotchas.index.json").read_text(encoding="utf-8") == compile_index(), stale
+
+
+def test_every_gotcha_can_be_decided_or_says_why_not() -> None:
+    assert [g.id for g in CATALOG.values() if g.is_decidable == bool(g.undecidable)] == []
+
+
+def test_nine_of_ten_seed_entries_are_decidable() -> None:
+    decidable = {g.was for g in CATALOG.values() if g.is_decidable}
+    decidable |= {m.was for g in CATALOG.values() if g.is_decidable for m in g.merged}
+    assert [number for number in SEEDS if number not in decidable] == []
+
+
+def test_every_condition_reads_and_speaks_of_observations_that_exist() -> None:
+    wrong = []
+    for gotcha in CATALOG.values():
+        for condition in (*gotcha.confirm, *gotcha.refute, *gotcha.weak):
+            for predicate in grammar.parse(condition):
+                for name in filter(None, (predicate.what, predicate.other)):
+                    if name not in vocabulary.observations():
+                        wrong.append(f"{gotcha.id}: {name}")
+    assert wrong == []
+
+
+def test_every_gotcha_that_another_names_exists() -> None:
+    named = {name for g in CATALOG.values() for name in (*g.refines, *g.see)}
+    assert named - set(CATALOG) == set()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f"{f.parent.name}-{f.stem}")
+def test_a_specimen_is_judged_as_its_name_says(file: Path) -> None:
+    case = evidence.from_document(json.loads(file.read_text(encoding="utf-8")), gotchas())
+    found = {f.id: f.status for f in reason(gotchas(), case).findings}
+    if file.name.startswith("hit"):
+        assert found.get(file.parent.name) == "confirmed"
+    else:
+        assert found.get(file.parent.name) not in ("confirmed", "conflict")
+
+
+def test_every_gotcha_has_a_specimen_that_hits_and_one_that_misses() -> None:
+    bare = [
+        gotcha.id
+        for gotcha in CATALOG.values()
+        if not gotcha.undecidable
+        for kind in ("hit", "miss")
+        if not list((SPECIMENS / gotcha.id).glob(f"{kind}-*.json"))
+    ]
+    assert bare == []
+    assert {path.name for path in SPECIMENS.iterdir()} == set(CATALOG)
+
+
+BARE = """id = "a-thing"
+title = "a thing"
+theme = "process"
+scope = ["universal"]
+severity = "note"
+role = "cause"
+cause = "why"
+fix = "what to do"
+{extra}
+[symptom]
+en = "what is seen"
+zh = "现象"
+"""
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        ("", "needs either conditions"),
+        ('confirm = ["run.alive == false"]\nundecidable = "both"', "keys stand"),
+        ('undecidable = "reason"\nconfirm = ["run.alive == false"]', "needs either conditions"),
+        ('colour = "red"', "unknown key"),
+        ('tier = 3\nconfirm = ["run.alive == false"]', "keys stand in another order"),
+    ],
+)
+def test_a_file_that_breaks_the_schema_is_refused_by_name(extra: str, says: str) -> None:
+    with pytest.raises(BadGotcha, match=says):
+        read("a-thing.toml", BARE.format(extra=extra))
+
+
+def test_a_file_of_the_schema_is_read() -> None:
+    gotcha = read("a-thing.toml", BARE.format(extra='confirm = ["run.alive == false"]'))
+    assert isinstance(gotcha, Gotcha)
+    assert gotcha.is_decidable
