@@ -8,7 +8,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -78,9 +78,18 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
         skipped[report.nodeid] = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist saw to have been left running."""
+    leftover.extend(getattr(node, "workeroutput", {}).get("leftover", ()))
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fail a session that leaves processes behind, or that left something out where leaving out is a failure."""
-    leftover.extend(end_what_was_left())
+    if not getattr(session.config.option, "numprocesses", None):  # else each worker looks to its own
+        leftover.extend(end_what_was_left())
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["leftover"] = leftover
     required = os.environ.get("SOJOURN_LAB") == "require" and sys.version_info >= (3, 11)
     if exitstatus == 0 and (leftover or (required and skipped)):
         session.exitstatus = 1
