@@ -14,7 +14,7 @@ from tests import reliability
 from tests.crash import campaign, report
 from tests.crash.trial import Stage, Verdict
 
-BATCHES, EACH = 5, 18
+BATCHES, EACH = 5, 20
 LINES, LEAST_FAULTS, LEAST_KINDS = 8, 100, 9
 
 
