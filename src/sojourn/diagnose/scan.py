@@ -8,7 +8,7 @@ lines and not with their number; memory is bounded by limits on every list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
@@ -74,22 +74,47 @@ class LogSeen:
         return "\n".join([*self.notable, self.tail])
 
 
+class _Gates:
+    """What is looked for, made ready once for many readings."""
+
+    def __init__(self, gotchas: tuple[Gotcha, ...]) -> None:
+        self.gotchas = gotchas
+        self.patterns: dict[bytes, list[tuple[str, Pattern]]] = {}
+        for gotcha in gotchas:
+            for pattern in gotcha.patterns:
+                self.patterns.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
+        self.begins = letters(_BEGINS.encode())
+        words = {*self.patterns, self.begins}
+        # A gate found at a place also stands for the shorter ones that it begins with.
+        self.inside = {word: [part for part in words if word.startswith(part)] for word in words}
+        trie = _trie(sorted(words))
+        self.any = re.compile(trie)
+        self.every = re.compile(b"(?=(" + trie + b"))")
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def regex(self, pattern: Pattern) -> re.Pattern[str]:
+        """The pattern, compiled when it is first needed."""
+        found = self._compiled.get(pattern.regex)
+        if found is None:
+            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
+        return found
+
+
+_READY: list[_Gates] = []
+
+
+def _gates_of(gotchas: tuple[Gotcha, ...]) -> _Gates:
+    """Those of the same catalog, or new ones."""
+    if not _READY or _READY[0].gotchas is not gotchas:
+        _READY[:] = [_Gates(gotchas)]
+    return _READY[0]
+
+
 class Scan:
     """One reading. `feed` pieces in order, then `done`. `gotchas`: whose patterns are looked for."""
 
-    def __init__(self, gotchas: Iterable[Gotcha]) -> None:
-        self._by_gate: dict[bytes, list[tuple[str, Pattern]]] = {}
-        for gotcha in gotchas:
-            for pattern in gotcha.patterns:
-                self._by_gate.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
-        self._begins = letters(_BEGINS.encode())
-        words = {*self._by_gate, self._begins}
-        # A gate found at a place also stands for the shorter ones that it begins with.
-        self._inside = {word: [part for part in words if word.startswith(part)] for word in words}
-        trie = _trie(sorted(words))
-        self._any = re.compile(trie)
-        self._every = re.compile(b"(?=(" + trie + b"))")
-        self._compiled: dict[str, re.Pattern[str]] = {}
+    def __init__(self, gotchas: Sequence[Gotcha]) -> None:
+        self._gate = _gates_of(tuple(gotchas))
         self._quiet: set[bytes] = set()
         self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
         self._tried: dict[bytes, int] = {}
@@ -133,7 +158,7 @@ class Scan:
         self._finish_traceback(data)
         kinds = letters(data).split(b"\n")
         fresh = set(kinds) - self._quiet
-        loud = {kind for kind in fresh if kind in self._gates or self._any.search(kind)}
+        loud = {kind for kind in fresh if kind in self._gates or self._gate.any.search(kind)}
         if len(self._quiet) < MAX_KINDS:
             self._quiet |= fresh - loud
         if loud:
@@ -159,7 +184,7 @@ class Scan:
             return
         gates = self._gates.get(kind)
         if gates is None:
-            found = {part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]}
+            found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
             gates = list(found)
             if len(self._gates) < MAX_KINDS:
                 self._gates[kind] = gates
@@ -167,11 +192,11 @@ class Scan:
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
         keys = []
         for gate in gates:
-            for gotcha, pattern in self._by_gate.get(gate, ()):
-                if self._regex(pattern).search(text):
+            for gotcha, pattern in self._gate.patterns.get(gate, ()):
+                if self._gate.regex(pattern).search(text):
                     keys.append((gotcha, pattern.regex, rank))
                     self._note(keys[-1], pattern, text, number)
-        is_traceback = self._begins in gates and text.lstrip().startswith(_BEGINS)
+        is_traceback = self._gate.begins in gates and text.lstrip().startswith(_BEGINS)
         if is_traceback and len(self._raised) < MAX_HITS:
             self._raised.append(Raised(number, rank, _said(lines, index, rank)))
         if keys:
@@ -186,14 +211,8 @@ class Scan:
         elif old is not None:
             self._hits[key] = replace(old, last=number, times=old.times + 1)
 
-    def _regex(self, pattern: Pattern) -> re.Pattern[str]:
-        found = self._compiled.get(pattern.regex)
-        if found is None:
-            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
-        return found
 
-
-def read(data: bytes, gotchas: Iterable[Gotcha]) -> LogSeen:
+def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     """A log that is in memory already."""
     scan = Scan(gotchas)
     scan.feed(data)

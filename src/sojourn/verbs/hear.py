@@ -11,6 +11,7 @@ from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Context, NoSuchBackend
+from sojourn.verbs.reasons import with_cause
 from sojourn.wire import events, units
 from sojourn.wire.errors import SojournError, WorldError
 
@@ -132,7 +133,7 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
         return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
     known, offset = record.heard, record.offset
     new, _ = events.parse(blob)
-    status = fold(new, known)
+    status = with_cause(fold(new, known), new, record.site)
     keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
     now_s = ctx.now_s()
     ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)

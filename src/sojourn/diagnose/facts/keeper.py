@@ -9,6 +9,8 @@ from typing import Any
 from sojourn.diagnose.facts.table import Probe, Reader
 from sojourn.wire import events
 
+RESTARTED = ("the machine was restarted", "the container was restarted")  # words of box/attempt.py
+
 
 def _exit(probe: Probe) -> Mapping[str, Any]:
     """exits/N.json, or the word of whoever waited for the process."""
@@ -61,19 +63,29 @@ def _events(probe: Probe) -> Mapping[str, Any]:
                 if isinstance(progress.get("total"), int):
                     found["run.step_total"] = progress["total"]
         elif kind == "ended":
-            found.update({"run.alive": False, "run.exit_record": row.get("by") != "unknown"})
-            found.update(status(row.get("rc"), row.get("signal")))
-            if row.get("by") == "unknown":
-                found.pop("run.exit_code", None)
-                found.pop("run.exit_signal", None)
-            if isinstance(row.get("oom_kill_delta"), int):
-                found["cg.oom_kill_delta"] = row["oom_kill_delta"]
-            why = str(row.get("why") or "")
-            found["run.stop_requested"] = why in ("stop", "budget", "max_duration", "shutdown")
-            if why:
-                found["run.stop_why"] = why
-            found["run.done_record"] = row.get("state") == "succeeded"
+            found.update(of_end(row))
     found.pop("_oom", None)
+    return found
+
+
+def of_end(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Observations of an `ended` event. Its `detail` tells where the machine or container was restarted meanwhile."""
+    is_seen = row.get("by") != "unknown"
+    found: dict[str, Any] = {"run.alive": False, "run.exit_record": is_seen}
+    if is_seen:
+        found.update(status(row.get("rc"), row.get("signal")))
+    if isinstance(row.get("oom_kill_delta"), int):
+        found["cg.oom_kill_delta"] = row["oom_kill_delta"]
+    why = str(row.get("why") or "")
+    found["run.stop_requested"] = why in ("stop", "budget", "max_duration", "shutdown")
+    if why:
+        found["run.stop_why"] = why
+    found["run.done_record"] = row.get("state") == "succeeded"
+    detail = str(row.get("detail") or row.get("reason") or "")
+    if not detail.startswith("ran on "):  # another machine's boot says nothing
+        found["box.pid1_changed"] = detail in RESTARTED
+        if detail == RESTARTED[0]:
+            found["box.boot_id_changed"] = True
     return found
 
 
