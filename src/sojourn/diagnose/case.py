@@ -48,8 +48,8 @@ class Case:
 
     @property
     def is_moving(self) -> bool:
-        """Alive, and a step or a checkpoint came since the last look."""
-        moves = self.value("run.step_advancing") is True or self.value("run.ckpt_advancing") is True
+        """Alive, and a step, a checkpoint or a line of its log came since the last look."""
+        moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))
         return moves and self.value("run.alive") is not False and not self.has_ended_badly
 
     @property

@@ -6,11 +6,11 @@ Raw text wins over a given fact: a parser mended later judges an old document an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha
-from sojourn.diagnose import scan
+from sojourn.diagnose import derive, scan
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
 from sojourn.diagnose.facts import kernel, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
@@ -25,6 +25,7 @@ STREAMS = {
     "k8s": ("k.events", "k.message", "k.cond", "k.job_cond", "k.last"),
 }
 _LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|slurm-\S+\.out|stdout|stderr")
+_RECORDS = re.compile(r"^(?:exits?|stop|events)\b")
 _KERNEL = re.compile(r"dmesg|kmsg|kernel")
 
 
@@ -41,26 +42,48 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
         raise NotEvidence(f"the schema is {schema!r}, not sojourn/evidence/v1")
     launch, probes, given = (_part(document, name) for name in ("launch", "probes", "facts"))
     known = {str(name): Known(value, "given") for name, value in given.items()}
-    texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
+    known.update(_observed(probes, launch))
+    for word in ("before", "now"):  # other looks at the same run and at its box
+        looked = _of(_of(document, word), "probes")
+        seen_then = _observed(looked, launch)
+        known = (derive.since if word == "before" else derive.besides)(known, seen_then, probes, looked)
     streams: dict[str, list[str]] = {}
-    for name, told in probes.items():
-        probe = table.Probe(
-            str(name), texts[str(name)], _text(told, "stderr"), _rc(told), _text(told, "at"), launch, texts
-        )
-        if _LOG.search(probe.name):
-            streams.setdefault("log", []).append(probe.text + ("\n" + probe.stderr if probe.stderr else ""))
-            known.update(_log_age(told, probe))
+    for probe in _probes(probes, launch):
+        if _LOG.search(probe.name) and not probe.is_silent:
+            parts = streams.setdefault("log", [])
+            text = probe.text + ("\n" + probe.stderr if probe.stderr else "")
+            parts.insert(0 if probe.name.endswith(" head") else len(parts), text)
         elif _KERNEL.search(probe.name):
             streams.setdefault("kernel", []).append(kernel.apart(kernel.since_launch(probe), kernel.group_of(probe))[0])
-        for what, value in table.observe(probe).items():
-            known[what] = Known(value, f"probe {probe.name}", probe.at)
     for stream, names in STREAMS.items():
         for what in names:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
+    if derive.is_of_neighbours(known):
+        streams["kernel"] = [derive.without_memory_kills(text) for text in streams.get("kernel", ())]
     seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
     return _case(known, kept, scope_of(document.get("scope")), seen)
+
+
+def _probes(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> Iterator[table.Probe]:
+    """Every probe, the keeper's own records last: what they say of an end stands."""
+    texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
+    for name, told in sorted(probes.items(), key=lambda item: bool(_RECORDS.search(str(item[0])))):
+        more = told if isinstance(told, Mapping) else {}
+        yield table.Probe(
+            str(name), texts[str(name)], _text(told, "stderr"), _rc(told), _text(told, "at"), launch, texts, more
+        )
+
+
+def _observed(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str, Known]:
+    found: dict[str, Known] = {}
+    for probe in _probes(probes, launch):
+        if _LOG.search(probe.name) and not probe.is_silent:
+            found.update(_log_age(probe))
+        for what, value in table.observe(probe).items():
+            found[what] = Known(value, f"probe {probe.name}", probe.at)
+    return found
 
 
 def from_log(seen: LogSeen, scope: Iterable[str] = LOG_SCOPE) -> Case:
@@ -87,15 +110,16 @@ def _case(
         for what, value in told.items():
             if value is not None and (what not in known or what == "run.log_text"):
                 known[what] = Known(value, "the log")
+    known = derive.joined(known)
     return Case(Facts(known, kept), scope, seen)
 
 
-def _log_age(told: Any, probe: table.Probe) -> dict[str, Known]:
+def _log_age(probe: table.Probe) -> dict[str, Known]:
     found: dict[str, Known] = {}
-    if isinstance(told, Mapping):
+    if not probe.name.endswith(" head"):
         for key, name in (("age_s", "run.log_age_s"), ("size", "run.log_bytes")):
-            if isinstance(told.get(key), (int, float)):
-                found[name] = Known(told[key], f"probe {probe.name}", probe.at)
+            if isinstance(probe.more.get(key), (int, float)):
+                found[name] = Known(probe.more[key], f"probe {probe.name}", probe.at)
     return found
 
 

@@ -107,5 +107,5 @@ def _write(probe: Probe) -> Mapping[str, Any]:
 READS = (
     Reader(r"\bdf\b", _df, r"^Filesystem\s+(?:1024-blocks|1K-blocks|Inodes|Size)"),
     Reader(r"mountinfo$|/mounts$|^mounts?$", _mounts),
-    Reader(r"write.?probe|probe.?write|disk\.write", _write),
+    Reader(r"write.?probe|probe.?write|disk\.write", _write, hears_silence=True),
 )

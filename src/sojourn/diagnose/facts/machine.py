@@ -82,6 +82,10 @@ def _meminfo(probe: Probe) -> Mapping[str, Any]:
     return {"box.mem_available": int(found.group(1)) * 1024} if found else {}
 
 
+def _affinity(probe: Probe) -> Mapping[str, Any]:
+    return {"box.affinity": int(probe.text)} if probe.text.strip().isdigit() else {}
+
+
 def _nproc(probe: Probe) -> Mapping[str, Any]:
     return {"box.nproc": int(probe.text)} if probe.text.strip().isdigit() else {}
 
@@ -94,7 +98,9 @@ def _ps(probe: Probe) -> Mapping[str, Any]:
     if not rows or not isinstance(pid, int):
         return {}
     its = next((row for row in rows if int(row[0]) == pid), None)
-    found: dict[str, Any] = {"run.alive": its is not None and its[2][0] not in "ZX"}
+    found: dict[str, Any] = {}
+    if not any(re.search(rf"/proc/{pid}/stat$|^process tree$", name) for name in probe.others):
+        found["run.alive"] = its is not None and its[2][0] not in "ZX"  # a pid alone may be another's by now
     if its is not None:
         found.update({"run.state": its[2][0], "run.age_s": float(its[3])})
         tree = {str(pid)}
@@ -116,5 +122,6 @@ READS = (
     Reader(r"/uptime$|^uptime$", _uptime),
     Reader(r"meminfo$", _meminfo),
     Reader(r"^nproc$", _nproc),
+    Reader(r"^affinity$", _affinity),
     Reader(r"^ps\b", _ps, r"^\s*PID\s+PPID\s+STAT"),
 )

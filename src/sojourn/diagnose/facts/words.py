@@ -67,6 +67,6 @@ def of_log(text: str) -> dict[str, Any]:
 
 
 READS = (
-    Reader(r"^ssh\b", _ssh),
-    Reader(r"\brsync\b|\bscp\b", _copy, r"^rsync: |rsync error: "),
+    Reader(r"^ssh\b", _ssh, hears_silence=True),
+    Reader(r"\brsync\b|\bscp\b", _copy, r"^rsync: |rsync error: ", hears_silence=True),
 )
