@@ -64,7 +64,7 @@ class NoEvidence(Unreachable):
 
 @dataclass(frozen=True)
 class Why:
-    """The answer. `about`: the run or file; `read`: how much of what was read; `said`: last words of the log's own error.
+    """The answer. `about`: the run or file; `read`: how much was read; `said`: last words of the log's own error.
 
     Of a run also `row`, as `status` shows it; its `reach` says whether the box answered.
     """
@@ -215,8 +215,8 @@ def _row(ctx: Context, view: View) -> Row:
 def _not_seen(document: Mapping[str, Any]) -> str:
     """What the evidence cannot speak of, in one line."""
     if document.get("here") is False:
-        host = (document.get("launch") or {}).get("host") or "another machine"
-        return f"it ran on {printable(str(host))}, and {printable(str(document.get('host')))} answered: only its files could be read"
+        ran, here = (document.get("launch") or {}).get("host") or "another machine", document.get("host")
+        return f"it ran on {printable(str(ran))}, and {printable(str(here))} answered: only its files could be read"
     return ""
 
 
