@@ -31,6 +31,7 @@ _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
     r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
 )
+_FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
 _BEGINS = "Traceback (most recent call last)"
 
 
@@ -190,6 +191,8 @@ class Scan:
                 self._gates[kind] = gates
         self._tried[kind] = self._tried.get(kind, 0) + 1
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
+        if index and _FRAME.search(lines[index - 1][-MAX_LINE:]):
+            return  # a line of the program's text, which may speak of errors that did not come
         keys = []
         for gate in gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
