@@ -56,27 +56,29 @@ def besides(
 def joined(known: dict[str, Known]) -> dict[str, Known]:
     """`known` with what several of them say together."""
     found = dict(known)
-    if is_of_neighbours(found):
+    if _is_elsewhere(found):
+        found["cg.oom_kill_elsewhere"] = found.pop("cg.oom_kill_delta")
+        found["cg.oom_kill_delta"] = Known(0, "none that the end and the log of this run know of")
+    if _is_of_neighbours(found):
         lines = found["kmsg.oom_lines"]
         others = found.get("kmsg.oom_others")
         found["kmsg.oom_others"] = replace(lines, value=[*lines.value, *(others.value if others else ())])
         found["kmsg.oom_lines"] = replace(lines, value=[])
-    if _is_elsewhere(found):
-        found["cg.oom_kill_elsewhere"] = found.pop("cg.oom_kill_delta")
-        found["cg.oom_kill_delta"] = Known(0, "none that the end and the log of this run know of")
     if _value(found, "run.exit_record") is True and "run.alive" not in found:
         found["run.alive"] = replace(found["run.exit_record"], value=False)
     return found
 
 
-def is_of_neighbours(known: Mapping[str, Known]) -> bool:
+def _is_of_neighbours(known: Mapping[str, Known]) -> bool:
     """Whether memory kills in the kernel's log are another group's: our own counter did not move."""
     is_counted = known.get("cg.oom_kill_delta", Known(None)).value == 0 and _value(known, "box.pid1_changed") is False
     return is_counted and any("CONSTRAINT_MEMCG" in str(line) for line in _value(known, "kmsg.oom_lines") or ())
 
 
-def without_memory_kills(text: str) -> str:
-    """A kernel log without them."""
+def of_kernel(text: str, known: Mapping[str, Known]) -> str:
+    """A kernel log without memory kills where all of them are another's."""
+    if _value(known, "kmsg.oom_lines"):
+        return text
     return "\n".join(line for line in text.splitlines() if not _MEMORY_KILL.search(line))
 
 

@@ -59,11 +59,13 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
         for what in names:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
-    if derive.is_of_neighbours(known):
-        streams["kernel"] = [derive.without_memory_kills(text) for text in streams.get("kernel", ())]
+    log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
+    known = derive.joined(_with_log(known, log))
+    if "kernel" in streams:
+        streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
     seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
-    return _case(known, kept, scope_of(document.get("scope")), seen)
+    return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
 
 
 def _probes(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> Iterator[table.Probe]:
@@ -88,13 +90,11 @@ def _observed(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str,
 
 def from_log(seen: LogSeen, scope: Iterable[str] = LOG_SCOPE) -> Case:
     """The case of a log that was scanned, and nothing else known."""
-    return _case({}, {}, frozenset(scope), {"log": seen})
+    return Case(Facts(_with_log({}, seen), {}), frozenset(scope), {"log": seen})
 
 
-def _case(
-    known: dict[str, Known], kept: Mapping[str, Mapping[str, Any]], scope: frozenset[str], seen: Mapping[str, LogSeen]
-) -> Case:
-    log = seen.get("log")
+def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Known]:
+    found = dict(known)
     if log is not None and log.size_bytes:
         told: dict[str, Any] = {
             "run.log_text": log.text,
@@ -108,10 +108,9 @@ def _case(
         if own:
             told["mn.first_rank"] = own[0]
         for what, value in told.items():
-            if value is not None and (what not in known or what == "run.log_text"):
-                known[what] = Known(value, "the log")
-    known = derive.joined(known)
-    return Case(Facts(known, kept), scope, seen)
+            if value is not None and (what not in found or what == "run.log_text"):
+                found[what] = Known(value, "the log")
+    return found
 
 
 def _log_age(probe: table.Probe) -> dict[str, Known]:

@@ -191,7 +191,7 @@ class Scan:
                 self._gates[kind] = gates
         self._tried[kind] = self._tried.get(kind, 0) + 1
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
-        if index and _FRAME.search(lines[index - 1][-MAX_LINE:]):
+        if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
             return  # a line of the program's text, which may speak of errors that did not come
         keys = []
         for gate in gates:
