@@ -50,7 +50,16 @@ class Case:
     def is_moving(self) -> bool:
         """Alive, and a step, a checkpoint or a line of its log came since the last look."""
         moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))
+        if self._is_partly_seen:
+            return False
         return moves and self.value("run.alive") is not False and not self.has_ended_badly
+
+    @property
+    def _is_partly_seen(self) -> bool:
+        """What can be wrong with a run that moves was not looked at: a script rewritten under it, a CPU quota."""
+        known = self.facts.known
+        is_script = bool(self.value("run.shell_scripts")) and "run.script_drift" not in known
+        return is_script or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
 
     @property
     def is_log_alone(self) -> bool:

@@ -53,9 +53,18 @@ def besides(
     return found
 
 
-def joined(known: dict[str, Known]) -> dict[str, Known]:
-    """`known` with what several of them say together."""
+def joined(known: dict[str, Known], launch: Mapping[str, Any]) -> dict[str, Known]:
+    """`known` with what several of them, and what was recorded at launch, say together."""
     found = dict(known)
+    if launch.get("shim"):  # ours gives the payload a session of its own, and stdin from null
+        found.setdefault("run.detached", Known("yes", "launch record"))
+    limits = launch.get("limits")
+    group = limits.get("cgroup") if isinstance(limits, Mapping) else None
+    if isinstance(group, Mapping) and "cpu_quota" in group:
+        found.setdefault("cg.cpu_quota", Known(group["cpu_quota"], "launch record"))
+    if _is_untold(found):
+        del found["cg.oom_kill_delta"]
+        found.pop("kmsg.oom_lines", None)
     if _is_elsewhere(found):
         found["cg.oom_kill_elsewhere"] = found.pop("cg.oom_kill_delta")
         found["cg.oom_kill_delta"] = Known(0, "none that the end and the log of this run know of")
@@ -88,6 +97,14 @@ def _is_elsewhere(known: Mapping[str, Known]) -> bool:
     ended_itself = isinstance(code, int) and code not in (0, 137) and not _value(known, "run.exit_signal")
     has_error = _value(known, "run.log_traceback") is True
     return bool(kills) and ended_itself and has_error and not _KILLED.search(str(text or ""))
+
+
+def _is_untold(known: Mapping[str, Known]) -> bool:
+    """The counter moved, the run ended by its own exit status, and the log that would tell whether it was hit lacks."""
+    code = known.get("run.exit_code", Known(None))
+    is_own = isinstance(code.value, int) and code.value not in (0, 137) and not _value(known, "run.exit_signal")
+    is_read = code.source.startswith("probe ")  # a bare fact was given by who knew what it means
+    return is_own and is_read and bool(_value(known, "cg.oom_kill_delta")) and "run.log_text" not in known
 
 
 def _newest(probes: Mapping[str, Any]) -> float | None:

@@ -60,7 +60,7 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
     log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
-    known = derive.joined(_with_log(known, log))
+    known = derive.joined(_with_log(known, log), launch)
     if "kernel" in streams:
         streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
     seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}

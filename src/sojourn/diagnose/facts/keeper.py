@@ -65,8 +65,6 @@ def _events(probe: Probe) -> Mapping[str, Any]:
                 if isinstance(row.get(key), (int, float)):
                     found[name] = row[key]
             found.update(_progress_of(row.get("progress")))
-        elif kind == "started" and row.get("shim"):
-            found["run.detached"] = "yes"  # our shim has a session of its own, and stdin from null
         elif kind in ("stalled", "moving"):
             found["run.stalled"] = kind == "stalled"
         elif kind == "signal" and row.get("why") in ASKED:

@@ -106,8 +106,25 @@ def _ps(probe: Probe) -> Mapping[str, Any]:
         tree = {str(pid)}
         for _ in range(6):
             tree |= {row[0] for row in rows if row[1] in tree}
+        found["run.shell_scripts"] = sum(1 for row in rows if row[0] in tree and _reads_script(row[5]))
         found["run.workers"] = sum(1 for row in rows if row[0] in tree and "pt_data_worker" in row[5])
     return found
+
+
+def _reads_script(command: str) -> bool:
+    """Whether a command line is a shell that reads a file, rather than what stands after -c."""
+    words = command.split()
+    if not words or not re.fullmatch(r"(?:\S*/)?(?:ba|da|z|k)?sh", words[0]):
+        return False
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-"):
+            return True
+        if not word.startswith("--") and "c" in word:
+            return False
+        if word.endswith("o"):  # -o, -eo: the name of an option follows
+            next(rest, "")
+    return False
 
 
 READS = (
