@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,9 @@ from sojourn.diagnose.scan import Hit, LogSeen
 ALIASES = {"ssh": "generic-ssh", "k8s": "kubernetes", "vast": "vastai", "vast.ai": "vastai", "lambdalabs": "lambda"}
 # A log alone does not say where it is from: what every scheduler writes is looked for, what one platform does is not.
 LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china"))
+
+
+_TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ class Case:
         log = self.seen.get(stream)
         if stream != "log" or log is None or log.end.kind not in ("progress", "done"):
             return False
-        return log.end.progress_after(hit.last) >= 2 or (log.end.kind == "done" and log.end.bad < hit.last)
+        enough = 1 if _TRIES_AGAIN.search(hit.line) else 2
+        return log.end.progress_after(hit.last) >= enough or (log.end.kind == "done" and log.end.bad < hit.last)
 
 
 def scope_of(words: object) -> frozenset[str]:
