@@ -8,6 +8,7 @@ lines and not with their number; memory is bounded by limits on every list.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ MAX_LINE = 64 << 10
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
 MAX_KINDS = 200_000  # kinds of lines remembered as quiet
 MAX_TRIED = 100  # lines of one kind that are looked at closely; of more only their number is kept
+MAX_WORN = 1500  # kinds of lines with one word that told nothing new; of later ones only the last are looked at
+MAX_LATE = 300
 MAX_HITS = 2000
 TAIL = 64 << 10
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
@@ -119,6 +122,8 @@ class Scan:
         self._quiet: set[bytes] = set()
         self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
         self._tried: dict[bytes, int] = {}
+        self._worn: dict[bytes, int] = {}
+        self._late: dict[bytes, deque[tuple[int, bytes, bytes, bytes]]] = {}
         self._settled: dict[bytes, list[tuple[str, str, int | None]]] = {}
         self._hits: dict[tuple[str, str, int | None], Hit] = {}
         self._raised: list[Raised] = []
@@ -148,6 +153,9 @@ class Scan:
         if self._rest:
             self._look(self._rest)
             self._rest = b""
+        for late in self._late.values():
+            for number, before, line, kind in late:
+                self._closely((before, line), 1, kind, number)
         tail = plain(self._tail)
         hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
         first = self._lines - tail.count("\n")
@@ -159,14 +167,22 @@ class Scan:
         self._finish_traceback(data)
         kinds = letters(data).split(b"\n")
         fresh = set(kinds) - self._quiet
-        loud = {kind for kind in fresh if kind in self._gates or self._gate.any.search(kind)}
+        loud = {kind: found.group() for kind in fresh if (found := self._gate.any.search(kind))}
         if len(self._quiet) < MAX_KINDS:
-            self._quiet |= fresh - loud
+            self._quiet |= fresh - loud.keys()
         if loud:
             lines = data.replace(b"\r", b"\n").split(b"\n")
             for index, kind in enumerate(kinds):
-                if kind in loud:
-                    self._closely(lines, index, kind)
+                word = loud.get(kind)
+                if word is None:
+                    continue
+                number = self._lines + index + 1
+                if kind in self._gates or self._worn.get(word, 0) < MAX_WORN:
+                    is_new = self._closely(lines, index, kind, number)
+                    self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
+                else:
+                    late = self._late.setdefault(word, deque(maxlen=MAX_LATE))
+                    late.append((number, lines[index - 1] if index else b"", lines[index], kind))
         self._lines += len(kinds) - 1
 
     def _finish_traceback(self, data: bytes) -> None:
@@ -176,13 +192,14 @@ class Scan:
             lines = data[:MAX_LINE].replace(b"\r", b"\n").split(b"\n")
             self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes) -> None:
-        number = self._lines + index + 1
+    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes, number: int) -> bool:
+        """Whether the line told of something that no line told before."""
+        before = len(self._hits) + len(self._raised)
         if self._tried.get(kind, 0) >= MAX_TRIED:
             for key in self._settled.get(kind, ()):
                 old = self._hits[key]
                 self._hits[key] = replace(old, last=number, times=old.times + 1)
-            return
+            return True  # a kind that comes again and again wears nothing out
         gates = self._gates.get(kind)
         if gates is None:
             found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
@@ -192,7 +209,7 @@ class Scan:
         self._tried[kind] = self._tried.get(kind, 0) + 1
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
         if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
-            return  # a line of the program's text, which may speak of errors that did not come
+            return False  # a line of the program's text, which may speak of errors that did not come
         keys = []
         for gate in gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
@@ -206,13 +223,14 @@ class Scan:
             self._settled[kind] = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
             self._notable.append(text[:2000])
+        return len(self._hits) + len(self._raised) > before
 
     def _note(self, key: tuple[str, str, int | None], pattern: Pattern, text: str, number: int) -> None:
         old = self._hits.get(key)
         if old is None and len(self._hits) < MAX_HITS:
             self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number)
         elif old is not None:
-            self._hits[key] = replace(old, last=number, times=old.times + 1)
+            self._hits[key] = replace(old, last=max(number, old.last), times=old.times + 1)
 
 
 def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:

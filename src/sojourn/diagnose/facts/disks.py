@@ -84,7 +84,7 @@ def _mounts(probe: Probe) -> Mapping[str, Any]:
             best = (point, kind, options)
     found: dict[str, Any] = {"prov.mounts": points} if points else {}
     if best:
-        found.update({"disk.fstype": best[1], "disk.ro": "ro" in best[2].split(",")})
+        found.update({"disk.fstype": best[1], "disk.ro": bool({"ro", "emergency_ro"} & set(best[2].split(",")))})
     return found
 
 

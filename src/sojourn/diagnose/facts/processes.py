@@ -15,18 +15,22 @@ def _tree(probe: Probe) -> Mapping[str, Any]:
     if rows is None:
         return {}
     living = [row for row in rows if row["state"] not in ("Z", "X")]
-    found: dict[str, Any] = {"run.alive": bool(living)}
+    pid = probe.kept("pid", "payload_pid")
+    first = next((row for row in living if row["pid"] == str(pid)), None)
+    # What the payload left behind is not the run.
+    found: dict[str, Any] = {"run.alive": bool(living) and (first is not None or not isinstance(pid, int))}
     if not living:
         return found
     found["run.threads"] = sum(_whole(row["threads"]) or 0 for row in living)
     found["run.workers"] = sum(1 for row in living if row["comm"].startswith("pt_data_worker"))
     memory = [_whole(row["pss_kib"]) if row["pss_kib"] != "-" else _whole(row["rss_kib"]) for row in living]
     found["run.rss_tree"] = sum(kib for kib in memory if kib is not None) * 1024
-    first = next((row for row in living if row["pid"] == str(probe.kept("pid", "payload_pid"))), None)
     if first is not None:
         found["run.state"] = first["state"]
-    if any(row["state"] == "D" for row in living) and not any(row["state"] == "R" for row in living):
-        found["run.state"] = "D"
+    states = {row["state"] for row in living}
+    for state in ("D", "T"):  # the first process mostly only waits for the one that stands still
+        if state in states and "R" not in states:
+            found["run.state"] = state
     window_s = probe.more.get("window_s")
     moved = [float(row["cpu_delta_s"]) for row in living if re.fullmatch(r"[\d.]+", row["cpu_delta_s"])]
     if isinstance(window_s, (int, float)) and window_s > 0 and moved:
@@ -63,6 +67,12 @@ def _stdin(probe: Probe) -> Mapping[str, Any]:
     return {"run.stdin_inherited": target != "/dev/null"} if target else {}
 
 
+def _holders(probe: Probe) -> Mapping[str, Any]:
+    """Processes that have a card's device open, `pid start uid state cpu_s comm devices`."""
+    rows = rows_of(probe.text)
+    return {} if rows is None else {"gpu.dev_holders": [int(row["pid"]) for row in rows if row["pid"].isdigit()]}
+
+
 def _scripts(probe: Probe) -> Mapping[str, Any]:
     """`sha256-now sha256-at-launch pid path`; "-" for one that was not there at launch."""
     rows = [line.split(None, 3) for line in probe.text.splitlines()]
@@ -79,4 +89,5 @@ READS = (
     Reader(r"^/proc/\d+/fd$", _open_files),
     Reader(r"^/proc/\d+/fd/0$", _stdin),
     Reader(r"^scripts$", _scripts),
+    Reader(r"^device holders$", _holders),
 )
