@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, line
 if TYPE_CHECKING:
     from sojourn.verbs.why import Why
 
-OTHERS = 4  # confirmed findings after the verdict that are told in full
+OTHERS = 4  # findings after the verdict
 
 
 def lines(answer: Why, columns: int) -> list[str]:
@@ -36,8 +36,12 @@ def lines(answer: Why, columns: int) -> list[str]:
         if best is not None and best.status == "confirmed"
         else ("confirmed", "conflict", "likely")
     )
-    others = [f for f in judged.findings if f is not best and f.status in shown]
-    out += findings.lines(others[:OTHERS], columns)
+    others = [f for f in judged.findings if f is not best and f.status in shown][:OTHERS]
+    if best is None:
+        out += findings.lines(others, columns)
+    else:  # mostly what follows from it
+        for other in others:
+            out += line("also", f"{other.status}: {clean(other.title)} [{clean(other.id)}]", columns)
     for finding in judged.findings:
         if finding.status == "ruled-out":
             by = ", ".join(f"{clean(e.what)} = {clean(e.value)}" for e in finding.evidence)
