@@ -77,7 +77,7 @@ FAILED = replace(
     remaining_s=None,
     reason=f"its process ended with exit status 1: FileNotFoundError{ESC}: '/data/digits/train-labels.npy'",
     missing=("checkpoints/best.pt",),
-    next="sojourn logs pixel-lr3 --tail 50",
+    next="sojourn why pixel-lr3",
 )
 AFAR = replace(
     RUNNING,

@@ -86,4 +86,4 @@ def test_the_command_exits_as_its_help_says(tmp_path: Path) -> None:
     assert "verdict  confirmed: The GPU's memory is used up" in found.stdout
     neither = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert neither.returncode == 2
-    assert "--log FILE or --evidence FILE" in neither.stderr
+    assert "RUN, --log FILE and --evidence FILE" in neither.stderr

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sojourn.box import ending, environment, locks, members, prepare, secrets, start
+from sojourn.box import ending, environment, lastwords, locks, members, prepare, secrets, start
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.probes import machine, process
@@ -169,6 +169,9 @@ def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
     told: Dict[str, Any] = {"rc": None, "signal": None, "seconds": 0.0, "oom_kill_delta": 0, "why": "", "detail": ""}
     told.update(fields)
     keeper.ledger.note("ended", number, state=state, **told)
+    said = "" if state in ("succeeded", "cancelled") else lastwords.of_log(keeper.root, number)
+    if said:  # an event of its own: on a full disk the short one may still have room
+        keeper.ledger.note("said", number, text=said)
 
 
 def tidy(keeper: Keeper, sid: int = 0) -> None:

@@ -42,7 +42,9 @@ class Status:
     checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}
     manifest: str = ""  # digest of the sealed manifest of this attempt
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
-    ends: tuple[Mapping[str, Any], ...] = ()  # the last ends: {"attempt", "state", "rc", "signal", "at", "reason"}
+    cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
+    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"}
+    ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
     seq: int = 0
     spent_s: float = 0.0  # of the process, in all attempts that ended
@@ -135,6 +137,7 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
         log_bytes=None,
         log_age_s=None,
         oom_kill=_count(event.get("oom_kill")),
+        cause="",
         manifest="",
         missing=(),
         pace=(),
@@ -231,6 +234,7 @@ def _ended(status: Status, event: Mapping[str, Any]) -> Status:
     reason = unknown or (f"{limit} ({detail})" if limit and detail else limit or detail or why)
     rc, signal = _count(event.get("rc")), _count(event.get("signal"))
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
+    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta") if name in event}
     return replace(
         status,
         state=state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,9 @@ from sojourn.diagnose.scan import Hit, LogSeen
 ALIASES = {"ssh": "generic-ssh", "k8s": "kubernetes", "vast": "vastai", "vast.ai": "vastai", "lambdalabs": "lambda"}
 # A log alone does not say where it is from: what every scheduler writes is looked for, what one platform does is not.
 LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china"))
+
+
+_TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,18 @@ class Case:
 
     @property
     def is_moving(self) -> bool:
-        """Alive, and a step or a checkpoint came since the last look."""
-        moves = self.value("run.step_advancing") is True or self.value("run.ckpt_advancing") is True
+        """Alive, and a step, a checkpoint or a line of its log came since the last look."""
+        moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))
+        if self._is_partly_seen:
+            return False
         return moves and self.value("run.alive") is not False and not self.has_ended_badly
+
+    @property
+    def _is_partly_seen(self) -> bool:
+        """What can be wrong with a run that moves was not looked at: a script rewritten under it, a CPU quota."""
+        known = self.facts.known
+        is_script = bool(self.value("run.shell_scripts")) and "run.script_drift" not in known
+        return is_script or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
 
     @property
     def is_log_alone(self) -> bool:
@@ -67,7 +80,8 @@ class Case:
         log = self.seen.get(stream)
         if stream != "log" or log is None or log.end.kind not in ("progress", "done"):
             return False
-        return log.end.progress_after(hit.last) >= 2 or (log.end.kind == "done" and log.end.bad < hit.last)
+        enough = 1 if _TRIES_AGAIN.search(hit.line) else 2
+        return log.end.progress_after(hit.last) >= enough or (log.end.kind == "done" and log.end.bad < hit.last)
 
 
 def scope_of(words: object) -> frozenset[str]:

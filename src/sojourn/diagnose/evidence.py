@@ -6,11 +6,11 @@ Raw text wins over a given fact: a parser mended later judges an old document an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha
-from sojourn.diagnose import scan
+from sojourn.diagnose import derive, scan
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
 from sojourn.diagnose.facts import kernel, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
@@ -25,6 +25,7 @@ STREAMS = {
     "k8s": ("k.events", "k.message", "k.cond", "k.job_cond", "k.last"),
 }
 _LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|slurm-\S+\.out|stdout|stderr")
+_RECORDS = re.compile(r"^(?:exits?|stop|events)\b")
 _KERNEL = re.compile(r"dmesg|kmsg|kernel")
 
 
@@ -41,37 +42,59 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
         raise NotEvidence(f"the schema is {schema!r}, not sojourn/evidence/v1")
     launch, probes, given = (_part(document, name) for name in ("launch", "probes", "facts"))
     known = {str(name): Known(value, "given") for name, value in given.items()}
-    texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
+    known.update(_observed(probes, launch))
+    for word in ("before", "now"):  # other looks at the same run and at its box
+        looked = _of(_of(document, word), "probes")
+        seen_then = _observed(looked, launch)
+        known = (derive.since if word == "before" else derive.besides)(known, seen_then, probes, looked)
     streams: dict[str, list[str]] = {}
-    for name, told in probes.items():
-        probe = table.Probe(
-            str(name), texts[str(name)], _text(told, "stderr"), _rc(told), _text(told, "at"), launch, texts
-        )
-        if _LOG.search(probe.name):
-            streams.setdefault("log", []).append(probe.text + ("\n" + probe.stderr if probe.stderr else ""))
-            known.update(_log_age(told, probe))
+    for probe in _probes(probes, launch):
+        if _LOG.search(probe.name) and not probe.is_silent:
+            parts = streams.setdefault("log", [])
+            text = probe.text + ("\n" + probe.stderr if probe.stderr else "")
+            parts.insert(0 if probe.name.endswith(" head") else len(parts), text)
         elif _KERNEL.search(probe.name):
             streams.setdefault("kernel", []).append(kernel.apart(kernel.since_launch(probe), kernel.group_of(probe))[0])
-        for what, value in table.observe(probe).items():
-            known[what] = Known(value, f"probe {probe.name}", probe.at)
     for stream, names in STREAMS.items():
         for what in names:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
+    log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
+    known = derive.joined(_with_log(known, log), launch)
+    if "kernel" in streams:
+        streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
     seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
-    return _case(known, kept, scope_of(document.get("scope")), seen)
+    return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
+
+
+def _probes(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> Iterator[table.Probe]:
+    """Every probe, the keeper's own records last: what they say of an end stands."""
+    texts = {str(name): _text(told, "stdout") for name, told in probes.items()}
+    for name, told in sorted(probes.items(), key=lambda item: bool(_RECORDS.search(str(item[0])))):
+        more = told if isinstance(told, Mapping) else {}
+        yield table.Probe(
+            str(name), texts[str(name)], _text(told, "stderr"), _rc(told), _text(told, "at"), launch, texts, more
+        )
+
+
+def _observed(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str, Known]:
+    found: dict[str, Known] = {}
+    for probe in _probes(probes, launch):
+        if _LOG.search(probe.name) and not probe.is_silent:
+            found.update(_log_age(probe))
+        for what, value in table.observe(probe).items():
+            found[what] = Known(value, f"probe {probe.name}", probe.at)
+    return found
 
 
 def from_log(seen: LogSeen, scope: Iterable[str] = LOG_SCOPE) -> Case:
     """The case of a log that was scanned, and nothing else known."""
-    return _case({}, {}, frozenset(scope), {"log": seen})
+    return Case(Facts(_with_log({}, seen), {}), frozenset(scope), {"log": seen})
 
 
-def _case(
-    known: dict[str, Known], kept: Mapping[str, Mapping[str, Any]], scope: frozenset[str], seen: Mapping[str, LogSeen]
-) -> Case:
-    log = seen.get("log")
+def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Known]:
+    found = dict(known)
     if log is not None and log.size_bytes:
         told: dict[str, Any] = {
             "run.log_text": log.text,
@@ -85,17 +108,17 @@ def _case(
         if own:
             told["mn.first_rank"] = own[0]
         for what, value in told.items():
-            if value is not None and (what not in known or what == "run.log_text"):
-                known[what] = Known(value, "the log")
-    return Case(Facts(known, kept), scope, seen)
+            if value is not None and (what not in found or what == "run.log_text"):
+                found[what] = Known(value, "the log")
+    return found
 
 
-def _log_age(told: Any, probe: table.Probe) -> dict[str, Known]:
+def _log_age(probe: table.Probe) -> dict[str, Known]:
     found: dict[str, Known] = {}
-    if isinstance(told, Mapping):
+    if not probe.name.endswith(" head"):
         for key, name in (("age_s", "run.log_age_s"), ("size", "run.log_bytes")):
-            if isinstance(told.get(key), (int, float)):
-                found[name] = Known(told[key], f"probe {probe.name}", probe.at)
+            if isinstance(probe.more.get(key), (int, float)):
+                found[name] = Known(probe.more[key], f"probe {probe.name}", probe.at)
     return found
 
 

@@ -24,7 +24,11 @@ _BAD = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$)|^Traceback "
     r"|^\s*(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
     r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
+    r"|^fatal: |(?:exits? with|with) return code = -?[1-9]|\bKilling subprocess \d"
+    r"|returned non-zero exit status|\bexit(?:ed)?(?: with)?(?: exit)? (?:code|status):? -?[1-9]"
 )
+# What many a program says and goes on.
+_SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,15 @@ class End:
 
 def read(tail: str, first: int) -> End:
     """The end of a log. `first`: number of the lines before the tail."""
-    kind, step, total, unit, bad = "", None, None, "", 0
+    kind, step, total, unit, bad, enough = "", None, None, "", 0, 3
     progress: list[int] = []
     epoch: tuple[int, int | None] | None = None
     for number, line in enumerate(tail.split("\n"), start=first + 1):
         if not line.strip():
             continue
-        if _BAD.search(line):
-            kind, bad = "error", number
+        is_bad = _BAD.search(line) is not None
+        if is_bad or _SAID_BAD.search(line):
+            kind, bad, enough = "error", number, 3 if is_bad else 1
             continue
         if _DONE.search(line):
             kind = "done"
@@ -70,7 +75,7 @@ def read(tail: str, first: int) -> End:
         if found or _METRICS.search(line):
             # one or two lines after an error are what other ranks, or a buffer, still had to say
             progress.append(number)
-            if kind != "error" or sum(1 for at in progress if at > bad) >= 3:
+            if kind != "error" or sum(1 for at in progress if at > bad) >= enough:
                 kind = "progress"
             if ep := _EPOCH.search(line):
                 epoch = (_whole(ep.group(1)), _whole(ep.group(2)) if ep.group(2) else None)

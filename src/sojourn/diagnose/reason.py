@@ -202,7 +202,7 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
     if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
         return False
     end = case.log.end
-    if any(hit.pattern.proves and hit.pattern.fatal for hit in case.log.hits):
+    if any(hit.pattern.proves and hit.pattern.fatal and end.progress_after(hit.last) < 3 for hit in case.log.hits):
         return end.kind == "done" and not end.is_short
     return end.kind == "progress" or (end.kind == "done" and not end.is_short)
 

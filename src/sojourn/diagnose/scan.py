@@ -8,7 +8,8 @@ lines and not with their number; memory is bounded by limits on every list.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
@@ -18,6 +19,8 @@ MAX_LINE = 64 << 10
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
 MAX_KINDS = 200_000  # kinds of lines remembered as quiet
 MAX_TRIED = 100  # lines of one kind that are looked at closely; of more only their number is kept
+MAX_WORN = 1500  # kinds of lines with one word that told nothing new; of later ones only the last are looked at
+MAX_LATE = 300
 MAX_HITS = 2000
 TAIL = 64 << 10
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
@@ -31,6 +34,7 @@ _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
     r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
 )
+_FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
 _BEGINS = "Traceback (most recent call last)"
 
 
@@ -74,25 +78,52 @@ class LogSeen:
         return "\n".join([*self.notable, self.tail])
 
 
+class _Gates:
+    """What is looked for, made ready once for many readings."""
+
+    def __init__(self, gotchas: tuple[Gotcha, ...]) -> None:
+        self.gotchas = gotchas
+        self.patterns: dict[bytes, list[tuple[str, Pattern]]] = {}
+        for gotcha in gotchas:
+            for pattern in gotcha.patterns:
+                self.patterns.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
+        self.begins = letters(_BEGINS.encode())
+        words = {*self.patterns, self.begins}
+        # A gate found at a place also stands for the shorter ones that it begins with.
+        self.inside = {word: [part for part in words if word.startswith(part)] for word in words}
+        trie = _trie(sorted(words))
+        self.any = re.compile(trie)
+        self.every = re.compile(b"(?=(" + trie + b"))")
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def regex(self, pattern: Pattern) -> re.Pattern[str]:
+        """The pattern, compiled when it is first needed."""
+        found = self._compiled.get(pattern.regex)
+        if found is None:
+            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
+        return found
+
+
+_READY: list[_Gates] = []
+
+
+def _gates_of(gotchas: tuple[Gotcha, ...]) -> _Gates:
+    """Those of the same catalog, or new ones."""
+    if not _READY or _READY[0].gotchas is not gotchas:
+        _READY[:] = [_Gates(gotchas)]
+    return _READY[0]
+
+
 class Scan:
     """One reading. `feed` pieces in order, then `done`. `gotchas`: whose patterns are looked for."""
 
-    def __init__(self, gotchas: Iterable[Gotcha]) -> None:
-        self._by_gate: dict[bytes, list[tuple[str, Pattern]]] = {}
-        for gotcha in gotchas:
-            for pattern in gotcha.patterns:
-                self._by_gate.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
-        self._begins = letters(_BEGINS.encode())
-        words = {*self._by_gate, self._begins}
-        # A gate found at a place also stands for the shorter ones that it begins with.
-        self._inside = {word: [part for part in words if word.startswith(part)] for word in words}
-        trie = _trie(sorted(words))
-        self._any = re.compile(trie)
-        self._every = re.compile(b"(?=(" + trie + b"))")
-        self._compiled: dict[str, re.Pattern[str]] = {}
+    def __init__(self, gotchas: Sequence[Gotcha]) -> None:
+        self._gate = _gates_of(tuple(gotchas))
         self._quiet: set[bytes] = set()
         self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
         self._tried: dict[bytes, int] = {}
+        self._worn: dict[bytes, int] = {}
+        self._late: dict[bytes, deque[tuple[int, bytes, bytes, bytes]]] = {}
         self._settled: dict[bytes, list[tuple[str, str, int | None]]] = {}
         self._hits: dict[tuple[str, str, int | None], Hit] = {}
         self._raised: list[Raised] = []
@@ -122,6 +153,9 @@ class Scan:
         if self._rest:
             self._look(self._rest)
             self._rest = b""
+        for late in self._late.values():
+            for number, before, line, kind in late:
+                self._closely((before, line), 1, kind, number)
         tail = plain(self._tail)
         hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
         first = self._lines - tail.count("\n")
@@ -133,14 +167,22 @@ class Scan:
         self._finish_traceback(data)
         kinds = letters(data).split(b"\n")
         fresh = set(kinds) - self._quiet
-        loud = {kind for kind in fresh if kind in self._gates or self._any.search(kind)}
+        loud = {kind: found.group() for kind in fresh if (found := self._gate.any.search(kind))}
         if len(self._quiet) < MAX_KINDS:
-            self._quiet |= fresh - loud
+            self._quiet |= fresh - loud.keys()
         if loud:
             lines = data.replace(b"\r", b"\n").split(b"\n")
             for index, kind in enumerate(kinds):
-                if kind in loud:
-                    self._closely(lines, index, kind)
+                word = loud.get(kind)
+                if word is None:
+                    continue
+                number = self._lines + index + 1
+                if kind in self._gates or self._worn.get(word, 0) < MAX_WORN:
+                    is_new = self._closely(lines, index, kind, number)
+                    self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
+                else:
+                    late = self._late.setdefault(word, deque(maxlen=MAX_LATE))
+                    late.append((number, lines[index - 1] if index else b"", lines[index], kind))
         self._lines += len(kinds) - 1
 
     def _finish_traceback(self, data: bytes) -> None:
@@ -150,50 +192,48 @@ class Scan:
             lines = data[:MAX_LINE].replace(b"\r", b"\n").split(b"\n")
             self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes) -> None:
-        number = self._lines + index + 1
+    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes, number: int) -> bool:
+        """Whether the line told of something that no line told before."""
+        before = len(self._hits) + len(self._raised)
         if self._tried.get(kind, 0) >= MAX_TRIED:
             for key in self._settled.get(kind, ()):
                 old = self._hits[key]
                 self._hits[key] = replace(old, last=number, times=old.times + 1)
-            return
+            return True  # a kind that comes again and again wears nothing out
         gates = self._gates.get(kind)
         if gates is None:
-            found = {part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]}
+            found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
             gates = list(found)
             if len(self._gates) < MAX_KINDS:
                 self._gates[kind] = gates
         self._tried[kind] = self._tried.get(kind, 0) + 1
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
+        if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
+            return False  # a line of the program's text, which may speak of errors that did not come
         keys = []
         for gate in gates:
-            for gotcha, pattern in self._by_gate.get(gate, ()):
-                if self._regex(pattern).search(text):
+            for gotcha, pattern in self._gate.patterns.get(gate, ()):
+                if self._gate.regex(pattern).search(text):
                     keys.append((gotcha, pattern.regex, rank))
                     self._note(keys[-1], pattern, text, number)
-        is_traceback = self._begins in gates and text.lstrip().startswith(_BEGINS)
+        is_traceback = self._gate.begins in gates and text.lstrip().startswith(_BEGINS)
         if is_traceback and len(self._raised) < MAX_HITS:
             self._raised.append(Raised(number, rank, _said(lines, index, rank)))
         if keys:
             self._settled[kind] = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
             self._notable.append(text[:2000])
+        return len(self._hits) + len(self._raised) > before
 
     def _note(self, key: tuple[str, str, int | None], pattern: Pattern, text: str, number: int) -> None:
         old = self._hits.get(key)
         if old is None and len(self._hits) < MAX_HITS:
             self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number)
         elif old is not None:
-            self._hits[key] = replace(old, last=number, times=old.times + 1)
-
-    def _regex(self, pattern: Pattern) -> re.Pattern[str]:
-        found = self._compiled.get(pattern.regex)
-        if found is None:
-            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
-        return found
+            self._hits[key] = replace(old, last=max(number, old.last), times=old.times + 1)
 
 
-def read(data: bytes, gotchas: Iterable[Gotcha]) -> LogSeen:
+def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     """A log that is in memory already."""
     scan = Scan(gotchas)
     scan.feed(data)

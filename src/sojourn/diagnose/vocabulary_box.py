@@ -15,6 +15,7 @@ box.date_skew_s | float | s | clock | clock of the box minus ours
 box.logins_ok | bool | | ssh | a trivial command just worked
 cg.version | text | | cgroup | v1, v2: where the memory controller is
 cg.oom_kill_delta | int | kills | cgroup | oom_kill of our group now minus at launch; starts at 0 with the container
+cg.oom_kill_elsewhere | int | kills | cgroup | those of them that the end and the log of this run know nothing of: another process of the group
 cg.mem_frac | float | share | cgroup | memory of the group without inactive file cache, over its limit
 cg.mem_peak_frac | float | share | cgroup | highest memory of the group over its limit
 cg.mem_max | int? | bytes | cgroup | memory limit; null: none

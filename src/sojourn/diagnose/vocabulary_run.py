@@ -31,7 +31,11 @@ run.stop_why | text | | events | why we asked: stop, budget, max_duration, shutd
 run.kill_foreign | bool | | audit | somebody's pkill or killall pattern matches the command of this run
 run.env | map? | names | process | names in the environment of the payload; values are not kept
 run.argv | list? | | process | command of the payload
+run.shell_scripts | int | processes | process | shells of the run that read a script file
 run.threads | int | threads | process | threads of the process tree
+run.cores_busy | float | cores | process | CPU seconds of the process tree over the seconds of one look
+run.log_growing | bool | | events | the log grew lately, by the pauses at which it grew before, or since the look before
+run.stalled | bool | | events | the keeper saw no output, no step and no movement for `stall_after`, and none since
 run.rss_tree | int | bytes | process | proportional memory of the process tree
 run.workers | int | processes | process | DataLoader workers among the children (pt_data_worker)
 run.open_files | int | files | process | open descriptors of the payload

@@ -11,6 +11,7 @@ from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Context, NoSuchBackend
+from sojourn.verbs.reasons import with_cause
 from sojourn.wire import events, units
 from sojourn.wire.errors import SojournError, WorldError
 
@@ -114,7 +115,7 @@ def _views(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool)
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
-    views = {record.id: take_in(ctx, record, *said.get(record.id, (_ABSENT, b""))) for record in runs}
+    views = {record.id: take_in(ctx, record, *said.get(record.id, (ABSENT, b""))) for record in runs}
     for record in settled:
         if record.id in said and said[record.id][0].get("identity") == record.run.spec_digest:
             views[record.id] = take_in(ctx, record, *said[record.id])
@@ -122,7 +123,7 @@ def _views(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool)
 
 
 # The box answered, and has no such root (its disk was wiped, or the run was never placed there).
-_ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
+ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
 
 
 def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
@@ -132,7 +133,7 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
         return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
     known, offset = record.heard, record.offset
     new, _ = events.parse(blob)
-    status = fold(new, known)
+    status = with_cause(fold(new, known), new, record.site)
     keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
     now_s = ctx.now_s()
     ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
@@ -142,7 +143,7 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
     reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
-    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not _ABSENT, argv=argv)
+    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not ABSENT, argv=argv)
 
 
 def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:

@@ -17,6 +17,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import LIMIT_BYTES, View, hear_one, take_in
+from sojourn.verbs.reasons import line_of
 from sojourn.verbs.renting import moving_in
 from sojourn.verbs.status import meter_of, next_step
 from sojourn.wire import mask
@@ -225,7 +226,9 @@ def answer(
         exit_status, why = 3, f"{why}; then {box.site.name} stopped answering ({view.reach.error})"
     elif status.state.is_final and status.state is not State.SUCCEEDED:
         exit_status, tail = 1, log_tail(ctx, box, record, status.attempt)
-        why = f"attempt {status.attempt} ended: {status.state.value}" + (f" ({status.reason})" if status.reason else "")
+        why = f"attempt {status.attempt} ended: {status.state.value}" + (
+            f" ({line_of(status)})" if status.reason else ""
+        )
     elif status.state is State.SUCCEEDED and did != "nothing":
         why = f"attempt {status.attempt} has already succeeded"
     elif status.state is State.STARTING:

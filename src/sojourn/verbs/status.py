@@ -11,6 +11,7 @@ from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Row, Status
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
+from sojourn.verbs.reasons import line_of
 from sojourn.wire import units
 
 
@@ -59,7 +60,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
         remaining_s=status.remaining_s,
         metrics=status.metrics,
         log_age_s=status.log_age_s if status.state.is_alive else None,
-        reason=status.reason,
+        reason=line_of(status),
         owed=record.owed,
         home=record.home,
         missing=status.missing,
@@ -104,7 +105,7 @@ def next_step(view: View, meter: Meter) -> str:
     if state in (State.CANCELLED, State.PREEMPTED):
         return f"sojourn resume {record.id}"
     if state.is_dead:
-        return f"sojourn logs {record.id} --tail 50"
+        return f"sojourn why {record.id}"
     if not record.is_home:
         # What was never made, or does not load, comes home no better the next time; the log tells why.
         return f"sojourn logs {record.id} --tail 50" if record.is_pulled else f"sojourn pull {record.id}"

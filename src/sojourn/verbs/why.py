@@ -1,22 +1,38 @@
-"""`sojourn why`: what happened, from an evidence file or a bare log. Reads what it is given, writes nothing."""
+"""`sojourn why`: what happened, from a run's box, an evidence file or a bare log. Starts and ends nothing anywhere.
+
+A box is asked in one connection: for what is new of the run, and for the keeper's evidence. One that does not answer
+proves nothing: then the run is as it was last seen, and nothing is concluded.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.client.proof import printable
 from sojourn.core.plain import finite
-from sojourn.core.values import Finding
+from sojourn.core.values import Finding, NoAnswer
 from sojourn.diagnose import evidence, scan
 from sojourn.diagnose.case import Case
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
-from sojourn.wire.errors import Misuse
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Reach, Row
+from sojourn.verbs.context import Context
+from sojourn.verbs.hear import ABSENT, LIMIT_BYTES, View, take_in
+from sojourn.verbs.reasons import scope_of
+from sojourn.verbs.status import row
+from sojourn.wire import atomic, units
+from sojourn.wire.errors import Misuse, Unreachable
 from sojourn.wire.units import say_bytes
 
+if TYPE_CHECKING:
+    from sojourn.backends.client.keeper import Answer
+
+CALL_S = 30.0
+LOG_BYTES = 1 << 20  # of the end of a run's log
 PIECE = 1 << 20
 EVIDENCE_LIMIT_BYTES = 256 << 20
 
@@ -33,14 +49,32 @@ class BadEvidence(Misuse):
     code = "bad-evidence"
 
 
+class CannotWrite(Misuse):
+    """{path}: {detail}"""
+
+    code = "cannot-write"
+
+
+class NoEvidence(Unreachable):
+    """The box of {run} does not answer, so there is no evidence to write to {path}: {why}."""
+
+    code = "no-evidence"
+    next_step = "sojourn why {run}"
+
+
 @dataclass(frozen=True)
 class Why:
-    """The answer. `about`: the file; `read`: how much of what was read; `said`: last words of the log's own error."""
+    """The answer. `about`: the run or file; `read`: how much was read; `said`: last words of the log's own error.
+
+    Of a run also `row`, as `status` shows it; its `reach` says whether the box answered.
+    """
 
     about: str
     judged: Verdict
     read: str
     said: str = ""
+    row: Row | None = None
+    note: str = ""
 
     @property
     def exit_status(self) -> int:
@@ -56,6 +90,7 @@ class Why:
             "findings": [_plain(finding) for finding in self.judged.findings],
             "healthy": self.judged.is_healthy,
             "said": self.said,
+            **({"run": self.row.as_json(), "note": self.note or None} if self.row else {}),
         }
 
 
@@ -92,6 +127,104 @@ def of_evidence(path: str) -> Why:
         detail = str(error) if isinstance(error, evidence.NotEvidence) else "it is not JSON"
         raise BadEvidence(path=shown, detail=detail) from error
     return _answer(path, case, f"{len(case.facts.known)} observations")
+
+
+def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
+    """Judge a run, alive or ended, by what its box says in one connection. `attempt` 0: the newest. `save`: write the
+    evidence there too, for `of_evidence`.
+
+    Raises: Misuse (not-found, ambiguous, cannot-write, no-evidence), WorldError where the box answered with an error.
+    """
+    record = ctx.store.index.find(name)
+    if record.attempt == 0:
+        return _undecided(ctx, record, "it was never launched, so there is nothing to judge")
+    answers = _asked(ctx, record, attempt)
+    if isinstance(answers, str):
+        return _unseen(ctx, record, answers, save)
+    since, document = answers
+    view = _heard(ctx, record, since)
+    if document is None:
+        note = "its box answered and has no such run: its disk was wiped, or it was never placed there"
+        return _undecided(ctx, view.record, note, view)
+    document["scope"] = scope_of(record.site)
+    if save:
+        _write(save, document)
+    case = evidence.from_document(document, gotchas())
+    probes = document.get("probes") or {}
+    read = f"{len(probes)} probes, {len(case.facts.known)} observations, attempt {document.get('attempt')}"
+    answer = _answer(record.id, case, read)
+    return replace(answer, row=_row(ctx, view), note=_not_seen(document))
+
+
+def _heard(ctx: Context, record: RunRecord, since: Answer) -> View:
+    for entry, blob in zip(since.value["runs"], since.blobs, strict=True):
+        if entry["id"] == record.id:
+            return take_in(ctx, record, entry, blob)
+    return take_in(ctx, record, ABSENT, b"")
+
+
+def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[str, Any] | None] | str:
+    """(what is new of the run, its evidence or None where the box has no such run), or why the box does not answer."""
+    box = ctx.box(record.site)
+    from sojourn.backends.client.keeper import KeeperRefused
+
+    since = {"op": "since", "runs": {record.id: record.offset}, "moved": {}, "limit_bytes": LIMIT_BYTES}
+    try:
+        answers = box.keeper.ask_all(
+            [since, {"op": "bundle", "run": record.id, "attempt": attempt, "log_bytes": LOG_BYTES}], timeout_s=CALL_S
+        )
+    except Unreachable as error:
+        return error.message
+    except KeeperRefused as error:
+        if error.code != "no-such-run":
+            raise
+        return box.answer("since", runs={record.id: record.offset}, moved={}, limit_bytes=LIMIT_BYTES), None
+    if isinstance(answers, NoAnswer):
+        return f"{answers.kind}: {answers.detail}".removesuffix(": ")
+    return answers[0], dict(answers[1].value["evidence"])
+
+
+def _unseen(ctx: Context, record: RunRecord, why: str, save: str) -> Why:
+    """The box does not answer: what its ssh said is judged, and of the run nothing is concluded."""
+    if save:
+        raise NoEvidence(path=printable(save), run=record.id, why=why)
+    case = evidence.from_document(
+        {"scope": scope_of(record.site), "probes": {"ssh": {"rc": 255, "stderr": why}}}, gotchas()
+    )
+    judged = reason(gotchas(), case)
+    reach = Reach(False, "" if record.heard_s is None else units.stamp(record.heard_s), why)
+    view = View(record, record.status, reach)
+    return Why(
+        record.id,
+        replace(judged, verdict=None, is_healthy=False),
+        "nothing: its box does not answer",
+        row=_row(ctx, view),
+        note="a box that does not answer says nothing about the run; this is what was last known",
+    )
+
+
+def _undecided(ctx: Context, record: RunRecord, note: str, view: View | None = None) -> Why:
+    row = _row(ctx, view or View(record, record.status, Reach()))
+    return Why(record.id, Verdict(None, (), False), "nothing", row=row, note=note)
+
+
+def _row(ctx: Context, view: View) -> Row:
+    return row(view, {record.name: record for record in ctx.store.index.leases(open_only=False)})
+
+
+def _not_seen(document: Mapping[str, Any]) -> str:
+    """What the evidence cannot speak of, in one line."""
+    if document.get("here") is False:
+        ran, here = (document.get("launch") or {}).get("host") or "another machine", document.get("host")
+        return f"it ran on {printable(str(ran))}, and {printable(str(here))} answered: only its files could be read"
+    return ""
+
+
+def _write(path: str, document: Mapping[str, Any]) -> None:
+    try:
+        atomic.write(path, json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n")
+    except OSError as error:
+        raise CannotWrite(path=printable(path), detail=error.strerror or str(error)) from error
 
 
 def _answer(path: str, case: Case, read: str) -> Why:

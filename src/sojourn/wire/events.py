@@ -30,6 +30,7 @@ KINDS = {
     "adopted": "keeper{pid,start,digest} pid start",
     "signal": "signal why",
     "ended": "state rc signal seconds oom_kill_delta why by detail",
+    "said": "text",
     "sealed": "manifest files bytes missing[] refused[] seconds",
     "refused": "why",
     "masked": "names{name:times}",

@@ -16,9 +16,14 @@ _REASONS = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_pow
 def _smi(probe: Probe) -> Mapping[str, Any]:
     """Any call: status and words; then what its form tells."""
     said = (probe.text + probe.stderr).strip()
-    found: dict[str, Any] = {"gpu.smi_text": said[-4000:]}
-    if probe.rc is not None and probe.rc != 127:
-        found["gpu.smi_rc"] = probe.rc
+    if probe.rc == 127 or "--query-compute-apps" in probe.name:
+        return {}
+    found: dict[str, Any] = {}
+    has_query = any("--query-gpu" in name for name in probe.others if name != probe.name)
+    if not has_query or probe.rc:  # of several calls that for the cards says how the driver is
+        found["gpu.smi_text"] = said[-4000:]
+        if probe.rc is not None:
+            found["gpu.smi_rc"] = probe.rc
     if "--query-gpu" in probe.name or re.match(
         r"(?i)\s*(?:index|name|uuid|timestamp|gpu_name|pci\.bus_id|driver_version)[,\w. \[\]]*\n", probe.text
     ):
@@ -98,4 +103,4 @@ def _query(probe: Probe) -> dict[str, Any]:
     return found
 
 
-READS = (Reader(r"nvidia-smi|^smi\b|gpu\.smi", _smi, r"NVIDIA-SMI|^GPU \d+: "),)
+READS = (Reader(r"nvidia-smi|^smi\b|gpu\.smi", _smi, r"NVIDIA-SMI|^GPU \d+: ", hears_silence=True),)

@@ -84,7 +84,7 @@ def _mounts(probe: Probe) -> Mapping[str, Any]:
             best = (point, kind, options)
     found: dict[str, Any] = {"prov.mounts": points} if points else {}
     if best:
-        found.update({"disk.fstype": best[1], "disk.ro": "ro" in best[2].split(",")})
+        found.update({"disk.fstype": best[1], "disk.ro": bool({"ro", "emergency_ro"} & set(best[2].split(",")))})
     return found
 
 
@@ -107,5 +107,5 @@ def _write(probe: Probe) -> Mapping[str, Any]:
 READS = (
     Reader(r"\bdf\b", _df, r"^Filesystem\s+(?:1024-blocks|1K-blocks|Inodes|Size)"),
     Reader(r"mountinfo$|/mounts$|^mounts?$", _mounts),
-    Reader(r"write.?probe|probe.?write|disk\.write", _write),
+    Reader(r"write.?probe|probe.?write|disk\.write", _write, hears_silence=True),
 )

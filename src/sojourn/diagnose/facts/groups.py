@@ -19,6 +19,8 @@ def _events(probe: Probe) -> Mapping[str, Any]:
     if not found:
         return {}
     before = probe.kept("oom_kill", "cg.oom_kill")
+    if probe.kept("oom_kill_file") not in (None, probe.name):
+        return {}  # counted in another group then
     return {"cg.oom_kill_delta": int(found.group(1)) - before} if isinstance(before, int) else {}
 
 

@@ -49,8 +49,10 @@ def since_launch(probe: Probe) -> str:
 
 
 def group_of(probe: Probe) -> str:
-    """Our memory control group below its mount ("a/b"); "" where it is not known or is all that we can see."""
-    groups = probe.kept("groups")
+    """Our memory control group as the kernel's log names it ("a/b"); "" where it is not known or all that we see."""
+    named, groups = probe.kept("cgroup"), probe.kept("groups")
+    if isinstance(named, str):
+        return named.strip("/")
     folder = str(groups.get("memory") or "") if isinstance(groups, Mapping) else ""
     return re.sub(r"^/sys/fs/cgroup(?:/(?:unified|memory)(?=/|$))?", "", folder).strip("/")
 
@@ -108,4 +110,15 @@ def _at(line: str) -> float | None:
     return float(found.group(1)) if found else None
 
 
-READS = (Reader(r"dmesg|kmsg|kernel.?log|journalctl", _dmesg, r"(?m)^\[\s*\d+\.\d{6}\] "),)
+def _vmstat(probe: Probe) -> Mapping[str, Any]:
+    """Counted for the whole machine; only where our group has no counter of its own."""
+    found, before = re.search(r"^oom_kill (\d+)", probe.text, re.M), probe.kept("oom_kill")
+    if not found or not isinstance(before, int) or probe.kept("oom_kill_file") != "/proc/vmstat":
+        return {}
+    return {"box.oom_kill_delta": int(found.group(1)) - before}
+
+
+READS = (
+    Reader(r"dmesg|kmsg|kernel.?log|journalctl", _dmesg, r"(?m)^\[\s*\d+\.\d{6}\] ", hears_silence=True),
+    Reader(r"^/proc/vmstat$", _vmstat),
+)

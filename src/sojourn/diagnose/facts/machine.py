@@ -82,6 +82,10 @@ def _meminfo(probe: Probe) -> Mapping[str, Any]:
     return {"box.mem_available": int(found.group(1)) * 1024} if found else {}
 
 
+def _affinity(probe: Probe) -> Mapping[str, Any]:
+    return {"box.affinity": int(probe.text)} if probe.text.strip().isdigit() else {}
+
+
 def _nproc(probe: Probe) -> Mapping[str, Any]:
     return {"box.nproc": int(probe.text)} if probe.text.strip().isdigit() else {}
 
@@ -94,14 +98,33 @@ def _ps(probe: Probe) -> Mapping[str, Any]:
     if not rows or not isinstance(pid, int):
         return {}
     its = next((row for row in rows if int(row[0]) == pid), None)
-    found: dict[str, Any] = {"run.alive": its is not None and its[2][0] not in "ZX"}
+    found: dict[str, Any] = {}
+    if not any(re.search(rf"/proc/{pid}/stat$|^process tree$", name) for name in probe.others):
+        found["run.alive"] = its is not None and its[2][0] not in "ZX"  # a pid alone may be another's by now
     if its is not None:
         found.update({"run.state": its[2][0], "run.age_s": float(its[3])})
         tree = {str(pid)}
         for _ in range(6):
             tree |= {row[0] for row in rows if row[1] in tree}
+        found["run.shell_scripts"] = sum(1 for row in rows if row[0] in tree and _reads_script(row[5]))
         found["run.workers"] = sum(1 for row in rows if row[0] in tree and "pt_data_worker" in row[5])
     return found
+
+
+def _reads_script(command: str) -> bool:
+    """Whether a command line is a shell that reads a file, rather than what stands after -c."""
+    words = command.split()
+    if not words or not re.fullmatch(r"(?:\S*/)?(?:ba|da|z|k)?sh", words[0]):
+        return False
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-"):
+            return True
+        if not word.startswith("--") and "c" in word:
+            return False
+        if word.endswith("o"):  # -o, -eo: the name of an option follows
+            next(rest, "")
+    return False
 
 
 READS = (
@@ -116,5 +139,6 @@ READS = (
     Reader(r"/uptime$|^uptime$", _uptime),
     Reader(r"meminfo$", _meminfo),
     Reader(r"^nproc$", _nproc),
+    Reader(r"^affinity$", _affinity),
     Reader(r"^ps\b", _ps, r"^\s*PID\s+PPID\s+STAT"),
 )

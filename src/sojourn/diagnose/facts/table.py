@@ -19,6 +19,12 @@ class Probe:
     at: str = ""
     launch: Mapping[str, Any] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)  # what else its entry says: age_s, size, alive, ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing was read: the file is not there, we may not look, or no answer came in time."""
+        return self.rc not in (0, None) and not self.text.strip()
 
     def kept(self, *names: str) -> Any:
         """The first of these that was kept at launch, None without any."""
@@ -30,20 +36,36 @@ Parse = Callable[[Probe], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Reader:
-    """`named`: regex over the probe's name; `begins`: over its text, for names that say nothing ("" = never)."""
+    """`named`: regex over the probe's name; `begins`: over its text, for names that say nothing ("" = never).
+
+    `hears_silence`: also how it failed tells something; other readers make nothing of a probe that said nothing.
+    """
 
     named: str
     parse: Parse
     begins: str = ""
+    hears_silence: bool = False
 
 
 def readers() -> tuple[Reader, ...]:
     """Every reader there is."""
-    from sojourn.diagnose.facts import batch, cards, disks, groups, keeper, kernel, machine, pods, words
+    from sojourn.diagnose.facts import (
+        batch,
+        cards,
+        disks,
+        groups,
+        keeper,
+        kernel,
+        machine,
+        pods,
+        processes,
+        root,
+        words,
+    )
 
     return tuple(
         reader
-        for module in (groups, disks, kernel, cards, machine, batch, pods, keeper, words)
+        for module in (groups, disks, kernel, cards, machine, processes, batch, pods, root, keeper, words)
         for reader in module.READS
     )
 
@@ -54,6 +76,8 @@ def observe(probe: Probe) -> dict[str, Any]:
     if not fitting:
         fitting = [r for r in readers() if r.begins and re.search(r.begins, probe.text)]
     found: dict[str, Any] = {}
+    if probe.is_silent:
+        fitting = [r for r in fitting if r.hears_silence]
     for reader in fitting:
         found.update(reader.parse(probe))
     return found

@@ -56,7 +56,9 @@ def of_log(text: str) -> dict[str, Any]:
     block = re.search(r"Root Cause \(first observed failure\).*", text, re.S)
     source = block.group(0) if block else text
     signals = [int(code) for code in re.findall(r"exitcode\s*:\s*(-\d+)", source)]
-    signals = [code for code in signals if code != -15]
+    # -15 is what the launcher sends to the survivors, -6 how a watchdog ends a rank whose collective did not come.
+    is_watchdog = "taking the entire process down" in text or "Watchdog caught collective" in text
+    signals = [code for code in signals if code != -15 and not (code == -6 and is_watchdog)]
     if block or signals:
         found["run.child_signals"] = signals[:1] if block else signals
     if limit := re.search(r"Watchdog caught collective operation timeout.*?Timeout\(ms\)=(\d+)", text):
@@ -67,6 +69,6 @@ def of_log(text: str) -> dict[str, Any]:
 
 
 READS = (
-    Reader(r"^ssh\b", _ssh),
-    Reader(r"\brsync\b|\bscp\b", _copy, r"^rsync: |rsync error: "),
+    Reader(r"^ssh\b", _ssh, hears_silence=True),
+    Reader(r"\brsync\b|\bscp\b", _copy, r"^rsync: |rsync error: ", hears_silence=True),
 )

@@ -1,0 +1,75 @@
+"""Why a run ended badly, in one line: judged from its end and its log's last words, as they came with its events.
+
+No connection, and no more than a few milliseconds, once a run. `sojourn why RUN` looks closer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sojourn.core.fold import Status
+from sojourn.core.values import Site, State
+
+LINE = 160  # characters
+
+
+def scope_of(site: Site) -> list[str]:
+    """What kind of place it is, for gotchas that hold in some only; texts of schedulers may stand in any log."""
+    from sojourn.diagnose.case import LOG_SCOPE
+
+    return sorted({*LOG_SCOPE, site.transport, _SCHEDULERS.get(site.launcher, site.launcher), site.platform})
+
+
+_SCHEDULERS = {"sbatch": "slurm", "k8s_job": "kubernetes"}
+
+
+def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) -> Status:
+    """`status` with the cause of its end, where its last words are among `events`."""
+    if not status.state.is_dead:
+        return status
+    for event in events:
+        if event.get("kind") == "said" and event.get("attempt") == status.attempt:
+            return replace(status, cause=cause_of(status, str(event.get("text", "")), scope_of(site)))
+    return status
+
+
+def cause_of(status: Status, said: str, scope: Iterable[str]) -> str:
+    """The cause in one line, "" where nothing can be said. `said`: the log's last words."""
+    from sojourn.diagnose import evidence
+    from sojourn.diagnose.facts import keeper
+    from sojourn.diagnose.reason import reason
+    from sojourn.store.gotchas import gotchas
+
+    end = status.ends[-1] if status.ends else {}
+    document = {
+        "scope": list(scope),
+        "probes": {"log": {"stdout": said}} if said else {},
+        "facts": keeper.of_end({**end, "state": status.state.value}),
+    }
+    case = evidence.from_document(document, gotchas())
+    best = reason(gotchas(), case).verdict
+    own = next((raised.said for raised in reversed(case.log.raised) if raised.said), "") if case.log else ""
+    if best is None or best.id in _SAYS_NO_MORE:
+        return _line(own)
+    words = best.title if best.status == "confirmed" else f"probably: {best.title}"
+    return _line(f"{words} ({own})" if own and len(words) + len(own) + 3 <= LINE else words)
+
+
+# What the end's own line says already: the status, the signal, that it is gone.
+_SAYS_NO_MORE = frozenset(("program-error", "process-vanished", "ended-by-term", "ended-by-int", "killed-unknown"))
+
+
+def line_of(status: Status) -> str:
+    """What to show as the reason: how it ended, and why."""
+    if not status.cause or not status.state.is_dead:
+        return status.reason
+    if status.state is State.OOM or not status.reason:
+        return status.cause
+    return f"{status.reason}: {status.cause}"
+
+
+def _line(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= LINE else plain[: LINE - 4].rstrip() + " ..."
