@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sojourn.box import ending, environment, locks, members, prepare, secrets, start
+from sojourn.box import ending, environment, locks, marks, members, prepare, secrets, start
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.probes import machine, process
@@ -221,7 +221,7 @@ def _note_attempt(keeper: Keeper, number: int) -> bool:
         "memory_bytes": keeper.groups.memory_limit_bytes() or machine.memory_bytes(),
         "cgroup": keeper.groups.limits(),
     }
-    fields["oom_kill"] = keeper.groups.oom_kills()
+    fields.update(marks.marks(keeper.root.path, keeper.groups))
     fields["clock_offset"] = None  # evidence only; a client that knows better compares `now` of its calls
     return keeper.ledger.note("attempt", number, **fields)
 

@@ -1,0 +1,99 @@
+"""What fills a file system that is nearly full: the biggest folders by bytes and by number of files, caches included.
+
+Counting takes as long as there are files, so it is done for full file systems alone, and ends in time with what was
+counted so far.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box import places, raw
+from sojourn.box.about import About
+from sojourn.box.probes import room
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Tuple
+
+COUNT_S = 0.7
+FULL = 0.8
+BYTES, INODES = "du -xk", "du -x --inodes"
+_ROWS = 20
+_DEEP = 3  # folders further down are counted in the one above
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """BYTES ("kib path") and INODES ("count path"), biggest first; rc 124 where not all was counted in time."""
+    tops = [path for path in _tops(about) if _is_full(path)]
+    if not tops:
+        return {}
+    until_s = time.monotonic() + COUNT_S
+    sizes: Dict[str, List[int]] = {}
+    whole = True
+    for at, top in enumerate(tops):
+        now = time.monotonic()
+        whole = _count(top, now + (until_s - now) / (len(tops) - at), sizes) and whole
+    rc, said = (0, "") if whole else (raw.NO_ANSWER, "counted in part: %g s are over" % COUNT_S)
+    return {BYTES: _told(sizes, 0, 1024, rc, said), INODES: _told(sizes, 1, 1, rc, said)}
+
+
+def _tops(about: About) -> List[str]:
+    """Where to count: what of the run and of the home folder's caches lies on this machine, links followed, none twice
+    and none below another."""
+    found: List[str] = []
+    # The run's own folder first, then all runs, then caches: what a person can do something about.
+    for path in places.wanted(about)[:1] + [about.root.base] + places.wanted(about)[1:]:
+        real = places.real(path)
+        if real != "/" and os.path.isdir(real) and not any((real + "/").startswith(top + "/") for top in found):
+            found.append(real)
+    return found
+
+
+def _is_full(path: str) -> bool:
+    told = room.look(path, [])
+    if told is None:
+        return False
+    return any(
+        used + free > 0 and used / (used + free) >= FULL
+        for used, free in ((told["used_kib"], told["avail_kib"]), (told["used_inodes"], told["free_inodes"]))
+    )
+
+
+def _count(top: str, until_s: float, sizes: Dict[str, List[int]]) -> bool:
+    """Add bytes and files below `top` to its folders down to _DEEP; False where time ran out."""
+    try:
+        device = os.stat(top).st_dev
+    except OSError:
+        return True
+    stack: List[Tuple[str, List[List[int]]]] = [(top, [sizes.setdefault(top, [0, 0])])]
+    while stack:
+        folder, above = stack.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                s = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if s.st_dev != device:
+                continue
+            for total in above:
+                total[0] += s.st_blocks * 512
+                total[1] += 1
+            if entry.is_dir(follow_symlinks=False):
+                down = above
+                if len(above) <= _DEEP:
+                    down = above + [sizes.setdefault(entry.path, [0, 0])]
+                stack.append((entry.path, down))
+        if time.monotonic() > until_s:
+            return False
+    return True
+
+
+def _told(sizes: Dict[str, List[int]], which: int, unit: int, rc: int, said: str) -> raw.Entry:
+    rows = sorted(((counts[which] // unit, path) for path, counts in sizes.items()), reverse=True)
+    return raw.text("".join("%d\t%s\n" % row for row in rows[:_ROWS]), rc, said)
