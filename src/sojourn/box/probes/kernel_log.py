@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Dict, List
 
 NAME = "dmesg"
+_DRIVER = b"NVRM"
 _TAIL = 60  # lines of any kind, beside all the notable ones
 _NOTABLE = 500
 _LOOK_S = 0.5
@@ -31,20 +32,30 @@ NOTABLE = re.compile(
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
-    """NAME: "[seconds.micro] text" a line, since boot as far as the ring holds; all notable lines and the last ones."""
+    """NAME: "[seconds.micro] text" a line: since launch all notable lines, of before those of the GPU's driver, and the
+    last ones of any kind. `lines`: how many the ring holds."""
     reading = kmsg.Reading(_LOOK_S)
+    since = about.launch.get("kmsg_s")
+    since_us = int(since * 1e6) if isinstance(since, (int, float)) else 0
     try:
-        texts = ["[%5d.%06d] %s" % (us // 1000000, us % 1000000, raw.plain(text)) for us, text in reading.lines()]
+        rows = [(us, text) for us, text in reading.lines()]
     except OSError as error:
         return {NAME: _by_program(error)}
-    return {NAME: dict(_chosen(texts), source="kmsg", cut=reading.is_cut)}
+    last = max(0, len(rows) - _TAIL)
+    kept = [
+        row for row in rows[:last] if _DRIVER in row[1] or (row[0] > since_us and NOTABLE.search(raw.plain(row[1])))
+    ]
+    texts = [
+        "[%5d.%06d] %s" % (us // 1000000, us % 1000000, raw.plain(text)) for us, text in kept[-_NOTABLE:] + rows[last:]
+    ]
+    return {NAME: raw.lines(texts, len(texts), lines=len(rows), source="kmsg", cut=reading.is_cut)}
 
 
 def _chosen(texts: List[str]) -> raw.Entry:
-    """The notable lines and the last ones, in order."""
+    """Of what a program said the notable lines and the last ones, in order."""
     last = max(0, len(texts) - _TAIL)
     kept = [text for text in texts[:last] if NOTABLE.search(text)][-_NOTABLE:] + texts[last:]
-    return raw.text("".join(text + "\n" for text in kept), lines=len(texts))
+    return raw.lines(kept, len(kept), lines=len(texts))
 
 
 def _by_program(error: OSError) -> raw.Entry:

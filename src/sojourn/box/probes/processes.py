@@ -31,7 +31,8 @@ def take(about: About) -> Dict[str, raw.Entry]:
     before = {pid: _measures(pid) for pid in own}
     began_s = time.monotonic()
     found = {PS: _ps(about, own)}
-    time.sleep(max(0.0, WINDOW_S - (time.monotonic() - began_s)))
+    if own:
+        time.sleep(max(0.0, WINDOW_S - (time.monotonic() - began_s)))
     rows = [_HEAD]
     for pid in own:
         stat = process.read_stat(pid)
