@@ -59,7 +59,7 @@ def reads(paths: Iterable[str], limit_bytes: int = FILE_BYTES) -> Dict[str, Entr
 
 def lines(rows: Sequence[str], limit: int, **more: Any) -> Entry:
     """An entry of one row a line, the first `limit` of them."""
-    kept = list(rows[:limit])
+    kept = [row.replace("\n", "\\n") for row in rows[:limit]]  # names may hold one
     if len(rows) > limit:
         more["cut"] = True
     return text("".join(row + "\n" for row in kept), **more)

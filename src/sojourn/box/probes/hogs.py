@@ -96,4 +96,4 @@ def _count(top: str, until_s: float, sizes: Dict[str, List[int]]) -> bool:
 
 def _told(sizes: Dict[str, List[int]], which: int, unit: int, rc: int, said: str) -> raw.Entry:
     rows = sorted(((counts[which] // unit, path) for path, counts in sizes.items()), reverse=True)
-    return raw.text("".join("%d\t%s\n" % row for row in rows[:_ROWS]), rc, said)
+    return dict(raw.lines(["%d\t%s" % row for row in rows], _ROWS), rc=rc, stderr=said)

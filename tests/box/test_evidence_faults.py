@@ -1,0 +1,402 @@
+"""Real faults of a machine, and that the raw evidence holds what decides each of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.box.probes import process
+from tests.box.rig import Rig, found, heard, kill, until
+from tests.lab import machine_faults
+
+pytestmark = pytest.mark.lab
+
+Evidence = dict[str, Any]
+MIB = 1 << 20
+
+
+def text(evidence: Evidence, name: str) -> str:
+    """What the one probe of that name said; a name with `*` in front is an end."""
+    probes = evidence["probes"]
+    names = [one for one in probes if one == name or (name.startswith("*") and one.endswith(name[1:]))]
+    assert len(names) == 1, (name, sorted(probes))
+    said: str = probes[names[0]]["stdout"]
+    return said
+
+
+def row_of(evidence: Evidence, name: str, point: Path) -> list[str]:
+    """The words of the line of `df` for one mount."""
+    return next(line.split() for line in text(evidence, name).splitlines() if line.endswith(" %s" % point))
+
+
+def kernel_lines(evidence: Evidence) -> list[str]:
+    """Lines of the kernel's log since the launch."""
+    since = evidence["launch"]["kmsg_s"]
+    rows = [re.match(r"\[ *(\d+\.\d+)\] (.*)", line) for line in text(evidence, "dmesg").splitlines()]
+    return [row.group(2) for row in rows if row and float(row.group(1)) > since]
+
+
+def tree(evidence: Evidence) -> list[dict[str, str]]:
+    """Rows of the process tree."""
+    head, *rows = text(evidence, "process tree").splitlines()
+    return [dict(zip(head.split(), row.split())) for row in rows]
+
+
+def python(code: str) -> str:
+    """A line of bash that runs Python."""
+    return "exec %s -c '%s'" % (sys.executable, code)
+
+
+def out_of_memory(rig: Rig, folder: Path) -> None:
+    with machine_faults.group(memory__limit_in_bytes=str(80 * MIB)) as group:
+        rig.within = group.within
+        root = rig.place(python("b = bytearray(300 << 20)"))
+        assert rig.finish(root)["state"] == "oom"
+        rig.within = []  # who asks later is in another group, and must still be told of the run's own
+        evidence = rig.evidence(root)
+    own = str(group.folders["memory"])
+    counted = evidence["probes"][own + "/memory.oom_control"]["stdout"]
+    assert int(re.findall(r"(?m)^oom_kill (\d+)", counted)[0]) > evidence["launch"]["oom_kill"] == 0
+    assert evidence["probes"][own + "/memory.limit_in_bytes"]["stdout"].strip() == str(80 * MIB)
+    memcg = evidence["launch"]["cgroup"]
+    assert memcg == "/" + group.folders["memory"].name
+    killed = [line for line in kernel_lines(evidence) if "oom-kill:" in line]
+    assert killed and "task_memcg=%s," % memcg in killed[-1], killed
+    assert "pid=%d," % evidence["launch"]["pid"] in killed[-1]
+
+
+def out_of_memory_in_a_child(rig: Rig, folder: Path) -> None:
+    """The payload lives on and ends with status 1: only the counter tells."""
+    with machine_faults.group(memory__limit_in_bytes=str(80 * MIB)) as group:
+        rig.within = group.within
+        root = rig.place("%s -c 'b = bytearray(300 << 20)' || exit 1" % sys.executable)
+        end = rig.finish(root)
+        assert (end["state"], end["rc"]) == ("failed", 1)
+        evidence = rig.evidence(root)
+    assert "oom_kill 1" in text(evidence, "*/memory.oom_control")
+    assert any("Killed process" in line for line in kernel_lines(evidence))
+
+
+def disk_full(rig: Rig, folder: Path) -> None:
+    with machine_faults.disk(folder, 48) as point:
+        box = Rig(point, rig.python)
+        try:
+            root = box.place("for i in 1 2 3 4; do cat /dev/zero > fill$i || sync; done; exit 1")
+            box.supervise(root)
+            # Nobody can write there any more, but the room for this was taken when there was some.
+            until(lambda: os.path.exists(root.evidence(1)), 60)
+            evidence = box.evidence(root)
+            assert evidence["why"] == "call" and evidence["now"]["probes"]
+            assert row_of(evidence, "df -Pk", point)[4] == "100%"
+            hogs = text(evidence, "du -xk").splitlines()
+            assert any(line.endswith("attempts/1") for line in hogs[:5]), hogs
+            for number in range(1, 5):
+                os.unlink(Path(root.attempt(1), "fill%d" % number))
+            heard(root, "ended")
+            assert row_of(box.evidence(root), "df -Pk", point)[4] == "100%"  # as it was at the end, not as it is
+        finally:
+            box.close()
+
+
+def inodes_gone(rig: Rig, folder: Path) -> None:
+    with machine_faults.disk(folder, 48, inodes=128) as point:
+        box = Rig(point, rig.python)
+        try:
+            script = "mkdir many; for i in $(seq 200); do : > many/$i || exit 1; done"
+            root = box.place(script)
+            box.supervise(root)
+            until(lambda: os.path.exists(root.evidence(1)), 60)
+            evidence = box.evidence(root)
+            assert row_of(evidence, "df -Pi", point)[3] == "0"
+            assert int(row_of(evidence, "df -Pk", point)[3]) > 1000
+            assert "ENOSPC" in evidence["probes"]["write probe"]["stderr"]
+            assert any(line.endswith("/many") for line in text(evidence, "du -x --inodes").splitlines()[:6])
+            shutil.rmtree(Path(root.attempt(1), "many"))
+            heard(root, "ended")
+        finally:
+            box.close()
+
+
+def read_only(rig: Rig, folder: Path) -> None:
+    with machine_faults.disk(folder, 48) as point:
+        box = Rig(point, rig.python)
+        try:
+            root = box.place("sleep 300")
+            box.supervise(root)
+            heard(root, "beat")
+            machine_faults.abort(point)
+            until(lambda: not _takes_a_file(point))
+            evidence = box.evidence(root)
+            assert "EROFS" in evidence["probes"]["write probe"]["stderr"]
+            line = next(line for line in text(evidence, "mountinfo").splitlines() if " %s " % point in line)
+            # Until 6.16 the kernel said `ro` of the file system; since then `emergency_ro` beside an `rw`.
+            assert {"ro", "emergency_ro"} & set(line.rpartition(" ")[2].split(",")), line
+            assert any("EXT4-fs" in line and "abort" in line.lower() for line in kernel_lines(evidence))
+        finally:
+            box.close()
+
+
+def _takes_a_file(point: Path) -> bool:
+    try:
+        (point / "x").write_bytes(b"x")
+    except OSError:
+        return False
+    return True
+
+
+def crash(rig: Rig, folder: Path) -> None:
+    root = rig.place(python("import ctypes; ctypes.string_at(0)"))
+    rig.finish(root)
+    evidence = rig.evidence(root)
+    assert '"signal":11' in text(evidence, "exits/1.json")
+    pid = evidence["launch"]["pid"]
+    assert any("segfault at" in line and "[%d]" % pid in line for line in kernel_lines(evidence))
+
+
+def killed_by_hand(rig: Rig, folder: Path) -> None:
+    root = rig.place("exec sleep 300")
+    keeper = rig.supervise(root)
+    os.kill(heard(root, "started")["pid"], signal.SIGKILL)
+    assert keeper.wait(30) == 0
+    evidence = rig.evidence(root)
+    assert '"signal":9' in text(evidence, "exits/1.json")
+    assert '"state":"killed"' in text(evidence, "events.jsonl")
+    name = evidence["launch"]["oom_kill_file"]
+    counter = evidence["probes"][name]["stdout"]
+    assert int(re.findall(r"(?m)^oom_kill (\d+)", counter)[0]) == evidence["launch"]["oom_kill"]
+
+
+def hung_up(rig: Rig, folder: Path) -> None:
+    root = rig.place("exec sleep 300")
+    keeper = rig.supervise(root)
+    pid = heard(root, "started")["pid"]
+    until(lambda: process.command(pid).startswith("sleep"))
+    os.kill(pid, signal.SIGHUP)
+    assert keeper.wait(30) == 0
+    assert '"signal":1,' in text(rig.evidence(root), "exits/1.json")
+
+
+def stopped(rig: Rig, folder: Path) -> None:
+    root = rig.place("sleep 300; true")
+    rig.supervise(root)
+    pid = heard(root, "started")["pid"]
+    child = until(lambda: process.children(pid))[0]
+    os.kill(child, signal.SIGSTOP)
+    until(lambda: getattr(process.read_stat(child), "state", "") == "T")
+    rows = {row["pid"]: row for row in tree(rig.evidence(root))}
+    assert rows[str(child)]["state"] == "T" and rows[str(child)]["cpu_delta_s"] == "0.00"
+    assert rows[str(pid)]["state"] == "S"
+
+
+def frozen_in_the_kernel(rig: Rig, folder: Path) -> None:
+    """A stand-in for a wedged driver or file server: what not even SIGKILL ends."""
+    with machine_faults.group(freezer__state="THAWED") as group:
+        rig.within = group.within
+        root = rig.place("sleep 300; true")
+        rig.supervise(root)
+        heard(root, "beat")
+        keeper = heard(root, "attempt")["keeper"]["pid"]
+        (group.folders["freezer"].parent / "cgroup.procs").write_text(str(keeper))  # it must not freeze as well
+        rig.within = []
+        (group.folders["freezer"] / "freezer.state").write_text("FROZEN")
+        try:
+            until(lambda: "FROZEN" in (group.folders["freezer"] / "freezer.state").read_text())
+            states = {row["comm"]: row["state"] for row in tree(rig.evidence(root))}
+            assert states["sleep"] == "D", states
+        finally:
+            (group.folders["freezer"] / "freezer.state").write_text("THAWED")
+            rig.close()
+
+
+# Work that holds no lock of Python's, so that every thread takes all the CPU it is given.
+STORM = b"""import hashlib, threading, time
+def spin():
+    hashlib.pbkdf2_hmac("sha256", b"a", b"b", 1 << 30)
+for _ in range(40): threading.Thread(target=spin, daemon=True).start()
+time.sleep(300)
+"""
+
+
+def thread_storm(rig: Rig, folder: Path) -> None:
+    with machine_faults.group(cpu__cfs_quota_us="50000") as group:
+        code = rig.snapshot({"storm.py": STORM})
+        root = rig.place("exec %s storm.py" % sys.executable, code=code)
+        rig.within = group.within
+        keeper = rig.supervise(root)
+        rig.within = []
+        own = str(group.folders["cpu"])
+        throttled = Path(own, "cpu.stat")
+        storm = until(lambda: [e["pid"] for e in found(root, "started")], 120)[0]
+        until(lambda: getattr(process.read_stat(storm), "threads", 0) > 40, 120)
+        until(lambda: "nr_throttled 0" not in throttled.read_text(), 60)
+        evidence = rig.evidence(root)
+        kill({keeper.pid, storm})
+    assert evidence["probes"][own + "/cpu.cfs_quota_us"]["stdout"].strip() == "50000"
+    before = dict(re.findall(r"(?m)^(nr_\w+) (\d+)", evidence["launch"]["cpu.stat"]))
+    now = dict(re.findall(r"(?m)^(nr_\w+) (\d+)", evidence["probes"][own + "/cpu.stat"]["stdout"]))
+    assert int(now["nr_throttled"]) > int(before["nr_throttled"])
+    assert int(tree(evidence)[0]["threads"]) > 40
+    assert evidence["probes"]["nproc"]["stdout"].strip() == str(os.cpu_count())
+
+
+def no_more_processes(rig: Rig, folder: Path) -> None:
+    with machine_faults.group(pids__max="40") as group:
+        rig.within = group.within
+        root = rig.place("for i in $(seq 60); do sleep 300 & done; wait")
+        rig.supervise(root)
+        heard(root, "started")
+        rig.within = []
+        until(lambda: int((group.folders["pids"] / "pids.current").read_text()) >= 40)
+        evidence = rig.evidence(root)
+        rig.close()
+    assert text(evidence, "*/pids.max").strip() == "40"
+    assert int(text(evidence, "*/pids.current")) >= 39
+
+
+def shared_memory_full(rig: Rig, folder: Path) -> None:
+    machine_faults.need_root()
+    small = 'mount -t tmpfs -o size=4m tmpfs /dev/shm && exec "$@"'
+    rig.within = ["unshare", "-m", "--propagation", "private", "sh", "-c", small, "x"]
+    root = rig.place("cat /dev/zero > /dev/shm/psm_batch || exit 1")
+    rig.finish(root)
+    rig.within = []
+    evidence = rig.evidence(root)
+    assert row_of(evidence, "df -Pk", Path("/dev/shm"))[1:4] == ["4096", "4096", "0"]
+    assert text(evidence, "ls /dev/shm").split()[0::2] == [str(4 * MIB), "psm_batch"]
+
+
+def silent_log(rig: Rig, folder: Path) -> None:
+    """A block-buffered log of a payload that works: empty file, moving CPU, and the variable that is not set."""
+    root = rig.place("exec env -u PYTHONUNBUFFERED %s -c 'while True: print(1) if 0 else None'" % sys.executable)
+    rig.supervise(root)
+    heard(root, "beat", 2)
+    evidence = rig.evidence(root)
+    assert evidence["probes"]["logs/1.log"]["size"] == 0
+    assert float(tree(evidence)[0]["cpu_delta_s"]) > 0
+    assert "PYTHONUNBUFFERED" not in text(evidence, "*/environ")
+
+
+def script_rewritten(rig: Rig, folder: Path) -> None:
+    code = rig.snapshot({"train.sh": b"sleep 300\necho end\n"})
+    root = rig.place("bash train.sh", code=code)
+    rig.supervise(root)
+    script = Path(root.attempt(1), "train.sh")
+    pid = heard(root, "started")["pid"]
+    until(lambda: process.children(pid) and process.children(process.children(pid)[0]))
+    now, before, _, path = text(rig.evidence(root), "scripts").split(" ", 3)
+    assert now == before and path.endswith("attempts/1/train.sh\n")
+    with open(script, "r+b") as f:
+        f.write(b"sleep 999\n")
+    now, before, _, _ = text(rig.evidence(root), "scripts").split(" ", 3)
+    assert now != before
+
+
+def port_taken(rig: Rig, folder: Path) -> None:
+    code = 'import socket, time; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)'
+    root = rig.place(python(code + "; time.sleep(300)"))
+    rig.supervise(root)
+    port = until(lambda: Path(root.log(1)).exists() and Path(root.log(1)).read_text().strip())
+    pid = heard(root, "started")["pid"]
+    rows = text(rig.evidence(root), "listening").splitlines()
+    assert any(row.split()[:2] == [port, str(pid)] for row in rows), rows
+
+
+def files_run_out(rig: Rig, folder: Path) -> None:
+    code = 'import time; kept = [open("/dev/null") for _ in range(50)]; print("up", flush=True); time.sleep(300)'
+    root = rig.place("ulimit -n 64; " + python(code))
+    rig.supervise(root)
+    until(lambda: Path(root.log(1)).exists() and "up" in Path(root.log(1)).read_text())
+    evidence = rig.evidence(root)
+    assert re.search(r"(?m)^Max open files +64 ", text(evidence, "*/limits"))
+    assert 50 <= int(text(evidence, "*/fd")) <= 64
+
+
+def keeper_gone(rig: Rig, folder: Path) -> None:
+    """The payload lives, nobody watches: that is what the evidence says."""
+    root = rig.place("exec sleep 300")
+    keeper = rig.supervise(root)
+    pid = heard(root, "started")["pid"]
+    keeper.kill()
+    keeper.wait(30)
+    evidence = rig.evidence(root)
+    assert evidence["probes"]["keeper.json"]["alive"] is False and not evidence["facts"]["box.session_present"]
+    assert text(evidence, "/proc/%d/stat" % pid).split()[21] == str(evidence["launch"]["start"])
+    assert [row["pid"] for row in tree(evidence)] == [str(pid)]
+
+
+def leftover_holds_a_card(rig: Rig, folder: Path) -> None:
+    """A stand-in device node, a real holder that the run left behind."""
+    machine_faults.need_root()
+    devices = folder / "dev"
+    devices.mkdir()
+    hide = (
+        'mount -t tmpfs tmpfs "$1"; mknod "$1/nvidia0" c 1 3; for n in null zero urandom random kmsg; do'
+        ' cp -a /dev/$n "$1/"; done; mkdir "$1/shm"; mount --bind "$1" /dev; shift; exec "$@"'
+    )
+    rig.within = ["unshare", "-m", "--propagation", "private", "sh", "-ec", hide, "x", str(devices)]
+    root = rig.place("sleep 300 < /dev/nvidia0 > /dev/null & exit 1")
+    rig.finish(root)
+    rig.within = []
+    holders = text(rig.evidence(root), "device holders").splitlines()
+    assert holders[0].split()[:5] == ["pid", "start", "uid", "state", "cpu_s"]
+    assert [row.split()[-2:] for row in holders[1:]] == [["sleep", "/dev/nvidia0"]]
+
+
+def told_to_nobody(rig: Rig, folder: Path) -> None:
+    """Without the right to read the kernel's log, that it may not be read is what is told."""
+    machine_faults.need_root()
+    if not shutil.which("setpriv") or Path("/proc/sys/kernel/dmesg_restrict").read_text().strip() != "1":
+        pytest.skip("missing: setpriv, or a kernel whose log not everybody may read")
+    rig.within = ["setpriv", "--bounding-set", "-syslog,-sys_admin", "--inh-caps", "-all"]
+    root = rig.place("exit 1")
+    rig.finish(root)
+    evidence = rig.evidence(root)
+    said = evidence["probes"]["dmesg"]
+    assert (said["rc"], said["stdout"]) == (1, "") and "not permitted" in said["stderr"]
+    assert "kmsg_s" not in evidence["launch"]
+
+
+FAULTS: list[Callable[[Rig, Path], None]] = [
+    out_of_memory,
+    out_of_memory_in_a_child,
+    disk_full,
+    inodes_gone,
+    read_only,
+    crash,
+    killed_by_hand,
+    hung_up,
+    stopped,
+    frozen_in_the_kernel,
+    thread_storm,
+    no_more_processes,
+    shared_memory_full,
+    silent_log,
+    script_rewritten,
+    port_taken,
+    files_run_out,
+    keeper_gone,
+    leftover_holds_a_card,
+    told_to_nobody,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_the_evidence_of_a_real_fault_holds_what_decides_it(
+    fault: Callable[[Rig, Path], None], rig: Rig, tmp_path: Path
+) -> None:
+    fault(rig, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("trial", range(20))
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_it_holds_it_twenty_times(fault: Callable[[Rig, Path], None], trial: int, rig: Rig, tmp_path: Path) -> None:
+    fault(rig, tmp_path)
