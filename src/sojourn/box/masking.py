@@ -22,7 +22,9 @@ _NAME = (
     r"[\w.-]*(?:secret|token(?!iz|is|s)|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key"
     r"|credential|authorization|jwt)[\w.-]*"
 )
-_GIVEN = re.compile(r"(?i)(^|[\s;&|'\"(])(-{0,2}%s\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s'\"]+)" % _NAME)
+_GIVEN = re.compile(
+    r"(?i)(^|[\s;&|'\"(])(-{0,2}%s\s*[=:]\s*)(?:(?:bearer|basic|token)\s+)?(\"[^\"]*\"|'[^']*'|[^\s'\"]+)" % _NAME
+)
 _NEXT = re.compile(r"(?i)^-{1,2}%s$" % _NAME)
 _APART = re.compile(r"(?i)(^|\s)(-{1,2}%s\s+)(\"[^\"]*\"|'[^']*'|[^\s'\"-][^\s'\"]*)" % _NAME)
 _USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@]+@")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,18 +77,22 @@ def run(argv: List[str], timeout_s: float, limit_bytes: int = FILE_BYTES) -> Ent
 
     env = dict(os.environ, LC_ALL="C", LANG="C")
     try:
-        done = subprocess.run(
+        child = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=env,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return text("", NO_ANSWER, "no answer within %g s" % timeout_s)
     except OSError as error:
         return text("", NO_PROGRAM, said(error))
-    out, more = done.stdout, {}
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)  # with what it started
+        return text("", NO_ANSWER, "no answer within %g s" % timeout_s)
+    more = {}
     if len(out) > limit_bytes:
         out, more = out[out.find(b"\n", len(out) - limit_bytes) + 1 :], {"cut": True}
-    return text(plain(out), done.returncode, plain(done.stderr[:4096]), **more)
+    return text(plain(out), child.returncode, plain(err[:4096]), **more)
