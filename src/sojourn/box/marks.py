@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
 
-_LOG_S = 0.02  # for the kernel's log; a larger ring than is read in that time is not waited for
+_LOG_S = 0.05  # of CPU time for the kernel's log; for a larger ring than that nobody waits
 
 
 def marks(root: str, groups: cgroup.Groups) -> Dict[str, Any]:
