@@ -55,11 +55,16 @@ ALWAYS = {
 }
 
 
+def said(root: Root, word: str) -> bool:
+    """Whether the payload's log holds a word by now."""
+    return os.path.exists(root.log(1)) and word in Path(root.log(1)).read_text(errors="replace")
+
+
 def test_a_living_run_is_told_with_what_was_kept_at_its_launch(rig: Rig) -> None:
     root = rig.place("echo hello; sleep 300 & wait")
     rig.supervise(root)
     begun, started = heard(root, "attempt"), heard(root, "started")
-    until(lambda: b"hello" in Path(root.log(1)).read_bytes())
+    until(lambda: said(root, "hello"))
     evidence = rig.evidence(root)
     assert (evidence["schema"], evidence["run"], evidence["attempt"]) == ("sojourn/evidence/v1", "r", 1)
     assert evidence["here"] is True and "now" not in evidence
@@ -161,13 +166,21 @@ def test_secrets_are_in_none_of_it(rig: Rig) -> None:
     root = rig.place(script + " # " + "password: qwertyuiop", secrets=["MY_TOKEN"], envs={"OTHER_SECRET": "zxcvbnm123"})
     rig.call("want", run="r", attempt=1, by="run", token="t", secrets={"MY_TOKEN": secret})
     rig.supervise(root)
-    until(lambda: os.path.exists(root.log(1)) and secret.encode() in Path(root.log(1)).read_bytes())
+    until(lambda: said(root, secret))
     evidence = rig.evidence(root)
     told = json.dumps(evidence)
     for hidden in (secret, "abcdefgh", "zxcvbnm123", "qwertyuiop"):
         assert hidden not in told, hidden
     environ = evidence["probes"]["/proc/%d/environ" % evidence["launch"]["pid"]]["stdout"].split("\n")
     assert {"MY_TOKEN", "OTHER_SECRET", "PYTHONUNBUFFERED=1", "SOJOURN_TOKEN=1"} <= set(environ)
+
+
+def test_what_is_kept_hides_them_as_well(rig: Rig) -> None:
+    root = rig.place("echo $MY_TOKEN; sleep 300 & exit 1", secrets=["MY_TOKEN"])
+    rig.call("want", run="r", attempt=1, by="run", token="t", secrets={"MY_TOKEN": "hunter2-very-secret"})
+    rig.finish(root)
+    kept = Path(root.evidence(1)).read_text(encoding="utf-8")
+    assert "hunter2" not in kept and "***MY_TOKEN***" in kept
 
 
 @pytest.mark.parametrize(
@@ -200,6 +213,7 @@ def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig,
         assert df["rc"] == 1 and "%s: no answer" % dead in df["stderr"] and len(df["stdout"].splitlines()) > 1
         assert evidence["probes"]["write probe"]["stdout"] == "ok\n"
         assert set(evidence["probes"]) >= ALWAYS
+        assert not [name for name, entry in evidence["probes"].items() if entry["stderr"].startswith("no answer")]
         rig.close()
 
 

@@ -6,10 +6,11 @@ counted so far.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 
-from sojourn.box import places, raw
+from sojourn.box import bounded, places, raw
 from sojourn.box.about import About
 from sojourn.box.probes import room
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 COUNT_S = 0.7
 FULL = 0.8
+_ASK_S = 0.5
 BYTES, INODES = "du -xk", "du -x --inodes"
 _ROWS = 20
 _DEEP = 3  # folders further down are counted in the one above
@@ -26,7 +28,7 @@ _DEEP = 3  # folders further down are counted in the one above
 
 def take(about: About) -> Dict[str, raw.Entry]:
     """BYTES ("kib path") and INODES ("count path"), biggest first; rc 124 where not all was counted in time."""
-    tops = [path for path in _tops(about) if _is_full(path)]
+    tops = _tops(about)
     if not tops:
         return {}
     until_s = time.monotonic() + COUNT_S
@@ -40,25 +42,29 @@ def take(about: About) -> Dict[str, raw.Entry]:
 
 
 def _tops(about: About) -> List[str]:
-    """Where to count: what of the run and of the home folder's caches lies on this machine, links followed, none twice
-    and none below another."""
+    """Where to count: of the run, of all runs, of caches and the home folder what lies on a full file system, links
+    followed, none twice and none below another. Each is asked in a child, since a dead mount hangs."""
+    wanted = places.wanted(about)
+    # The run's own folder first: what a person can do something about.
+    paths = list(dict.fromkeys(wanted[:1] + [about.root.base] + wanted[1:]))
+    asked = [bounded.Question(path, functools.partial(_full, path), _ASK_S) for path in paths]
+    answers = bounded.ask(asked, in_group=True)
     found: List[str] = []
-    # The run's own folder first, then all runs, then caches: what a person can do something about.
-    for path in places.wanted(about)[:1] + [about.root.base] + places.wanted(about)[1:]:
-        real = places.real(path)
-        if real != "/" and os.path.isdir(real) and not any((real + "/").startswith(top + "/") for top in found):
+    for path in paths:
+        real = answers[path].value
+        if real and not any((real + "/").startswith(top + "/") for top in found):
             found.append(real)
     return found
 
 
-def _is_full(path: str) -> bool:
+def _full(path: str) -> str:
+    """The real path of a folder on a full file system, else "". May hang."""
     told = room.look(path, [])
-    if told is None:
-        return False
-    return any(
-        used + free > 0 and used / (used + free) >= FULL
-        for used, free in ((told["used_kib"], told["avail_kib"]), (told["used_inodes"], told["free_inodes"]))
-    )
+    if told is None or told["real"] == "/" or not os.path.isdir(told["real"]):
+        return ""
+    pairs = ((told["used_kib"], told["avail_kib"]), (told["used_inodes"], told["free_inodes"]))
+    is_full = any(used + free > 0 and used / (used + free) >= FULL for used, free in pairs)
+    return str(told["real"]) if is_full else ""
 
 
 def _count(top: str, until_s: float, sizes: Dict[str, List[int]]) -> bool:
