@@ -251,6 +251,21 @@ def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
     until(lambda: not below(os.getpid())[1:])  # not even what a child started
 
 
+def test_a_question_that_gets_on_is_waited_for() -> None:
+    def works() -> str:
+        until_s = time.process_time() + 0.2
+        while time.process_time() < until_s:
+            pass
+        return "done"
+
+    def asks() -> str:
+        answer = bounded.ask([bounded.Question("inner", works, 0.1)], in_group=True)["inner"]
+        return str(answer.value)
+
+    answers = bounded.ask([bounded.Question("busy", works, 0.1), bounded.Question("asks", asks, 0.1)])
+    assert (answers["busy"].value, answers["asks"].value) == ("done", "done")
+
+
 def test_questions_within_a_question_end_with_it() -> None:
     def nested() -> str:
         return bounded.ask([bounded.Question("inner", lambda: time.sleep(600), 500)], in_group=True)["inner"].why

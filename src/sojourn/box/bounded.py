@@ -2,6 +2,9 @@
 
 A thread that waits for a dead mount would hold its whole process, and with it the call that waits for an answer; a
 child is left behind. Nothing of a child but its answer is taken.
+
+A deadline is for what hangs. On a box so busy that a question gets hardly any CPU (threads without number below a small
+quota: just when somebody asks why), it is given more time as long as it gets on.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ import select
 import signal
 import time
 
+from sojourn.box import members
+from sojourn.box.probes import process
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+    from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
     class Question(NamedTuple):
-        """`act` answers with a JSON value, within `deadline_s` seconds and `limit_bytes` of JSON."""
+        """`act` answers with a JSON value, within `deadline_s` seconds, unless it gets on slowly, and `limit_bytes`."""
 
         name: str
         act: Callable[[], Any]
@@ -31,6 +37,8 @@ else:
 
 LATE, DIED, LARGE = "late", "died", "large"
 _PART = 1 << 16
+_PATIENCE_S = 10.0  # beyond its deadline, for a question that gets on
+_STILL_S = 0.3  # without a turn of CPU in that time, and not waiting for one, it hangs
 _AT_ONCE = 64  # children; more questions than that are asked one lot after the other
 
 
@@ -44,7 +52,8 @@ class Answer:
 
 
 def ask(questions: Sequence[Question], in_group: bool = False) -> Dict[str, Answer]:
-    """The answer to each, by name. Takes as long as the slowest may take, and no longer.
+    """The answer to each, by name. Takes as long as the longest deadline, _STILL_S more where something hangs, and at
+    most _PATIENCE_S more where the box is too busy.
 
     `in_group`: the children stay in our process group (where we are such a child ourselves, so that who gives us up
     gives them up too). Raises: OSError (no process can be started at all).
@@ -79,6 +88,25 @@ class _Asked:
             _answer(question, its, in_group)
         os.close(its)
         self.until_s = time.monotonic() + question.deadline_s
+        self._last_s = self.until_s + _PATIENCE_S
+        self._turns: List[Tuple[int, ...]] = []
+
+    def may_go_on(self, now_s: float) -> bool:
+        """At its deadline: whether it, or a child of its own, got on since the last look, or waits for CPU.
+
+        Asked for the first time it may: it takes two looks to tell.
+        """
+        before, self._turns = self._turns, []
+        is_ready = False
+        for pid in members.below(self.pid):
+            stat = process.read_stat(pid)
+            if stat is not None and stat.state not in "ZX":
+                self._turns.append((pid, stat.ticks, process.turns(pid)))
+                is_ready = is_ready or stat.state == "R"
+        if now_s >= self._last_s or (before and before == self._turns and not is_ready):
+            return False
+        self.until_s = now_s + _STILL_S
+        return True
 
     def take(self) -> bool:
         """Read what came; True where the answer is whole or cannot become whole."""
@@ -112,7 +140,7 @@ def _collect(asked: List[_Asked], answers: Dict[str, Answer]) -> None:
         waiting[one.fd] = one
     while waiting:
         now = time.monotonic()
-        for one in [one for one in waiting.values() if one.until_s <= now]:
+        for one in [one for one in waiting.values() if one.until_s <= now and not one.may_go_on(now)]:
             poll.unregister(one.fd)
             del waiting[one.fd]
             answers[one.question.name] = one.close(is_late=True)

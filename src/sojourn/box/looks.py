@@ -22,7 +22,7 @@ ROOM_BYTES = 160 << 10  # reserved while there is room: the disk may be full at 
 BAD = frozenset(("failed", "killed", "oom", "lost", "timeout"))
 _FIRST_S = 60.0
 _EVERY_S = 600.0
-_LIMIT_S = 10.0  # a look takes less than 2 s on a box that is not overloaded
+_LIMIT_S = 20.0  # a look takes less than 2 s on a box that is not overloaded
 
 
 def reserve(keeper: Keeper, number: int) -> None:

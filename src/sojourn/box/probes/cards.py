@@ -54,7 +54,7 @@ QUERY = "nvidia-smi --query-gpu=%s --format=csv,noheader" % ",".join(
 )
 PAGE = "nvidia-smi -q"
 APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader"
-_PROGRAM_S = 1.5
+_PROGRAM_S = 1.4
 
 
 def take(about: About) -> Dict[str, raw.Entry]:

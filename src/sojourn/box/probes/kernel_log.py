@@ -21,7 +21,7 @@ _DRIVER = b"NVRM"
 _TAIL = 60  # lines of any kind, beside all the notable ones
 _NOTABLE = 500
 _LOOK_S = 0.5
-_PROGRAM_S = 0.8
+_PROGRAM_S = 0.7
 NOTABLE = re.compile(
     r"(?i)oom|out of memory|killed process|killed as a result|page allocation failure|NVRM|nvidia|\bxid\b|nvlink"
     r"|nvswitch|fabric|amdgpu|segfault|general protection|traps?:|invalid opcode|divide error|i/o error|buffer i/o"
