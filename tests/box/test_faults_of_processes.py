@@ -14,6 +14,7 @@ import pytest
 from sojourn.box.probes import process
 from tests.box.rig import Rig, heard, until
 from tests.box.telling import kernel_lines, python, text, tree
+from tests.lab import machine_faults
 
 # Once is enough: that an old Python asks the same is what test_evidence shows.
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(sys.version_info < (3, 11), reason="shown on the client's Python")]
@@ -122,6 +123,30 @@ def keeper_gone(rig: Rig, folder: Path) -> None:
     assert [row["pid"] for row in tree(evidence)] == [str(pid)]
 
 
+def container_restarted(rig: Rig, folder: Path) -> None:
+    """Everything ended with PID 1, and nobody wrote down how; the machine's boot id stays what it was."""
+    machine_faults.need_root()
+    rig.within = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", '"$@"; exit $?', "x"]
+    root = rig.place("exec sleep 300")
+    keeper = rig.supervise(root)
+    heard(root, "beat")
+    first = process.children(keeper.pid)
+    os.kill(until(lambda: first)[0], signal.SIGKILL)
+    keeper.wait(30)
+    evidence = rig.evidence(root)  # asked inside the next container
+    assert evidence["launch"]["boot_id"] == text(evidence, "/proc/sys/kernel/random/boot_id").strip()
+    assert int(text(evidence, "/proc/1/stat").rpartition(")")[2].split()[19]) != evidence["launch"]["pid1_start"]
+    assert evidence["probes"]["exits/1.json"]["stderr"].startswith("ENOENT")
+    assert '"kind":"ended"' not in text(evidence, "events.jsonl") and not tree(evidence)
+
+
+def windows_line_ends(rig: Rig, folder: Path) -> None:
+    code = rig.snapshot({"train.sh": b"set -e\r\necho begin\r\n"})
+    root = rig.place("bash train.sh", code=code)
+    rig.finish(root)
+    assert "\r" in text(rig.evidence(root), "logs/1.log")
+
+
 FAULTS: list[Callable[[Rig, Path], None]] = [
     crash,
     killed_by_hand,
@@ -132,6 +157,8 @@ FAULTS: list[Callable[[Rig, Path], None]] = [
     port_taken,
     files_run_out,
     keeper_gone,
+    container_restarted,
+    windows_line_ends,
 ]
 
 
