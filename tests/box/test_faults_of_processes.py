@@ -141,10 +141,11 @@ def container_restarted(rig: Rig, folder: Path) -> None:
 
 
 def windows_line_ends(rig: Rig, folder: Path) -> None:
-    code = rig.snapshot({"train.sh": b"set -e\r\necho begin\r\n"})
+    code = rig.snapshot({"train.sh": b"\r\ncd .\r\n"})
     root = rig.place("bash train.sh", code=code)
-    rig.finish(root)
-    assert "\r" in text(rig.evidence(root), "logs/1.log")
+    assert rig.finish(root)["state"] == "failed"
+    log = text(rig.evidence(root), "logs/1.log")
+    assert "\r" in log or "\\r" in log
 
 
 FAULTS: list[Callable[[Rig, Path], None]] = [

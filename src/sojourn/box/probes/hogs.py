@@ -49,12 +49,8 @@ def _tops(about: About) -> List[str]:
     paths = list(dict.fromkeys(wanted[:1] + [about.root.base] + wanted[1:]))
     asked = [bounded.Question(path, functools.partial(_full, path), _ASK_S) for path in paths]
     answers = bounded.ask(asked, in_group=True)
-    found: List[str] = []
-    for path in paths:
-        real = answers[path].value
-        if real and not any((real + "/").startswith(top + "/") for top in found):
-            found.append(real)
-    return found
+    reals = list(dict.fromkeys(answers[path].value for path in paths if answers[path].value))
+    return [one for one in reals if not any(one != top and one.startswith(top + "/") for top in reals)]
 
 
 def _full(path: str) -> str:
