@@ -23,7 +23,7 @@ FULL = 0.8
 _ASK_S = 0.5
 BYTES, INODES = "du -xk", "du -x --inodes"
 _ROWS = 20
-_DEEP = 3  # folders further down are counted in the one above
+_DEEP = 5  # folders further down are counted in the one above
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
