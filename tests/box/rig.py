@@ -32,13 +32,14 @@ class Rig:
         self.keeper.parent.mkdir(parents=True)
         self.keeper.write_bytes(data)
         self.started: list[subprocess.Popen[bytes]] = []
+        self.within: list[str] = []  # what keepers are started by: `nsenter ...`, a shell that joins a control group
         (folder / "tmp").mkdir()
         self.env = dict(os.environ, TMPDIR=str(folder / "tmp"))
 
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
         """One call; its JSON answer, with the byte frames as `blobs`."""
         request = framing.pack_json(dict(fields, op=op))
-        argv = [self.python, "-I", "-S", str(self.keeper), "call"]
+        argv = [*self.within, self.python, "-I", "-S", str(self.keeper), "call"]
         done = subprocess.run(argv, input=request, capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr.decode()
         frames = list(framing.frames(done.stdout))
@@ -66,7 +67,8 @@ class Rig:
 
     def supervise(self, root: Root, python: str | None = None) -> subprocess.Popen[bytes]:
         """Start a keeper on a root."""
-        argv = [python or self.python, "-I", "-S", str(self.keeper), "supervise", "--root", root.path]
+        program = [python or self.python, "-I", "-S", str(self.keeper)]
+        argv = [*self.within, *program, "supervise", "--root", root.path]
         with open(os.path.join(root.logs, "keeper.log"), "ab") as log:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
         self.started.append(child)
@@ -77,6 +79,13 @@ class Rig:
         keeper = self.supervise(root)
         assert keeper.wait(PATIENCE_S) == 0, keeper_log(root)
         return found(root, "ended")[-1]
+
+    def evidence(self, root: Root, **fields: Any) -> dict[str, Any]:
+        """What the call `bundle` says of the newest attempt."""
+        answer = self.call("bundle", run=root.id, **fields)
+        assert answer["ok"], answer
+        told: dict[str, Any] = answer["evidence"]
+        return told
 
     def snapshot(self, files: dict[str, bytes], executable: tuple[str, ...] = ()) -> str:
         """Push files as a snapshot; its digest."""

@@ -57,7 +57,7 @@ def test_whatever_comes_in_an_answer_goes_out(rig: Rig, stdin: bytes, code: str)
 
 
 def test_an_unknown_op_names_those_that_are_known_so_that_a_newer_client_can_do_without(rig: Rig) -> None:
-    assert "since" in rig.call("bundle")["ops"]
+    assert "since" in rig.call("weave")["ops"]
 
 
 def test_placing_twice_is_harmless_and_another_job_of_that_name_is_refused(rig: Rig) -> None:

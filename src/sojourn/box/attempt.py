@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sojourn.box import ending, environment, lastwords, locks, members, prepare, secrets, start
+from sojourn.box import ending, environment, lastwords, locks, looks, marks, members, prepare, secrets, start
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.probes import machine, process
@@ -91,6 +91,7 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         if lock >= 0:
             os.close(lock)  # from here on it is held by the shim and by what it started
     keeper.ledger.note("started", number, pid=watch.pid, start=watch.start, pgid=watch.pid, shim=watch.shim)
+    looks.reserve(keeper, number)
     _see_to_its_end(keeper, watch)
 
 
@@ -180,6 +181,7 @@ def tidy(keeper: Keeper, sid: int = 0) -> None:
 
     `sid`: the payload's session, 0 where another one may have that number by now.
     """
+    looks.at_end(keeper)  # before anything is ended: who is still there is evidence
     history = keeper.ledger.history
     number = history.attempt
     if keeper.is_tidy or not history.started or history.begun.get("boot_id") != machine.boot_id():
@@ -224,7 +226,7 @@ def _note_attempt(keeper: Keeper, number: int) -> bool:
         "memory_bytes": keeper.groups.memory_limit_bytes() or machine.memory_bytes(),
         "cgroup": keeper.groups.limits(),
     }
-    fields["oom_kill"] = keeper.groups.oom_kills()
+    fields.update(marks.marks(keeper.root.path, keeper.groups))
     fields["clock_offset"] = None  # evidence only; a client that knows better compares `now` of its calls
     return keeper.ledger.note("attempt", number, **fields)
 

@@ -42,6 +42,7 @@ _OPS = {
     "forget_secrets": "forget",
     "usage": "clean",
     "remove": "clean",
+    "bundle": "bundle",
 }
 
 

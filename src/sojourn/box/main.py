@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
 
-USAGE = "usage: keeper supervise --root ROOT | call | gpu | --version\n"
+USAGE = "usage: keeper supervise --root ROOT | call | gpu | bundle ROOT [ATTEMPT] | --version\n"
 
 
 def main(argv: List[str]) -> int:
@@ -33,6 +33,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.probes.gpu import main as gpu
 
         return gpu()
+    if command == "bundle":
+        from sojourn.box.evidence import main as bundle
+
+        return bundle(argv[1:])
     if command == "--version":
         from sojourn import __version__
 

@@ -27,7 +27,7 @@ OURS = frozenset(
         "reboot.json",
         "reboot.sh",
     )
-    + ("logs", "exits", "progress", "attempts")
+    + ("logs", "exits", "progress", "attempts", "evidence")
 )
 
 
@@ -72,6 +72,10 @@ class Root:
     def progress(self, n: int) -> str:
         """What the training process of attempt `n` writes."""
         return os.path.join(self.path, "progress", "%d.json" % n)
+
+    def evidence(self, n: int, is_last: bool = True) -> str:
+        """What the probes said at the bad end of attempt `n`; else, while it ran, when they were last asked."""
+        return os.path.join(self.path, "evidence", "%d.json" % n if is_last else "%d.look.json" % n)
 
     def make_folders(self) -> None:
         """Make the folders every run has. Idempotent. Raises: OSError."""

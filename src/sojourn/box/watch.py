@@ -10,6 +10,7 @@ from sojourn.box import locks, members
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
+from sojourn.box.looks import Looks
 from sojourn.box.probes import process
 from sojourn.box.root import read_fields
 from sojourn.box.vitals import Stillness, Vitals
@@ -47,6 +48,7 @@ class Watch:
         self._why = str(signalled.get("why", ""))  # an earlier keeper asked it to end: its grace begins anew
         self._kill_at = time.monotonic() + keeper.grace_s if self._why else _NEVER
         self._is_killed = False
+        self._looks = Looks(keeper, number)
         self._stop_at = ""  # the `at` of the stop request we acted on
         keeper.expected.add(pid)  # it becomes our child when its shim is killed
         if report >= 0:
@@ -74,6 +76,7 @@ class Watch:
         """After the end: the last progress and checkpoint, and one last beat with them."""
         self._note_beat(self.vitals.beat())
         self.vitals.end()
+        self._looks.drop()
         self.close()
 
     def close(self) -> None:
@@ -163,6 +166,7 @@ class Watch:
         beat = self.vitals.beat()
         self._note_beat(beat)
         change = self._stillness.look(now_s, beat, self.vitals.progress.step)
+        self._looks.tick(now_s)
         if change:
             self.keeper.ledger.note(change, self.number, quiet_s=self._stillness.quiet_s(now_s))
 

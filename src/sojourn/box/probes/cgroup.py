@@ -11,20 +11,28 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, Set, Tuple
+    from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 _UNLIMITED_V1 = 1 << 60  # v1 writes a number near 2**63 where no limit is set
+_V2_FILES = {"memory": "/memory.current", "cpu": "/cpu.stat", "pids": "/pids.current"}  # there = it controls us
 
 
 class Groups:
-    """Our groups, found once. `root` and `proc` are other folders in tests that replay a recorded machine."""
+    """The groups of one process, ours by default, found once.
 
-    def __init__(self, proc: str = "/proc/self") -> None:
+    `proc`: its folder in /proc, or that of a recorded machine. `folders`: what `folders()` said of a process
+    that has ended since; its groups are taken where they still are.
+    """
+
+    def __init__(self, proc: str = "/proc/self", folders: Mapping[str, str] | None = None) -> None:
         self.proc = proc
         self.v2 = ""  # our folder in the version 2 tree
         self.tops: Dict[str, str] = {}  # folder -> mount point at which the walk up ends
         self.v1: Dict[str, str] = {}  # controller -> our folder
+        self.memory_path = ""  # our memory group, as the kernel names it
         self._find()
+        if folders is not None:
+            self._go_to(folders)
 
     @property
     def version(self) -> int:
@@ -35,14 +43,16 @@ class Groups:
 
     def memory_limit_bytes(self) -> int | None:
         """The tightest memory limit on us or above us; None = none."""
+        found = [limit for limit, _ in self._memory_limits()]
         if "memory" in self.v1:
-            limits = [_number(folder + "/memory.limit_in_bytes") for folder in self._up(self.v1["memory"])]
             # With use_hierarchy the kernel itself knows the tightest above a container's root.
-            limits.append(_field(self.v1["memory"] + "/memory.stat", "hierarchical_memory_limit"))
-            found = [limit for limit in limits if limit is not None and limit < _UNLIMITED_V1]
-        else:
-            found = [v for v in (_number(folder + "/memory.max") for folder in self._up(self.v2)) if v is not None]
+            known = _field(self.v1["memory"] + "/memory.stat", "hierarchical_memory_limit")
+            found += [known] if known is not None and known < _UNLIMITED_V1 else []
         return min(found) if found else None
+
+    def binding_memory(self) -> str:
+        """The folder whose memory limit is the tightest, ours or one above; "" without a limit."""
+        return min(self._memory_limits(), default=(0, ""))[1]
 
     def memory_bytes(self) -> int | None:
         """What our group uses now, page cache included."""
@@ -52,27 +62,63 @@ class Groups:
 
     def oom_kills(self) -> int | None:
         """How often the kernel killed in our group for memory; where the group does not count, in the whole machine."""
-        found = None
+        return _field(self.oom_kill_file(), "oom_kill")
+
+    def oom_kill_file(self) -> str:
+        """The file that counts them: our group's, else /proc/vmstat."""
+        path = ""
         if "memory" in self.v1:
-            found = _field(self.v1["memory"] + "/memory.oom_control", "oom_kill")
+            path = self.v1["memory"] + "/memory.oom_control"
         elif self.v2:
-            found = _field(self.v2 + "/memory.events", "oom_kill")
-        return found if found is not None else _field("/proc/vmstat", "oom_kill")
+            path = self.v2 + "/memory.events"
+        return path if path and _field(path, "oom_kill") is not None else "/proc/vmstat"
 
     def cpu_quota(self) -> float | None:
         """The tightest CPU quota on us or above us, in cores; None = none."""
+        found = [quota for quota, _ in self._cpu_quotas()]
+        return min(found) if found else None
+
+    def binding_cpu(self) -> str:
+        """The folder whose CPU quota is the tightest, ours or one above; "" without a quota."""
+        return min(self._cpu_quotas(), default=(0.0, ""))[1]
+
+    def at(self, controller: str) -> Tuple[int, str]:
+        """(version, our folder) of "memory", "cpu" or "pids"; (0, "") where the kernel does not control that for us."""
+        if controller in self.v1:
+            return 1, self.v1[controller]
+        if self.v2 and os.path.exists(self.v2 + _V2_FILES[controller]):
+            return 2, self.v2
+        return 0, ""
+
+    def folders(self) -> Dict[str, str]:
+        """Our folders by controller, "v2" for the version 2 tree: what finds them again when we have ended."""
+        found = {name: self.v1[name] for name in _V2_FILES if name in self.v1}
+        return dict(found, v2=self.v2) if self.v2 else found
+
+    def pressure_folder(self) -> str:
+        """Our folder in the version 2 tree, where it tells pressure of our own; "" at its top: that is the host's."""
+        return self.v2 if self.v2 and os.path.exists(self.v2 + "/cgroup.type") else ""
+
+    def _memory_limits(self) -> List[Tuple[int, str]]:
+        if "memory" in self.v1:
+            rows = [(_number(f + "/memory.limit_in_bytes"), f) for f in self._up(self.v1["memory"])]
+        else:
+            rows = [(_number(f + "/memory.max"), f) for f in self._up(self.v2)]
+        return [(limit, folder) for limit, folder in rows if limit is not None and limit < _UNLIMITED_V1]
+
+    def _cpu_quotas(self) -> List[Tuple[float, str]]:
         quotas = []
         if "cpu" in self.v1:
             for folder in self._up(self.v1["cpu"]):
                 quota, period = _number(folder + "/cpu.cfs_quota_us"), _number(folder + "/cpu.cfs_period_us")
                 if quota and period and quota > 0:
-                    quotas.append(quota / period)
+                    quotas.append((quota / period, folder))
         elif self.v2:
             for folder in self._up(self.v2):
                 words = _read(folder + "/cpu.max").split()
                 if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
-                    quotas.append(int(words[0]) / int(words[1]))
-        return min(quotas) if quotas else None
+                    quotas.append((int(words[0]) / int(words[1]), folder))
+        return quotas
 
     def limits(self) -> Dict[str, Any]:
         """{"version","memory_limit_bytes","cpu_quota"}."""
@@ -87,12 +133,23 @@ class Groups:
         for line in _read(self.proc + "/cgroup").splitlines():
             number, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
+            if "memory" in controllers.split(",") or (number == "0" and not self.memory_path):
+                self.memory_path = path
             for kind, options, root, point in mounts:
                 if number == "0" and kind == "cgroup2":
                     self.v2 = self._place(point, root, path)
                 elif number != "0" and kind == "cgroup" and set(controllers.split(",")) & options:
                     for controller in controllers.split(","):
                         self.v1[controller] = self._place(point, root, path)
+
+    def _go_to(self, folders: Mapping[str, str]) -> None:
+        points = set(self.tops.values())
+        there = {name: folder for name, folder in folders.items() if os.path.isdir(folder)}
+        for folder in there.values():
+            above = [point for point in points if (folder + "/").startswith(point.rstrip("/") + "/")]
+            self.tops[folder] = max(above, key=len, default=folder)
+        self.v2 = there.pop("v2", "")
+        self.v1 = there
 
     def _place(self, point: str, root: str, path: str) -> str:
         """Our folder: `path` is seen from the tree's top, the mount shows the tree from `root` on."""

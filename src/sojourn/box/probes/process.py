@@ -56,6 +56,16 @@ def read_stat(pid: int | str) -> Stat | None:
     )
 
 
+def turns(pid: int) -> int:
+    """How often a process was given the CPU so far; 0 where that cannot be told."""
+    try:
+        with open("/proc/%d/status" % pid, "rb", buffering=0) as f:
+            lines = (f.read(1 << 13) or b"").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if b"voluntary_ctxt_switches:" in line)
+
+
 def start_of(pid: int) -> int:
     """Start time of a process in ticks since boot (field 22), 0 where it cannot be told."""
     stat = read_stat(pid)

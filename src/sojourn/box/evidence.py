@@ -1,0 +1,210 @@
+"""All the evidence of one attempt, as one document (schema sojourn/evidence/v1): every probe at once, each in a child
+of its own with its own deadline, so that what hangs costs its own text and nothing else.
+
+Loaded by the call `bundle` and the command `bundle` alone; a keeper at rest knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import time
+
+from sojourn.box import bounded, masking, raw
+from sojourn.box.about import About
+from sojourn.box.probes import machine, process
+from sojourn.box.root import Root, read_fields
+from sojourn.wire import units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, NamedTuple
+
+    class Probe(NamedTuple):
+        """`module` in `probes`; `name`: what it is told as where it gives no answer; `is_of_root`: it asks about the
+        root and can be asked on any machine that sees it, the others about the machine the attempt ran on."""
+
+        module: str
+        name: str
+        deadline_s: float
+        is_of_root: bool = False
+
+else:
+    from collections import namedtuple
+
+    Probe = namedtuple("Probe", "module name deadline_s is_of_root", defaults=(False,))
+
+SCHEMA = "sojourn/evidence/v1"
+LOG_BYTES = 256 << 10
+KEPT_LOG_BYTES = 16 << 10  # the log itself lies beside it
+KEPT_BYTES = 150 << 10  # less than looks.ROOM_BYTES
+PROBE_BYTES = 512 << 10  # of one probe's answer; what is more says nothing
+
+PROBES = (
+    Probe("records", "events.jsonl", 1.5, True),
+    Probe("log_tail", "logs", 1.5, True),
+    Probe("checkpoints", "checkpoints", 1.5, True),
+    Probe("writing", "write probe", 1.5, True),
+    Probe("room", "df -Pk", 1.6, True),
+    Probe("mounts", "mountinfo", 1.0, True),
+    Probe("hogs", "du -xk", 1.6, True),
+    Probe("leftovers", "leftovers", 1.2, True),
+    Probe("boot", "boot", 1.0),
+    Probe("load", "load", 1.0),
+    Probe("group_files", "cgroup", 1.0),
+    Probe("payload", "payload", 1.0),
+    Probe("processes", "process tree", 1.6),
+    Probe("scripts", "scripts", 1.0),
+    Probe("shm", "ls /dev/shm", 1.0),
+    Probe("kernel_log", "dmesg", 1.6),
+    Probe("cards", "nvidia-smi", 1.6),
+    Probe("holders", "device holders", 1.5),
+    Probe("network", "network", 1.5),
+    Probe("clock", "clock", 1.0),
+)
+
+
+def take(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
+    """The document of an attempt (0: the newest), taken now. In less than 2 s whatever hangs, unless the box is so busy
+    that `bounded` gives more time."""
+    about = About(root, attempt, log_bytes)
+    hide = masking.Words(root)
+    probes: Dict[str, Any] = {}
+    for taken in _asked(about, PROBES if about.is_here else [probe for probe in PROBES if probe.is_of_root]).values():
+        probes.update(taken)
+    launch = about.launch
+    if isinstance(launch.get("argv"), list):
+        launch["argv"] = hide.words([str(word) for word in launch["argv"]])
+    document = {
+        "schema": SCHEMA,
+        "scope": ["universal"],
+        "run": root.id,
+        "attempt": about.attempt,
+        "taken": units.stamp(time.time()),
+        "why": why,
+        "host": machine.host(),
+        "here": about.is_here,
+        "launch": launch,
+        "probes": probes,
+        "facts": _facts(about),
+    }
+    found: Dict[str, Any] = hide.everywhere(document)
+    return found
+
+
+def whole(root: Root, attempt: int = 0, log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
+    """`take`, together with what was kept of the attempt in its root.
+
+    Where it ended badly and its keeper looked then, the machine's probes are those of then and the machine as it is
+    stands in `now`; what an earlier look kept stands in `before`.
+    """
+    document = take(root, attempt, "call", log_bytes)
+    number = document["attempt"]
+    host = document["launch"].get("host")
+    end, look = read_fields(root.evidence(number)), read_fields(root.evidence(number, is_last=False))
+    if look.get("host") == host:
+        document["before"] = {"taken": look.get("taken"), "host": host, "probes": look.get("probes") or {}}
+    if not end.get("probes") or end.get("host") != host:
+        if not document["here"] and "before" in document:
+            document["probes"] = dict(document["before"]["probes"], **document["probes"])
+        return document
+    now = document["probes"]
+    live = {name for name in now if _is_live(name)}
+    document["probes"] = dict(end["probes"], **{name: now[name] for name in live})
+    document["facts"] = dict(end.get("facts") or {}, **document["facts"])
+    rest = {name: entry for name, entry in now.items() if name not in live}
+    document["now"] = {"taken": document["taken"], "host": document["host"], "probes": rest}
+    document["taken"] = end.get("taken")
+    return document
+
+
+def _is_live(name: str) -> bool:
+    """Whether a probe reads records of the run, which say the same whenever they are read."""
+    return name.startswith(("events.jsonl", "exits/", "progress/", "logs/", "checkpoints", "stop.", "want.", "keeper."))
+
+
+def _asked(about: About, probes: Any) -> Dict[str, Dict[str, Any]]:
+    questions = [
+        bounded.Question(probe.module, functools.partial(_answer, probe.module, about), probe.deadline_s, PROBE_BYTES)
+        for probe in probes
+    ]
+    answers = bounded.ask(questions)
+    found = {}
+    for probe in probes:
+        answer = answers[probe.module]
+        if answer.why:
+            rc = raw.NO_ANSWER if answer.why == bounded.LATE else 1
+            at = units.stamp(time.time())
+            found[probe.module] = {probe.name: dict(raw.text("", rc, answer.detail), at=at)}
+        else:
+            found[probe.module] = answer.value
+    return found
+
+
+def _answer(module: str, about: About) -> Dict[str, raw.Entry]:
+    """In a child: the texts of one probe, each with the time it was taken."""
+    probe = importlib.import_module("sojourn.box.probes." + module)
+    taken: Dict[str, raw.Entry] = probe.take(about)
+    at = units.stamp(time.time())
+    return {name: dict(entry, at=at) for name, entry in taken.items()}
+
+
+def _facts(about: About) -> Dict[str, Any]:
+    """What there is no text for."""
+    if not about.is_here:
+        return {}
+    keeper = about.keeper
+    return {"box.session_present": process.is_alive(keeper.get("pid") or 0, keeper.get("start") or 0)}
+
+
+def keep(root: Root, attempt: int, why: str) -> None:
+    """Take the document and keep it in the root: "end" in the room that was reserved for it, "look" over the last one.
+
+    Raises: OSError.
+    """
+    document = take(root, attempt, why, KEPT_LOG_BYTES)
+    data = _packed(document)
+    while len(data) > KEPT_BYTES:  # what is largest says least a byte
+        name = max(document["probes"], key=lambda one: len(document["probes"][one]["stdout"]))
+        entry = document["probes"][name]
+        half = len(entry["stdout"]) // 2
+        document["probes"][name] = dict(entry, stdout=entry["stdout"][entry["stdout"].find("\n", half) + 1 :], cut=True)
+        data = _packed(document)
+    path = root.evidence(attempt, is_last=why == "end")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    room = path + (".room" if why == "end" else ".tmp")
+    fd = os.open(room, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        at = 0
+        while at < len(data):
+            at += os.pwrite(fd, data[at:], at)
+        os.ftruncate(fd, len(data))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(room, path)
+
+
+def _packed(document: Dict[str, Any]) -> bytes:
+    import json
+
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def main(args: List[str]) -> int:
+    """`bundle ROOT [ATTEMPT]`: print the document. `bundle --keep end|look ROOT ATTEMPT`: keep it. 2 for misuse."""
+    import json
+    import sys
+
+    if len(args) == 4 and args[0] == "--keep" and args[1] in ("end", "look"):
+        os.nice(5)
+        keep(Root(args[2]), int(args[3]), args[1])
+        return 0
+    if not args or not os.path.isdir(args[0]):
+        sys.stderr.write("usage: keeper bundle ROOT [ATTEMPT]\n")
+        return 2
+    document = whole(Root(args[0]), int(args[1]) if len(args) > 1 else 0)
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+    return 0

@@ -1,0 +1,18 @@
+"""Which boot and which container this is, by what changes when either begins anew."""
+
+from __future__ import annotations
+
+from sojourn.box import raw
+from sojourn.box.about import About
+from sojourn.box.probes import machine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """The boot id, the start of PID 1, the host's name, the uptime (in a container the host's)."""
+    found = raw.reads(("/proc/sys/kernel/random/boot_id", "/proc/1/stat", "/proc/uptime"))
+    found["hostname"] = raw.text(machine.host() + "\n")
+    return found

@@ -1,0 +1,61 @@
+"""The files of the control groups that bind the payload: memory, CPU, processes, pressure.
+
+Whose group: the payload's while it lives, else its keeper's, else the folders that were recorded at launch. A call that
+came by ssh is in a group of its own, which says nothing about the run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sojourn.box import raw
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Tuple
+
+_MEMORY = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.stat"),
+    2: ("memory.max", "memory.current", "memory.peak", "memory.stat"),
+}
+_OOM = {1: "memory.oom_control", 2: "memory.events"}
+_CPU = {1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"), 2: ("cpu.max", "cpu.stat")}
+_PRESSURE = ("cpu", "memory", "io")
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """Limits and usage are those of the group whose limit binds; OOM kills those of the payload's own group."""
+    groups = about.groups()
+    found: Dict[str, raw.Entry] = {}
+    version, own = groups.at("memory")
+    if own:
+        binding = groups.binding_memory() or own
+        found.update(_there(binding, _MEMORY[version]))
+        found.update(_there(own, (_OOM[version],)))
+    if about.launch.get("oom_kill_file") == "/proc/vmstat":
+        found["/proc/vmstat"] = _only(raw.read("/proc/vmstat"), "oom_kill")
+    version, own = groups.at("cpu")
+    if own:
+        found.update(_there(groups.binding_cpu() or own, _CPU[version]))
+    version, own = groups.at("pids")
+    if own:
+        found.update(_there(own, ("pids.current", "pids.max")))
+    for kind in _PRESSURE:
+        path = "%s/%s.pressure" % (groups.pressure_folder(), kind)
+        if not groups.pressure_folder() or not os.path.exists(path):
+            path = "/proc/pressure/" + kind
+        if os.path.exists(path):
+            found[path] = raw.read(path)
+    return found
+
+
+def _there(folder: str, names: Tuple[str, ...]) -> Dict[str, raw.Entry]:
+    """Those of the files that exist: which ones do depends on the kernel."""
+    paths: List[str] = [os.path.join(folder, name) for name in names]
+    return raw.reads([path for path in paths if os.path.exists(path)])
+
+
+def _only(entry: raw.Entry, name: str) -> raw.Entry:
+    rows = [line for line in entry["stdout"].splitlines() if line.startswith(name + " ")]
+    return dict(entry, stdout="".join(row + "\n" for row in rows))

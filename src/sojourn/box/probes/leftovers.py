@@ -1,0 +1,35 @@
+"""Files that were being written when something ended: below the run's working copy and its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box import raw
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+_ENDS = (".tmp", ".part", ".partial", ".incomplete")
+_ROWS = 100
+_LOOK_S = 0.5
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """`leftovers`: "bytes path" below the root, one a line; rc 124 where there was no time to look everywhere."""
+    until_s = time.monotonic() + _LOOK_S
+    rows = []
+    for top in (about.root.checkpoints, about.root.attempt(about.attempt)):
+        for folder, _, names in os.walk(top):
+            for name in names:
+                if name.endswith(_ENDS) or ".tmp." in name:
+                    path = os.path.join(folder, name)
+                    try:
+                        rows.append("%d %s" % (os.lstat(path).st_size, os.path.relpath(path, about.root.path)))
+                    except OSError:
+                        continue
+            if time.monotonic() > until_s:
+                return {"leftovers": dict(raw.lines(rows, _ROWS), rc=raw.NO_ANSWER)}
+    return {"leftovers": raw.lines(sorted(rows), _ROWS)}

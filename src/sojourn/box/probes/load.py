@@ -1,0 +1,23 @@
+"""How much machine there is and how busy it is: cores, load, memory. In a container these are the host's."""
+
+from __future__ import annotations
+
+import os
+
+from sojourn.box import raw
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """/proc/loadavg, /proc/meminfo, `nproc` (cores there are), `affinity` (cores the payload, or we, may use)."""
+    found = raw.reads(("/proc/loadavg", "/proc/meminfo"))
+    found["nproc"] = raw.text("%d\n" % (os.cpu_count() or 1))
+    try:
+        found["affinity"] = raw.text("%d\n" % len(os.sched_getaffinity(about.pid if about.is_alive else 0)))
+    except (AttributeError, OSError):
+        pass
+    return found

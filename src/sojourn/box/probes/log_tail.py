@@ -1,0 +1,56 @@
+"""The end of the attempt's log, and its beginning where the end does not reach it; how large and how old it is."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box import raw, secrets
+from sojourn.box.about import About
+from sojourn.wire import units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+_HEAD_BYTES = 8 << 10
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """`logs/N.log` with size, offset, mtime, age_s; `logs/N.log head`. As bytes came, whole lines, secrets hidden.
+
+    Ages are by this machine's clock and that of the file system, which may be another machine's.
+    """
+    name = "logs/%d.log" % about.attempt
+    path = about.root.log(about.attempt)
+    values = secrets.read(about.root)
+    try:
+        with open(path, "rb", buffering=0) as f:
+            s = os.fstat(f.fileno())
+            offset = max(0, s.st_size - about.log_bytes)
+            data = secrets.read_masked(about.root, f, offset, about.log_bytes, values)
+            head = b""
+            if offset:
+                head = secrets.read_masked(about.root, f, 0, min(_HEAD_BYTES, offset), values)
+                skip = data.find(b"\n") + 1
+                if skip < len(data):
+                    offset, data = offset + skip, data[skip:]
+    except OSError as error:
+        return {name: raw.refused(error)}
+    more: Dict[str, Any] = {
+        "size": s.st_size + _rotated(path),
+        "offset": offset,
+        "mtime": units.stamp(s.st_mtime),
+        "age_s": round(time.time() - s.st_mtime, 3),
+    }
+    found = {name: raw.text(raw.plain(data), **more)}
+    if head:
+        found[name + " head"] = raw.text(raw.plain(head[: head.rfind(b"\n") + 1 or len(head)]), cut=True)
+    return found
+
+
+def _rotated(path: str) -> int:
+    try:
+        return os.stat(path + ".1").st_size
+    except OSError:
+        return 0

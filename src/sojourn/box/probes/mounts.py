@@ -1,0 +1,20 @@
+"""What is mounted where, with which options: of real file systems, and of whatever holds something of the run."""
+
+from __future__ import annotations
+
+from sojourn.box import places, raw
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+_OPTIONS = 300  # of an overlay's layers the rest tells nothing
+_ROWS = 150
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """mountinfo, without the kernel's own file systems and with very long options cut."""
+    rows = [row for row in places.mount_rows() if row.kind not in places.UNREAL or row.point == "/dev/shm"]
+    lines = [row.line if len(row.line) <= 2 * _OPTIONS else row.line[:_OPTIONS] + "..." for row in rows]
+    return {"mountinfo": raw.lines(lines, _ROWS)}

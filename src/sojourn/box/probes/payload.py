@@ -1,0 +1,53 @@
+"""The payload's first process as /proc shows it: state, limits, command, environment, open files."""
+
+from __future__ import annotations
+
+import os
+
+from sojourn.box import masking, members, raw
+from sojourn.box.about import About
+from sojourn.box.probes import process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+_STACKS = 5
+_VALUE = 2000  # characters of one environment entry
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; the stacks of what waits uninterruptibly, for root.
+
+    Nothing where no payload is on record. What became of the pid is told too where it names another process by now:
+    then only `stat`, whose start time says so.
+    """
+    if not about.pid:
+        return {}
+    folder = "/proc/%d/" % about.pid
+    found = raw.reads((folder + "stat",))
+    if not process.is_alive(about.pid, about.start):
+        return found
+    found.update(raw.reads((folder + "status", folder + "limits")))
+    hide = masking.Words(about.root)
+    entry = raw.read(folder + "cmdline")
+    words = hide.words(entry["stdout"].rstrip("\0").split("\0"))
+    found[folder + "cmdline"] = dict(entry, stdout="\0".join(words))
+    entry = raw.read(folder + "environ", 256 << 10)
+    if not entry["rc"]:
+        rows = [row.replace("\n", " ")[:_VALUE] for row in hide.environ(entry["stdout"].split("\0")) if row]
+        entry = raw.lines(rows, 2000)
+    found[folder + "environ"] = entry
+    try:
+        found[folder + "fd"] = raw.text("%d\n" % len(os.listdir(folder + "fd")))
+        found[folder + "fd/0"] = raw.text(os.readlink(folder + "fd/0") + "\n")
+    except OSError as error:
+        found[folder + "fd"] = raw.refused(error)
+    waiting = [pid for pid in members.below(about.pid) if _waits(pid)]
+    found.update(raw.reads(("/proc/%d/stack" % pid for pid in waiting[:_STACKS]), 4 << 10))
+    return found
+
+
+def _waits(pid: int) -> bool:
+    stat = process.read_stat(pid)
+    return stat is not None and stat.state == "D"

@@ -1,0 +1,50 @@
+"""Scripts that a shell of the run is still reading. A shell reads on where it stopped, so that one
+which was written anew under its feet does what was in neither version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from sojourn.box import members, raw, tree
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+_SCRIPT_FD = "255"  # bash keeps its script there
+_SHELLS = 10
+_BYTES = 1 << 20
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """`scripts`: "sha256-now sha256-at-launch pid path"; "-" for one that was not pushed with the code.
+
+    Nothing where no shell reads a script.
+    """
+    rows = []
+    copy = about.root.attempt(about.attempt)
+    for pid in members.below(about.top())[: 50 * _SHELLS] if about.top() else ():
+        link = "/proc/%d/fd/%s" % (pid, _SCRIPT_FD)
+        try:
+            path = os.readlink(link)
+            if not path.startswith("/") or path.startswith("/dev/"):
+                continue
+            with open(link, "rb", buffering=0) as f:
+                now = hashlib.sha256(f.read(_BYTES) or b"").hexdigest()
+        except OSError:
+            continue
+        before = _pushed(about).get(os.path.relpath(path, copy), "-")
+        rows.append("%s %s %d %s" % (now, before, pid, path))
+    return {"scripts": raw.lines(rows, _SHELLS)} if rows else {}
+
+
+def _pushed(about: About) -> Dict[str, str]:
+    """Path -> sha256 of the code as it was pushed."""
+    try:
+        rows = tree.read_roster(about.root.base, str(about.spec.get("code") or ""))
+    except (OSError, tree.Damaged):
+        return {}
+    return {str(row.get("path")): str(row.get("sha256")) for row in rows}

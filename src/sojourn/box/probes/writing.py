@@ -1,0 +1,39 @@
+"""Whether the run's root takes a file: made, written, synced and removed.
+
+Decides where statvfs shows the host's room and a quota or a read-only remount stands in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from sojourn.box import raw
+from sojourn.box.about import About
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+NAME = "write probe"
+_BYTES = 4096
+_FILE = ".write-probe"
+
+
+def take(about: About) -> Dict[str, raw.Entry]:
+    """NAME: "ok", or the error by its name. The file lies among the exit records, where no glob of outputs looks."""
+    path = os.path.join(about.root.exits, _FILE)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            left = _BYTES
+            while left:
+                left -= os.write(fd, b"\0" * left)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+            with contextlib.suppress(FileNotFoundError):  # another call's probe may have been quicker
+                os.unlink(path)
+    except OSError as error:
+        return {NAME: raw.text("", 1, raw.said(error), path=about.root.path)}
+    return {NAME: raw.text("ok\n", path=about.root.path)}
