@@ -136,30 +136,10 @@ def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
 
 
 def load_weights(path: str, *, is_mapped: bool) -> str:
-    """PyTorch's name and version where it is installed and loads the file, weights only; "" where it is not installed.
+    """`weights.load`: PyTorch's name and version, "" where it is not installed. Raises: Unloadable where it refuses."""
+    from sojourn.backends.client import weights
 
-    Where `is_mapped`, it maps what the walker has read already. Raises: Unloadable where PyTorch refuses the file.
-    """
-    try:
-        import torch
-    except ImportError:
-        return ""
-    import pickle
-
-    try:
-        torch.load(path, weights_only=True, map_location="cpu", mmap=is_mapped)
-    except pickle.UnpicklingError as error:
-        raise Unloadable("unsafe", f"PyTorch refuses it as not weights only: {_first_line(error)}") from error
-    except MemoryError as error:
-        raise Unloadable("unsafe", "PyTorch ran out of memory reading it") from error
-    except Exception as error:
-        # PyTorch raises what its C++ and the pickle's shape come to: any of them means that it does not load.
-        raise Unloadable("corrupt", f"PyTorch refuses it: {_first_line(error)}") from error
-    return f"torch {torch.__version__}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+    return weights.load(path, is_mapped)
 
 
 def scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
