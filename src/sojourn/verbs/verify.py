@@ -165,11 +165,18 @@ def _below(root: str) -> tuple[list[str], list[tuple[str, str]]]:
                     name = os.path.join(folder, entry.name)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(name)
-                    elif name != ROSTER and not (entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")):
+                    elif name != ROSTER and not _leads_to_a_folder_below(entry, top):
                         found.append(name)
         except OSError as error:
             closed.append((folder or ".", f"the folder cannot be listed: {error.strerror or error}"))
     return sorted(found), closed
+
+
+def _leads_to_a_folder_below(entry: os.DirEntry[str], top: str) -> bool:
+    try:
+        return entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")
+    except OSError:  # a link that leads round in a circle
+        return False
 
 
 def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Proof], dict[str, Any]]:

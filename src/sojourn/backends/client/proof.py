@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import stat
@@ -275,6 +276,8 @@ def _unreadable(name: str, error: OSError) -> Proof:
     kind, loader = kind_by_name(name)
     if isinstance(error, FileNotFoundError):
         return Proof(name, kind, problem="missing", detail="no such file", loader=loader)
+    if error.errno == errno.ELOOP:
+        return Proof(name, kind, problem="missing", detail="a link that leads round in a circle", loader=loader)
     # No right to read it says nothing about the file; anything else (EIO, ESTALE) is what a damaged disk answers.
     problem = "unsupported" if isinstance(error, PermissionError) else "corrupt"
     return Proof(name, kind, problem=problem, detail=f"it cannot be read: {error.strerror or error}", loader=loader)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PICKLE_LIMIT_BYTES = 64 << 20
 _CALLS = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}  # ways to call that PyTorch never writes
 _EXACT_BYTES = 256 << 20
+_KEYS = 256
 
 
 class Backend:
@@ -30,7 +31,7 @@ class Backend:
 
     kind: ClassVar[str] = "torch_zip"
     suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt", ".pt.tar", ".pth.tar", ".ckpt.tar")
-    also: ClassVar[tuple[str, ...]] = (".zip",)
+    also: ClassVar[tuple[str, ...]] = (".zip", ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
     among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
 
@@ -54,7 +55,7 @@ class Backend:
         with open(path, "rb") as f:
             head = f.read(16)
         if head and not archive.is_archive(head):
-            raise _no_archive(head)
+            raise _no_archive(path, head)
         data, entries = archive.open_archive(path)
         for entry in entries:
             if entry.name.endswith("data.pkl") and entry.bytes > PICKLE_LIMIT_BYTES:
@@ -67,14 +68,16 @@ class Backend:
         found = torch_zip.walk(path, crc=has_sums)
         if found.problems:
             raise _refusal(found, data, has_sums)
+        if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
+            raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
         content = scan(found.tensors)
         by, is_loaded = _open(path, found.ours, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
-        facts["by"] = by
+        facts |= {"keys": top_keys(found.tree), "by": by}
         if found.ours:
             facts["sojourn"] = finite(found.facts)
-        remarks = content.remarks
+        remarks = content.remarks + odd_numbers(found.tree)
         if not has_sums:
             remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
         if not is_loaded:
@@ -82,10 +85,25 @@ class Backend:
         return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
 
 
-def _no_archive(head: bytes) -> Unloadable:
+def top_keys(tree: Any) -> list[str]:
+    """The keys of the outermost map, in order, 256 at most."""
+    return [str(key)[:200] for key in list(tree)[:_KEYS]] if isinstance(tree, dict) else []
+
+
+def odd_numbers(tree: Any) -> tuple[str, ...]:
+    """A remark on plain numbers in the tree that are not finite: a best value may well begin as infinity."""
+    from sojourn.backends.client import content
+
+    bad = content.not_finite(tree)
+    return (f"numbers in it that are not finite: {', '.join(bad[:5])}",) if bad else ()
+
+
+def _no_archive(path: str, head: bytes) -> Unloadable:
+    from sojourn.backends.client import pickles
+
     if torch_legacy.MAGIC.startswith(head) or b"PK\x03\x04".startswith(head):
         return Unloadable("truncated", "it ends inside its first few bytes")
-    if head[:1] == b"\x80":
+    if head[:1] == b"\x80" or pickles.is_old(path, head):
         return Unloadable("unsafe", "a plain pickle: reading it would run what it says")
     return Unloadable("corrupt", "it does not begin as a PyTorch file does")
 
