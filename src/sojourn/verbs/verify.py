@@ -184,7 +184,7 @@ def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Pro
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         raise Misuse(detail="a manifest speaks of one folder: name exactly that folder")
     root = os.path.realpath(paths[0])
-    document = _read_manifest(manifest)
+    document = read_manifest(manifest)
     rows = {row["path"]: (row["bytes"], row["sha256"]) for row in document["files"]}
     found, closed = _below(root)
     own = os.path.realpath(manifest)
@@ -206,7 +206,7 @@ def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Pro
     return tasks, settled, roster
 
 
-def _read_manifest(path: str) -> Mapping[str, Any]:
+def read_manifest(path: str) -> Mapping[str, Any]:
     """The document, whose own digest fits and whose paths stay below their folder. Raises: NoSuchPath, BadManifest."""
     shown = printable(path)
     try:

@@ -167,13 +167,21 @@ def made_by() -> str:
     for folder in (f"{os.path.dirname(backends.__file__)}/{part}" for part in ("client", "loader")):
         _add_sources(sums, folder)
     _add_sources(sums, os.path.dirname(wire.__file__))
-    versions = {entry.name: entry.value for entry in metadata.entry_points(group="sojourn.loader")}
+    others = {entry.name: entry.value for entry in metadata.entry_points(group="sojourn.loader")}
+    return names.digest([sums.hexdigest(), others, libraries()])
+
+
+def libraries() -> dict[str, str]:
+    """{library that loads something here: its version, "" where it is not installed}."""
+    from importlib import metadata
+
+    versions = {}
     for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow"):
         try:
             versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
             versions[library] = ""
-    return names.digest([sums.hexdigest(), versions])
+    return versions
 
 
 def _add_sources(sums: Any, folder: str) -> None:

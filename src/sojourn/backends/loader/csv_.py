@@ -47,7 +47,7 @@ class Backend:
             table = _Table()
             table.read(f)
         table.settle()
-        facts = {"rows": table.rows, "columns": len(table.header), "header": [h[:200] for h in table.header[:32]]}
+        facts = {"rows": table.rows, "columns": len(table.header), "header": [h[:200] for h in table.header[:256]]}
         return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, table.remarks)
 
 

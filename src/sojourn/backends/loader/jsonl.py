@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sojourn.core.ports import Loaded
 from sojourn.wire.damage import Unloadable
 
-_LISTED = 32
+_LISTED = 256
 
 
 class Backend:
