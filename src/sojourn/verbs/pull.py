@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sojourn.core.values import Receipt
+from sojourn.core.values import Receipt, State
 from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Box, Context
+from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hear import View, hear_one
@@ -81,6 +82,10 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
         if document["digest"] == before["digest"] or is_live:
             break
     _settle(home, document, haul)
+    heard, is_done = view.status, view.status.state is State.SUCCEEDED
+    said = step_remarks(haul.artifacts.values(), planned=heard.total, saved=heard.checkpoint, is_done=is_done)
+    for path, remark in said.items():
+        haul.artifacts[path]["remarks"] = [*haul.artifacts[path]["remarks"], remark]
     seconds = ctx.now_s() - began_s
     answer = _answer(ctx, view, home, document, haul, seconds)
     if not is_live:
