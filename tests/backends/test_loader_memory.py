@@ -46,7 +46,7 @@ def test_a_file_that_is_too_much_alone_is_unsafe_and_the_others_are_proven(tmp_p
 def test_a_process_killed_for_want_of_memory_gives_its_file_one_more_try_and_then_a_word(
     kills: int, problem: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "long.jsonl").write_text('{"a": [' + "1.5, " * 3_000_000 + "1]}\n")
+    (tmp_path / "long.jsonl").write_text('{"a": [' + "1.5, " * 6_000_000 + "1]}\n")
     samples.write_json(str(tmp_path / "good.json"))
     before = set(children_of(os.getpid()))
     stop = threading.Event()
