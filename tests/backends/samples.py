@@ -68,6 +68,12 @@ def zip_payload(good: bytes) -> list[tuple[int, int]]:
     return found
 
 
+def write_pickle(path: str, nan: bool = False) -> None:
+    history = [{"epoch": n, "loss": float("nan") if nan and n == 7 else 1 / (n + 1)} for n in range(900)]
+    with open(path, "wb") as f:
+        pickle.dump({"history": history, "best": (7, {"a", "b"}), "name": "é"}, f, protocol=4)
+
+
 def _nan(write: Any) -> Any:
     return lambda path: write(path, nan=True)
 
@@ -78,6 +84,7 @@ SAMPLES = {
     "packed npz": Sample("npz", ".npz", write_packed_npz, _nan(write_packed_npz), payload=zip_payload),
     "safetensors": Sample("safetensors", ".safetensors", write_safetensors, _nan(write_safetensors)),
     "json": Sample("json", ".json", write_json, _nan(write_json)),
+    "pickle": Sample("pickle", ".pkl", write_pickle, _nan(write_pickle)),
 }
 TORCH = Sample("torch_zip", ".pt", write_torch, _nan(write_torch), payload=zip_payload)
 

@@ -1,12 +1,14 @@
 """Every loader keeps the contract of `testing/contracts/loader.py`, on files written by the real libraries."""
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sojourn import backends
+from sojourn.backends.client.proof import Prover
 from sojourn.testing.contracts import loader
 from tests.backends import more_samples, samples
 
@@ -14,7 +16,7 @@ GIVEN = {**samples.SAMPLES, **more_samples.MORE}
 NEED_TORCH = {"torch_zip": samples.TORCH, "torch_legacy": more_samples.LEGACY}
 ALL = [pytest.param(sample, id=name) for name, sample in GIVEN.items()]
 ALL += [pytest.param(sample, id=name, marks=pytest.mark.torch) for name, sample in NEED_TORCH.items()]
-TEXTS = {"json", "jsonl", "csv"}  # text does not say what it is
+NAMELESS = {"json", "jsonl", "csv", "pickle"}  # content does not say what it is
 each = pytest.mark.parametrize("sample", ALL)
 
 
@@ -22,6 +24,12 @@ each = pytest.mark.parametrize("sample", ALL)
 def torch_is_there(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("torch"):
         pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def prover() -> Iterator[Prover]:
+    with Prover(1) as found:
+        yield found
 
 
 def test_every_loader_has_a_sample_here() -> None:
@@ -36,7 +44,7 @@ def test_a_good_file_is_accepted(sample: loader.Sample, tmp_path: Path) -> None:
 
 @each
 def test_a_good_file_is_known_by_its_content(sample: loader.Sample, tmp_path: Path) -> None:
-    if sample.kind in TEXTS:
+    if sample.kind in NAMELESS:
         return
     loader.check_accepted_under_any_name(sample, tmp_path)
 
@@ -48,8 +56,8 @@ def test_damage_is_seen(sample: loader.Sample, tmp_path: Path) -> None:
 
 
 @each
-def test_no_damage_passes_a_manifest(sample: loader.Sample, tmp_path: Path) -> None:
-    loader.check_refused_with_manifest(sample.good(tmp_path), sample, tmp_path)
+def test_no_damage_passes_a_manifest(sample: loader.Sample, tmp_path: Path, prover: Prover) -> None:
+    loader.check_refused_with_manifest(sample.good(tmp_path), sample, tmp_path, prover)
 
 
 @each

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sojourn.core.values import Receipt
+from sojourn.core.values import Receipt, State
 from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Box, Context
+from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hear import View, hear_one
@@ -81,6 +82,10 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
         if document["digest"] == before["digest"] or is_live:
             break
     _settle(home, document, haul)
+    heard, is_done = view.status, view.status.state is State.SUCCEEDED
+    said = step_remarks(haul.artifacts.values(), planned=heard.total, saved=heard.checkpoint, is_done=is_done)
+    for path, remark in said.items():
+        haul.artifacts[path]["remarks"] = [*haul.artifacts[path]["remarks"], remark]
     seconds = ctx.now_s() - began_s
     answer = _answer(ctx, view, home, document, haul, seconds)
     if not is_live:
@@ -142,8 +147,7 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
         else:
             unproven.append((row, home.staged(row)))
     if unproven:
-        ctx.say(f"{record.id}: loading {len(unproven)} files")
-        _prove(haul, home, unproven, _folders(home, document))
+        _prove(ctx, haul, home, unproven, _folders(home, document))
     return haul
 
 
@@ -186,16 +190,21 @@ def _folders(home: Home, document: Mapping[str, Any]) -> dict[str, dict[str, str
 
 
 def _prove(
+    ctx: Context,
     haul: _Haul,
     home: Home,
     unproven: Sequence[tuple[Mapping[str, Any], str]],
     folders: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Load each file (row, where it lies now); a receipt for its final place where it is sound."""
+    """Load each file (row, where it lies now); a receipt for its final place where it is sound.
+
+    Each proof is kept as soon as it is made: a pull that was ended does not load again what it had loaded.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from sojourn.backends.client.judge import is_of_a_set
-    from sojourn.backends.client.proof import Proof, Prover, cores, receipt
+    from sojourn.backends.client.proof import Proof, Prover, cores, open_book, receipt
+    from sojourn.verbs.verify import Counted, book_path
 
     def proven(row: Mapping[str, Any], path: str) -> Proof:
         # A file of a set is judged by its neighbours, which may still be staged under other names.
@@ -203,12 +212,16 @@ def _prove(
         return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
 
     count = min(cores(), len(unproven))
-    with Prover(count) as prover, ThreadPoolExecutor(count) as pool:
-        proofs = pool.map(lambda u: proven(*u), unproven)
-        for (row, _), proof in zip(unproven, proofs, strict=True):
-            haul.artifacts[row["path"]] = proof.as_json()
-            if proof.ok:
-                haul.receipts[row["path"]] = receipt(home.run, proof, home.path(row["path"]))
+    total_bytes = sum(row["bytes"] for row, _ in unproven)
+    progress = Counted(len(unproven), total_bytes, lambda line: ctx.say(f"{home.run}: {line}"))
+    with open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
+        with ThreadPoolExecutor(2 * count) as pool:
+            proofs = pool.map(lambda u: proven(*u), unproven)
+            for (row, _), proof in zip(unproven, proofs, strict=True):
+                progress.proven()
+                haul.artifacts[row["path"]] = proof.as_json()
+                if proof.ok:
+                    haul.receipts[row["path"]] = receipt(home.run, proof, home.path(row["path"]))
 
 
 def _settle(home: Home, document: Mapping[str, Any], haul: _Haul) -> None:

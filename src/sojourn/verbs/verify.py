@@ -1,25 +1,29 @@
 """`sojourn verify`: load-check any file or folder, with or without the manifest that says what should be there.
 
-Needs no run and no history. Reads only what it is given, and writes nothing.
+Needs no run and no history. Reads only what it is given, and writes nothing but its own record of what it has proven,
+so that a `verify` that was ended goes on where it was.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.backends.client.proof import Proof, Prover, cores, printable
+from sojourn.backends.client.proof import Proof, Prover, cores, open_book, printable
+from sojourn.store import places
 from sojourn.verbs.fetch import ROSTER
 from sojourn.wire import manifest as manifests
 from sojourn.wire.errors import BadResult, Misuse
 from sojourn.wire.units import say_bytes
 
 _MANIFEST_LIMIT_BYTES = 256 << 20
+_SAID_EVERY_BYTES = 64 << 20
 
 
 class NoSuchPath(Misuse):
@@ -45,7 +49,8 @@ class Verified:
     """What `verify` found. `artifacts`: as interface.md has them, sorted by path; `files`, `bytes`: what was read.
 
     `roster`: {"digest", "missing", "unexpected", "differs", "never_made"} against a manifest (lists of paths; globs for
-    `never_made`: owed, and the box had no such file), {} without one.
+    `never_made`: owed, and the box had no such file), {} without one. `remembered`: files that were not read, because
+    they are unchanged since they were proven.
     """
 
     artifacts: tuple[Mapping[str, Any], ...]
@@ -53,6 +58,7 @@ class Verified:
     bytes: int
     seconds: float
     roster: Mapping[str, Any]
+    remembered: int = 0
 
     @property
     def ok(self) -> bool:
@@ -74,6 +80,7 @@ class Verified:
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
             "roster": dict(self.roster) or None,
+            "remembered": self.remembered,
         }
 
 
@@ -87,12 +94,18 @@ class _Task:
 
 
 def verify(
-    paths: Sequence[str], manifest: str | None = None, *, say: Callable[[str], None] | None = None, processes: int = 0
+    paths: Sequence[str],
+    manifest: str | None = None,
+    *,
+    say: Callable[[str], None] | None = None,
+    processes: int = 0,
+    fresh: bool = False,
 ) -> Verified:
     """Prove every file at or below `paths`; with `manifest` (a file), of one folder, both rosters are compared first.
 
     A path that is itself a link is followed, links below it only where they stay below it. `say` gets a line of
-    progress after each file. Uses `processes` cores (0: all), each at most 512 MiB.
+    progress while files are read and after each. Uses `processes` cores (0: all) and at most 512 MiB of memory for all.
+    A file that was proven before and is unchanged since (size, times, inode) is not read again, unless `fresh`.
     Raises: NoSuchPath, BadManifest, NothingToVerify, OSError (the manifest cannot be read).
     """
     began_s = time.monotonic()
@@ -106,7 +119,7 @@ def verify(
         roster = {}
     if not tasks and not settled:
         raise NothingToVerify(path=", ".join(printable(path) for path in paths))
-    proofs = settled + _prove_all(tasks, processes or cores(), say)
+    proofs = settled + _prove_all(tasks, processes or cores(), say, fresh)
     proofs.sort(key=lambda proof: proof.path)
     if roster:
         expected = {task.name for task in tasks}
@@ -118,6 +131,7 @@ def verify(
         sum(proof.bytes for proof in read),
         time.monotonic() - began_s,
         roster,
+        sum(1 for proof in proofs if proof.remembered),
     )
 
 
@@ -151,11 +165,18 @@ def _below(root: str) -> tuple[list[str], list[tuple[str, str]]]:
                     name = os.path.join(folder, entry.name)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(name)
-                    elif name != ROSTER and not (entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")):
+                    elif name != ROSTER and not _leads_to_a_folder_below(entry, top):
                         found.append(name)
         except OSError as error:
             closed.append((folder or ".", f"the folder cannot be listed: {error.strerror or error}"))
     return sorted(found), closed
+
+
+def _leads_to_a_folder_below(entry: os.DirEntry[str], top: str) -> bool:
+    try:
+        return entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")
+    except OSError:  # a link that leads round in a circle
+        return False
 
 
 def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
@@ -163,7 +184,7 @@ def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Pro
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         raise Misuse(detail="a manifest speaks of one folder: name exactly that folder")
     root = os.path.realpath(paths[0])
-    document = _read_manifest(manifest)
+    document = read_manifest(manifest)
     rows = {row["path"]: (row["bytes"], row["sha256"]) for row in document["files"]}
     found, closed = _below(root)
     own = os.path.realpath(manifest)
@@ -185,7 +206,7 @@ def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Pro
     return tasks, settled, roster
 
 
-def _read_manifest(path: str) -> Mapping[str, Any]:
+def read_manifest(path: str) -> Mapping[str, Any]:
     """The document, whose own digest fits and whose paths stay below their folder. Raises: NoSuchPath, BadManifest."""
     shown = printable(path)
     try:
@@ -220,28 +241,62 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _prove_all(tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None) -> list[Proof]:
+def _prove_all(tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None, fresh: bool) -> list[Proof]:
     """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end."""
     sizes = {task: _size_bytes(task.path) for task in tasks}
-    total_bytes, done_bytes = sum(sizes.values()), 0
+    progress = Counted(len(tasks), sum(sizes.values()), say)
     proofs: list[Proof] = []
-    with Prover(processes) as prover:
-        pool = ThreadPoolExecutor(processes, "prove")
+    with open_book(book_path()) as book, Prover(processes, book=book, fresh=fresh, tick=progress.read) as prover:
+        # Twice as many as there are cores: while some files are hashed, others are loaded.
+        pool = ThreadPoolExecutor(2 * processes, "prove")
         try:
-            running = {
-                pool.submit(prover.prove, task.path, task.name, task.expect): task
+            running = [
+                pool.submit(prover.prove, task.path, task.name, task.expect)
                 for task in sorted(tasks, key=lambda task: -sizes[task])
-            }
+            ]
             for future in as_completed(running):
-                done_bytes += sizes[running[future]]
                 proofs.append(future.result())
-                if say:
-                    of = f"{say_bytes(done_bytes)} of {say_bytes(total_bytes)}"
-                    say(f"verified {len(proofs)} of {len(tasks)} files, {of}")
+                progress.proven()
         finally:
             # Interrupted: what runs is ended with the Prover's processes, not waited for.
             pool.shutdown(wait=False, cancel_futures=True)
     return proofs
+
+
+def book_path() -> str:
+    """Where this machine keeps its record of proofs; "" where it has no home folder."""
+    try:
+        return os.path.join(places.cache_dir(), "proofs.sqlite")
+    except places.Homeless:
+        return ""
+
+
+class Counted:
+    """A line of progress from what several threads have read and proven: "verified 3 of 14 files, 1.2 of 2.3 GiB"."""
+
+    def __init__(self, files: int, size_bytes: int, say: Callable[[str], None] | None) -> None:
+        self._files, self._total_bytes, self._say = files, size_bytes, say
+        self._lock = threading.Lock()
+        self._proven = self._read_bytes = self._said_bytes = 0
+
+    def read(self, count: int) -> None:
+        """So many bytes more were read; said about every 1 % or 64 MiB."""
+        with self._lock:
+            self._read_bytes += count
+            if self._read_bytes - self._said_bytes >= min(_SAID_EVERY_BYTES, max(self._total_bytes // 100, 1 << 20)):
+                self._tell()
+
+    def proven(self) -> None:
+        """One file more is done."""
+        with self._lock:
+            self._proven += 1
+            self._tell()
+
+    def _tell(self) -> None:
+        self._said_bytes = self._read_bytes
+        if self._say:
+            of = f"{say_bytes(min(self._read_bytes, self._total_bytes))} of {say_bytes(self._total_bytes)}"
+            self._say(f"verified {self._proven} of {self._files} files, {of}")
 
 
 def _size_bytes(path: str) -> int:

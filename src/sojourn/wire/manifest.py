@@ -9,21 +9,22 @@ from sojourn.wire import names
 
 TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterable, List, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
 
 
-def sha256_file(path: str, *, follow: bool = True) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. Raises: OSError."""
+def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. `tick` is told how
+    many bytes were read, about every MiB. Raises: OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb", buffering=0) as f:
-        return sha256_stream(f)
+        return sha256_stream(f, tick)
 
 
-def sha256_stream(stream: Any) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the rest of an unbuffered binary stream. Raises: OSError."""
+def sha256_stream(stream: Any, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream. `tick`: see `sha256_file`. Raises: OSError."""
     total, h = 0, hashlib.sha256()
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
@@ -33,6 +34,8 @@ def sha256_stream(stream: Any) -> Tuple[int, str]:
             return total, h.hexdigest()
         total += count
         h.update(view[:count])
+        if tick:
+            tick(count)
 
 
 def is_safe(path: str) -> bool:

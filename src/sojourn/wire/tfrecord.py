@@ -7,11 +7,14 @@ Source: tensorflow.org/tutorials/load_data/tfrecord; RFC 3720 appendix B.4 for t
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO, Iterator, List, Tuple
+from typing import BinaryIO, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from sojourn.wire.damage import Unloadable
 
 RECORD_LIMIT_BYTES = 128 << 20
+_HELD_BYTES, _HELD = 1 << 20, 4096  # records whose checksums are made together
+
+Sums = Callable[[bytes, Sequence[int], Sequence[int]], List[int]]
 
 
 def _table() -> List[int]:
@@ -36,8 +39,15 @@ def crc32c(data: bytes) -> int:
 
 def masked(data: bytes) -> int:
     """The CRC as TFRecord keeps it: turned and shifted, so that a CRC over CRCs is none of its own."""
-    crc = crc32c(data)
+    return _mask(crc32c(data))
+
+
+def _mask(crc: int) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _sums(data: bytes, begins: Sequence[int], sizes: Sequence[int]) -> List[int]:
+    return [crc32c(data[begin : begin + size]) for begin, size in zip(begins, sizes)]
 
 
 def is_start(head: bytes) -> bool:
@@ -45,32 +55,60 @@ def is_start(head: bytes) -> bool:
     return len(head) >= 12 and struct.unpack("<I", head[8:12])[0] == masked(head[:8])
 
 
-def records(f: BinaryIO) -> Iterator[Tuple[int, bytes]]:
-    """(where it begins, its data) of each record, both checksums compared.
+def records(f: BinaryIO, sums: Sums = _sums) -> Iterator[Tuple[int, bytes]]:
+    """(where it begins, its data) of each record, both checksums compared before it is handed out.
 
+    `sums(data, begins, sizes)` gives the CRCs of many parts of `data`; ours does it in plain Python, slowly.
     Raises: Unloadable (empty, truncated, corrupt, unsupported), OSError.
     """
-    at = 0
+    at, held, held_bytes = 0, [], 0  # type: int, List[Tuple[int, bytes, int]], int
     while True:
-        head = f.read(12)
-        if not head and at:
+        trouble, row = _record(f, at)
+        if row:
+            held.append(row)
+            held_bytes += len(row[1])
+            at += 16 + len(row[1])
+        if held_bytes >= _HELD_BYTES or len(held) >= _HELD or not row:
+            yield from _checked(held, sums)
+            held, held_bytes = [], 0
+        if trouble:
+            raise trouble
+        if not row:
             return
-        if not head:
-            raise Unloadable("empty", "the file has no bytes")
-        if len(head) < 12:
-            raise Unloadable("truncated", "it ends inside a record's length, at byte {}".format(at))
-        if not is_start(head):
-            raise Unloadable("corrupt", "the record at byte {} is damaged: the checksum of its length".format(at))
-        (length,) = struct.unpack("<Q", head[:8])
-        if length > RECORD_LIMIT_BYTES:
-            raise Unloadable("unsupported", "a record of {} bytes".format(length))
-        data = f.read(length + 4)
-        if len(data) < length + 4:
-            raise Unloadable("truncated", "it ends inside the record at byte {}".format(at))
-        if masked(data[:length]) != struct.unpack("<I", data[length:])[0]:
+
+
+def _record(f: BinaryIO, at: int) -> Tuple[Optional[Unloadable], Optional[Tuple[int, bytes, int]]]:
+    """(what is wrong, (where it begins, its data, the masked CRC it should have)) of the next; two None at the end."""
+    head = f.read(12)
+    if not head and at:
+        return None, None
+    if not head:
+        return Unloadable("empty", "the file has no bytes"), None
+    if len(head) < 12:
+        return Unloadable("truncated", "it ends inside a record's length, at byte {}".format(at)), None
+    if not is_start(head):
+        return Unloadable("corrupt", "the record at byte {} is damaged: the checksum of its length".format(at)), None
+    (length,) = struct.unpack("<Q", head[:8])
+    if length > RECORD_LIMIT_BYTES:
+        return Unloadable("unsupported", "a record of {} bytes".format(length)), None
+    data = f.read(length)
+    tail = f.read(4)
+    if len(tail) < 4:
+        return Unloadable("truncated", "it ends inside the record at byte {}".format(at)), None
+    return None, (at, data, struct.unpack("<I", tail)[0])
+
+
+def _checked(held: List[Tuple[int, bytes, int]], sums: Sums) -> Iterator[Tuple[int, bytes]]:
+    data = held[0][1] if len(held) == 1 else b"".join(row[1] for row in held)
+    begins, end = [], 0
+    for row in held:
+        begins.append(end)
+        end += len(row[1])
+    found = sums(data, begins, [len(row[1]) for row in held])
+    for (at, record, want), crc in zip(held, found):
+        if _mask(crc) != want:
             raise Unloadable("corrupt", "the record at byte {} is damaged: the checksum of its data".format(at))
-        yield at, data[:length]
-        at += 16 + length
+        yield at, record
 
 
 def fields(data: bytes) -> Iterator[Tuple[int, int, int | bytes]]:

@@ -39,7 +39,8 @@ class Structure:
 
     entries: in the directory's order. tensors: (path in the tree, Tensor) in the tree's order. globals: every global
     the pickle names; `unsafe`: those weights_only refuses. facts: what sojourn wrote beside the tensors ({} where
-    `ours` is false). `proved` says what was really looked at: "bytes" (every CRC, and every sha256 where `ours`),
+    `ours` is false). tree: what the pickle makes (None where it is broken).
+    `proved` says what was really looked at: "bytes" (every CRC, and every sha256 where `ours`),
     "structure" (pickle and views).
     """
 
@@ -53,6 +54,7 @@ class Structure:
     facts: Mapping[str, Any] | None = None
     problems: tuple[tuple[str, str], ...] = ()
     proved: tuple[str, ...] = ()
+    tree: Any = None
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,10 @@ def walk(path: str, crc: bool = True) -> Structure:
     table: tuple[tuple[str, Tensor], ...] = ()
     names: tuple[str, ...] = ()
     unsafe: tuple[str, ...] = ()
+    tree = None
     try:
         pickled = found.pickled()
+        tree = pickled.tree
         table = tuple(tensors(pickled.tree))
         names, unsafe = tuple(sorted(pickled.globals)), tuple(pickled.unsafe)
         problems += [("corrupt", f"{name}: {t.problem()}") for name, t in table if t.problem()]
@@ -103,6 +107,7 @@ def walk(path: str, crc: bool = True) -> Structure:
         found.facts,
         tuple(problems),
         tuple(proved),
+        tree,
     )
 
 

@@ -46,6 +46,7 @@ class Scan:
         self.first_bad = -1  # element
         self.elements = 0
         self.is_constant = True
+        self.is_odd_bool = False  # a boolean that is neither 0 nor 1
         self.zero_run_bytes = 0
         self.zero_run_at = 0  # byte within the tensor
         self._dtype = dtype
@@ -74,6 +75,8 @@ class Scan:
         if not len(piece):
             return
         self._finite(piece)
+        if self._dtype == "bool" or self._dtype == np.bool_:
+            self.is_odd_bool = self.is_odd_bool or bool(np.frombuffer(piece, dtype="u1").max() > 1)
         if self.is_constant:
             self._constant(piece)
         if self._look_for_runs:
@@ -136,6 +139,7 @@ class Content:
     bad: list[str] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
     holes: list[str] = field(default_factory=list)
+    odd_bools: list[str] = field(default_factory=list)
     scanned: int = 0
 
     def add(self, name: str, scan: Scan) -> None:
@@ -146,6 +150,8 @@ class Content:
             parts = [f"{scan.nan} NaN"] * bool(scan.nan) + [f"{scan.infinite} infinite"] * bool(scan.infinite)
             text = f"{name}: {' and '.join(parts)} of {scan.elements} values, the first at {scan.first_bad}"
             self.bad.append(text if len(self.bad) < _NAMED else name)
+        if scan.is_odd_bool:
+            self.odd_bools.append(name)
         if scan.is_constant and scan.elements >= _MIN_CONSTANT:
             self.constant.append(name)
         elif scan.zero_run_bytes >= ZERO_RUN_BYTES - _BLOCK_BYTES:
@@ -167,8 +173,10 @@ class Content:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences, at most two."""
+        """Sentences, at most three."""
         out = []
+        if self.odd_bools:
+            out.append(f"booleans that are neither 0 nor 1 in {_list(self.odd_bools)}")
         if self.constant:
             out.append(
                 f"the same value everywhere in {len(self.constant)} of {self.scanned} tensors: {_list(self.constant)}"
@@ -212,6 +220,22 @@ def pieces(f: Any, count: int) -> Iterator[memoryview]:
             raise Unloadable("truncated", "the file ended while it was read")
         yield view[:got]
         count -= got
+
+
+def not_finite(value: Any) -> list[str]:
+    """Paths of the numbers in plain containers that are not finite, 100 at most."""
+    bad: list[str] = []
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", value)]
+    while stack and len(bad) < 100:
+        path, value = stack.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            bad.append(path[1:81] or "its value")
+        elif isinstance(value, (dict, list, tuple, set, frozenset)) and id(value) not in seen:
+            seen.add(id(value))
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            stack.extend((f"{path}.{str(key)[:40]}", child) for key, child in items)
+    return bad
 
 
 def numpy_dtype(descr: Any) -> np.dtype[Any]:

@@ -21,7 +21,6 @@ from sojourn.wire.damage import Unloadable
 HEAD_BYTES = 512
 FACTS_BYTES = 16 << 10
 UNKNOWN = "unknown"
-_PICKLES = (".pkl", ".pickle", ".joblib")
 # Names of artifacts that no loader reads: a web page or an unfetched pointer is none of them all the same.
 _ARTIFACTS = (
     ".bin",
@@ -30,7 +29,7 @@ _ARTIFACTS = (
     ".onnx",
     ".gguf",
     ".msgpack",
-    ".pkl",
+    ".db",
     ".th",
     ".model",
     ".xz",
@@ -176,10 +175,13 @@ def _owns(loader: Any, path: str, head: bytes) -> bool:
 
 def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
     """Raises: Unloadable where what it is can be said without loading it. `loader`: of its name or magic, or None."""
+    is_artifact = name.lower().endswith(_ARTIFACTS)
     if not head:
-        if loader is not None and not getattr(loader, "may_be_empty", False):
+        if (loader is None and is_artifact) or (loader is not None and not getattr(loader, "may_be_empty", False)):
             raise Unloadable("empty", "the file has no bytes")
         return
+    from sojourn.backends.client import pickles
+
     said = what_is(head)
     if loader is not None:
         # A loader's own magic, which it does not own, is a damaged file of its kind more often than a foreign one.
@@ -189,11 +191,11 @@ def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
             raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
         return
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith(_TEXTS[0][0]) or (
-        name.lower().endswith(_ARTIFACTS) and text.startswith(tuple(t for t, _ in _TEXTS))
-    ):
+    if text.startswith(_TEXTS[0][0]) or (is_artifact and text.startswith(tuple(t for t, _ in _TEXTS))):
         raise Unloadable("mismatch", f"not an artifact but {said}")
-    if name.lower().endswith(_PICKLES) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+    if is_artifact and not head.strip(b"\x00") and _is_zero(path):
+        raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
+    if (is_artifact and pickles.is_old(path, head)) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it would run what it says")
 
 

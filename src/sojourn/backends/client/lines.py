@@ -1,36 +1,68 @@
-"""Text files line by line, in bounded memory, with the line number in every complaint."""
+"""Text files in blocks of whole lines, in bounded memory, with the line number in every complaint."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from sojourn.wire.damage import Unloadable
 
-LIMIT_BYTES = 64 << 20
+LIMIT_BYTES = 64 << 20  # of a line
+BLOCK_BYTES = 1 << 20
+EXPONENT = re.compile(r"e\+?[0-9]{3}")  # of a number that may be more than a float holds, in lower case
+_DIGITS = 150  # a number of 309 digits holds this many from one multiple of it to the next
 
 
-def lines(f: BinaryIO) -> Iterator[tuple[int, str, bool]]:
-    """(line number, the line without its end, whether it has an end) of a UTF-8 file.
+class Block(NamedTuple):
+    """Some whole lines. `line`: the number of the first; `has_end`: whether the last one has an end."""
+
+    text: str
+    line: int
+    has_end: bool
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines without their ends."""
+        lines = self.text.split("\n")
+        if self.has_end:
+            lines.pop()
+        return [line.rstrip("\r") for line in lines] if "\r" in self.text else lines
+
+
+def blocks(f: BinaryIO) -> Iterator[Block]:
+    """A UTF-8 file in blocks of about BLOCK_BYTES, each ending where a line does.
 
     Raises: Unloadable (corrupt where there are zero bytes, unparseable where it is not UTF-8, truncated where it ends
     inside a character, unsupported over LIMIT_BYTES a line), OSError.
     """
-    number = 0
+    line = 1
     while True:
-        raw = f.readline(LIMIT_BYTES + 1)
+        raw = f.read(BLOCK_BYTES)
         if not raw:
             return
-        number += 1
-        if len(raw) > LIMIT_BYTES:
+        if not raw.endswith(b"\n"):
+            raw += f.readline(LIMIT_BYTES + 1)
+        begin = raw.rfind(b"\n", 0, len(raw) - 1) + 1
+        if len(raw) - begin > LIMIT_BYTES:
+            number = line + raw.count(b"\n", 0, begin)
             raise Unloadable("unsupported", f"line {number} has more than {LIMIT_BYTES >> 20} MiB")
-        if b"\x00" in raw:
+        at = raw.find(b"\x00")
+        if at >= 0:
+            number = line + raw.count(b"\n", 0, at)
             raise Unloadable("corrupt", f"line {number} holds zero bytes: a hole, or no text")
         has_end = raw.endswith(b"\n")
         try:
-            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
         except UnicodeDecodeError as error:
+            number = line + raw.count(b"\n", 0, error.start)
             if not has_end and error.reason == "unexpected end of data":
                 raise Unloadable("truncated", f"it ends inside a character, on line {number}") from None
             raise Unloadable("unparseable", f"line {number}: not UTF-8") from None
-        yield number, text.rstrip("\r\n") if has_end else text, has_end
+        yield Block(text, line, has_end)
+        line += raw.count(b"\n")
+
+
+def has_long_number(text: str) -> bool:
+    """There may be a number of more digits than a float holds (309) in it."""
+    return any(text[at : at + _DIGITS].isdigit() for at in range(0, len(text) - _DIGITS + 1, _DIGITS))

@@ -1,7 +1,8 @@
-"""Loads artifacts in processes of their own, each bounded in memory and time; one process serves many files.
+"""Loads artifacts in processes of their own, each bounded in time and all together in memory; one serves many files.
 
-So a hostile or broken file cannot take us with it, PyTorch (1.5 s to import) is imported once and only where a file
-needs it, and files that Python itself must read are read on all cores.
+So a hostile or broken file cannot take us with it, and files that Python itself must read are read on all cores.
+PyTorch (1.5 s and 150 MiB to import) is imported in one process only, where a file needs it: the others ask it through
+us.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +24,8 @@ import sojourn
 from sojourn.backends.client import judge, loading_child
 from sojourn.backends.client.judge import Judgement
 
-MEMORY_BYTES = 512 << 20  # anonymous memory of one process; no loader needs more, however large the tensors are
+MEMORY_BYTES = 512 << 20  # anonymous memory of all of them; no loader needs more, however large the tensors are
+PROCESSES = 12  # at most: each takes some 20 MiB before it has read anything, and PyTorch's 150 MiB
 TIME_S = 120.0  # for one file, and
 SLOWEST_BYTES_PER_S = 2_000_000  # this much more for each of its bytes
 _LOOK_S = 0.02
@@ -30,38 +33,61 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_TH
 
 
 class Loading:
-    """Up to `processes` of them, started when needed. A context manager: leaving it ends them all. Thread-safe."""
+    """Up to `processes` of them (12 at most), and one for PyTorch; started when needed. Leaving it ends them all.
+
+    They share `memory_bytes`: where it is short, the one that takes most is ended and its file is loaded again alone.
+    A context manager. Thread-safe.
+    """
 
     def __init__(self, processes: int, *, memory_bytes: int = MEMORY_BYTES, time_s: float = TIME_S) -> None:
-        self._limits = (memory_bytes, time_s)
-        self._turns = threading.Semaphore(processes)
+        self._memory_bytes, self._time_s = memory_bytes, time_s
+        self._count = min(processes, PROCESSES)
+        self._turns = threading.Semaphore(self._count)
+        self._alone = threading.Lock()
         self._idle: queue.LifoQueue[_Child] = queue.LifoQueue()
-        self._children: list[_Child] = []
+        self._children: set[_Child] = set()
+        self._torch: _Child | None = None
+        self._torch_turn = threading.Lock()
+        self._is_left = False
 
     def __enter__(self) -> Loading:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for child in self._children:
+        self._is_left = True
+        for child in list(self._children):
             child.end(wait_s=0.0 if kind else 5.0)
 
-    def judge(self, path: str, name: str, size_bytes: int, beside: Mapping[str, str] | None = None) -> Judgement:
-        """`judge.judge` of the file in another process, within `time_s` and what its size adds. Raises: OSError."""
+    def judge(
+        self,
+        path: str,
+        name: str,
+        size_bytes: int,
+        beside: Mapping[str, str] | None = None,
+        *,
+        begun: Callable[[], object] | None = None,
+    ) -> Judgement:
+        """`judge.judge` of the file in another process, within `time_s` and what its size adds. `begun` is called when
+        its turn has come. Raises: OSError.
+        """
+        asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}
+        limit_s = self._time_s + size_bytes / SLOWEST_BYTES_PER_S
         with self._turns:
-            child = self._next()
-            memory_bytes, time_s = self._limits
+            if begun:
+                begun()
             try:
-                found = child.ask(path, name, beside, memory_bytes, time_s + size_bytes / SLOWEST_BYTES_PER_S)
+                found = self._ask(asked, limit_s, is_alone=False)
             except _Gone as gone:
-                child.end(wait_s=0.0)
-                return _unloaded(name, gone.problem, gone.why)
-            except BaseException:
-                child.end(wait_s=0.0)
-                raise
-            if "failed" in found:
-                child.end(wait_s=0.0)  # it ends by itself, and must not be given another file until it has
-            else:
-                self._idle.put(child)
+                if not gone.is_memory:
+                    return _unloaded(name, gone.problem, gone.why)
+                found = None
+        if found is None:
+            # It may have been too much only together with others, or the system was short of memory: once more, alone.
+            with self._nobody_else():
+                try:
+                    found = self._ask(asked, limit_s, is_alone=True)
+                except _Gone as gone:
+                    return _unloaded(name, gone.problem, gone.why)
         if "errno" in found:
             raise OSError(found["errno"], found["strerror"], path)
         if "failed" in found:
@@ -69,29 +95,110 @@ class Loading:
         found["proved"], found["remarks"] = tuple(found["proved"]), tuple(found["remarks"])
         return Judgement(**found)
 
+    def _ask(self, asked: dict[str, Any], limit_s: float, *, is_alone: bool) -> dict[str, Any]:
+        """One process's answer. Raises: _Gone."""
+        child = self._next()
+        try:
+            found = child.ask(asked, limit_s, lambda: self._check(child, is_alone), self._weights)
+        except BaseException:
+            self._end(child)
+            raise
+        if "failed" in found:
+            self._end(child)  # it ends by itself, and must not be given another file until it has
+            if found.get("problem") == "unsafe" and not is_alone:
+                raise _Gone("unsafe", found["failed"], is_memory=True)
+        else:
+            self._idle.put(child)
+        return found
+
+    def _weights(self, asked: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        """PyTorch's answer about a file, as `loading_child` gives it; what ends its process is that file's problem."""
+        with self._torch_turn:
+            if self._torch is None or not self._torch.is_alive:
+                self._torch = self._start()
+            child = self._torch
+            try:
+                found = child.ask(asked, limit_s, lambda: self._check(child, is_alone=False), self._weights)
+            except _Gone as gone:
+                self._end(child)
+                return {"problem": gone.problem, "why": gone.why, "is_memory": gone.is_memory}
+            if "failed" in found:
+                self._end(child)
+                return {"problem": found["problem"], "why": found["failed"]}
+            if "errno" in found:
+                return {"problem": "corrupt", "why": f"PyTorch cannot read it: {found['strerror']}"}
+            return found
+
+    def _check(self, child: _Child, is_alone: bool) -> None:
+        """Raises: _Gone where all together take too much memory and this one takes most of it."""
+        child.anonymous_bytes = _anonymous_bytes(child.pid)
+        every = list(self._children)
+        if sum(other.anonymous_bytes for other in every) <= self._memory_bytes:
+            return
+        largest = max(every, key=lambda other: other.anonymous_bytes)
+        if largest is not child and not is_alone:
+            if not largest.is_busy:
+                self._end(largest)
+            return
+        why = f"loading it took more than {self._memory_bytes >> 20} MiB of memory and was ended"
+        raise _Gone("unsafe", why, is_memory=True)
+
+    @contextmanager
+    def _nobody_else(self) -> Iterator[None]:
+        """Every turn at once, and no idle process that takes memory."""
+        with self._alone:
+            for _ in range(self._count):
+                self._turns.acquire()
+            try:
+                with self._torch_turn:
+                    if self._torch is not None:
+                        self._end(self._torch)
+                        self._torch = None
+                while not self._idle.empty():
+                    self._end(self._idle.get_nowait())
+                yield
+            finally:
+                self._turns.release(self._count)
+
     def _next(self) -> _Child:
         """An idle process that lives (one that died while idle says nothing about any file), or a new one."""
         while True:
             try:
                 child = self._idle.get_nowait()
             except queue.Empty:
-                child = _Child()
-                self._children.append(child)
-                return child
+                return self._start()
             if child.is_alive:
                 return child
+            self._end(child)
+
+    def _start(self) -> _Child:
+        try:
+            child = _Child()
+        except OSError as error:
+            raise _Gone("unsupported", f"no process could be started to load it: {error.strerror or error}") from error
+        self._children.add(child)
+        if self._is_left:
+            self._end(child)
+        return child
+
+    def _end(self, child: _Child) -> None:
+        child.end(wait_s=0.0)
+        self._children.discard(child)
 
 
 class _Gone(Exception):
-    """The process is no more, or had to be ended: what that says about the file it was loading."""
+    """The process is no more, or had to be ended: what that says about the file it was loading.
 
-    def __init__(self, problem: str, why: str) -> None:
+    is_memory: it may have been memory that others took.
+    """
+
+    def __init__(self, problem: str, why: str, *, is_memory: bool = False) -> None:
         super().__init__(why)
-        self.problem, self.why = problem, why
+        self.problem, self.why, self.is_memory = problem, why, is_memory
 
 
 class _Child:
-    """One process and the bytes it answered so far."""
+    """One process and the bytes it answered so far. Raises: OSError where it cannot be started."""
 
     def __init__(self) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
@@ -102,6 +209,9 @@ class _Child:
             stderr=subprocess.DEVNULL,
             env={**os.environ, **_ENVIRONMENT},
         )
+        self.pid = self._process.pid
+        self.anonymous_bytes = 0
+        self.is_busy = False
         self._heard = b""
 
     @property
@@ -110,34 +220,61 @@ class _Child:
         return self._process.poll() is None
 
     def ask(
-        self, path: str, name: str, beside: Mapping[str, str] | None, memory_bytes: int, time_s: float
+        self,
+        asked: Mapping[str, Any],
+        limit_s: float,
+        check: Callable[[], None],
+        weights: Callable[[dict[str, Any], float], dict[str, Any]],
     ) -> dict[str, Any]:
-        """Its answer about one file. Raises: _Gone."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        out = self._process.stdout.fileno()
-        deadline = time.monotonic() + time_s
+        """Its answer about one file. `check` is called every now and then; `weights` answers what it asks PyTorch.
+
+        Raises: _Gone.
+        """
+        deadline = time.monotonic() + limit_s
+        self.is_busy = True
+        self._say(asked)
+        while True:
+            found = self._line(deadline, limit_s, check)
+            if "weights" not in found:
+                self.is_busy = False
+                return found
+            began_s = time.monotonic()
+            answer = weights(found, limit_s)
+            deadline += time.monotonic() - began_s  # waiting for its turn is not this file's time
+            if answer.get("is_memory"):
+                raise _Gone(answer["problem"], answer["why"], is_memory=True)
+            self._say(answer)
+
+    def _say(self, value: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
         try:
-            asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}
-            self._process.stdin.write(json.dumps(asked).encode("ascii") + b"\n")
+            self._process.stdin.write(json.dumps(value).encode("ascii") + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._gone() from None
+
+    def _line(self, deadline: float, limit_s: float, check: Callable[[], None]) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        out = self._process.stdout.fileno()
         while b"\n" not in self._heard:
             if select.select([out], [], [], _LOOK_S)[0]:
                 part = os.read(out, 1 << 16)
                 if not part:
                     raise self._gone()
                 self._heard += part
-            elif _anonymous_bytes(self._process.pid) > memory_bytes:
-                raise _Gone("unsafe", f"loading it took more than {memory_bytes >> 20} MiB of memory and was ended")
-            elif time.monotonic() > deadline:
-                raise _Gone("unsupported", f"loading it took more than {time_s:.0f} s and was ended")
+                continue
+            check()
+            if time.monotonic() > deadline:
+                raise _Gone("unsupported", f"loading it took more than {limit_s:.0f} s and was ended")
         line, _, self._heard = self._heard.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        found: dict[str, Any] = json.loads(line)
+        return found
 
     def _gone(self) -> _Gone:
         rc = self._process.wait()
+        if rc == -9:  # the system's way to end what takes too much memory; we did not do it
+            why = "the process that loaded it was killed (signal 9), as the system does when it is short of memory"
+            return _Gone("unsupported", why, is_memory=True)
         how = f"signal {-rc}" if rc < 0 else f"exit status {rc}"
         return _Gone("corrupt", f"the process that loaded it died of it ({how})")
 

@@ -1,7 +1,9 @@
 """The process in which artifacts are loaded: `python -I loading_child.py FOLDER`, FOLDER being where `sojourn` lies.
 
 Reads one JSON line a file ({"path", "name", "beside"}) on standard input, answers each with one JSON line, and ends
-when its input does. A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
+when its input does. Before it answers it may ask for PyTorch's word on a file ({"weights": path, "is_mapped"}), which
+another process of its kind gives: {"by"} or {"problem", "why"}. So only one of them imports PyTorch.
+A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,7 +23,9 @@ def main() -> None:
     # After the standard library, before any other sojourn that is installed.
     sites = [at for at, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages"))]
     sys.path.insert(min(sites, default=len(sys.path)), sys.argv[1])
+    from sojourn.backends.client import weights
     from sojourn.backends.client.judge import judge
+    from sojourn.wire.damage import Unloadable
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, whose end ends our input
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -35,16 +40,37 @@ def main() -> None:
         # A loader that raises what it must not: a defect of the loader, and this file is the one that shows it.
         answer({"problem": "unsupported", "failed": f"its loader failed on it ({kind.__name__}: {str(error)[:200]})"})
 
+    def ask(path: str, is_mapped: bool) -> str:
+        answer({"weights": path, "is_mapped": is_mapped})
+        heard: dict[str, Any] = json.loads(sys.stdin.readline())
+        if "problem" in heard:
+            raise Unloadable(heard["problem"], heard["why"])
+        return str(heard["by"])
+
     sys.excepthook = fail
-    for line in sys.stdin:
+    own = weights.load
+    for line in iter(sys.stdin.readline, ""):
         asked = json.loads(line)
         try:
-            found: dict[str, Any] = vars(judge(asked["path"], asked["name"], asked["beside"]))
+            if "weights" in asked:
+                found: dict[str, Any] = _by(own, asked)
+            else:
+                weights.load = ask
+                found = vars(judge(asked["path"], asked["name"], asked["beside"]))
         except OSError as error:
             found = {"errno": error.errno or 0, "strerror": error.strerror or str(error)}
         except MemoryError:
             found = {"problem": "unsafe", "failed": "loading it ran out of memory"}
         answer(found)
+
+
+def _by(load: Callable[[str, bool], str], asked: dict[str, Any]) -> dict[str, Any]:
+    from sojourn.wire.damage import Unloadable
+
+    try:
+        return {"by": load(asked["weights"], asked["is_mapped"])}
+    except Unloadable as error:
+        return {"problem": error.problem, "why": error.why}
 
 
 if __name__ == "__main__":

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import stat
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from sojourn.backends.client.judge import UNKNOWN, Judgement, kind_by_name
+from sojourn.backends.client.judge import UNKNOWN, Judgement, Siblings, is_of_a_set, kind_by_name
 from sojourn.backends.client.loading import Loading
 from sojourn.core.values import Receipt
-from sojourn.wire import manifest
+from sojourn.store import proofs
+from sojourn.wire import manifest, names, units
 from sojourn.wire.errors import Defect
 
 _SMALL_BYTES = 4 << 20  # below it, hashing beside loading is not worth a thread
@@ -37,6 +40,7 @@ class Proof:
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     loader: str = ""
+    remembered: str = ""  # the UTC stamp when it was proven, where that was not now: it is unchanged since
 
     @property
     def ok(self) -> bool:
@@ -57,14 +61,27 @@ class Proof:
             "remarks": list(self.remarks),
             "facts": dict(self.facts),
             "loader": self.loader or None,
+            "remembered": self.remembered or None,
         }
 
 
 class Prover:
-    """Proves many artifacts with the same few processes. A context manager; for as many threads as `processes`."""
+    """Proves many artifacts with the same few processes. A context manager; for twice as many threads as `processes`.
 
-    def __init__(self, processes: int = 0) -> None:
+    `book`: what was proven before; a file that is unchanged since is not read again, unless `fresh`. `tick` is told how
+    many bytes were read, now and then.
+    """
+
+    def __init__(
+        self,
+        processes: int = 0,
+        *,
+        book: proofs.Proofs | None = None,
+        fresh: bool = False,
+        tick: Callable[[int], None] | None = None,
+    ) -> None:
         count = processes or cores()
+        self._book, self._fresh, self._tick = book, fresh, tick
         self._loading = Loading(count)
         self._hashing = ThreadPoolExecutor(count, "hash")
 
@@ -92,22 +109,101 @@ class Prover:
             before, problem, detail, remarks = _look(path, name, is_expected=expect is not None)
             if problem:
                 return Proof(name, kind_by_name(name)[0], problem=problem, detail=detail)
-            if before.st_size < _SMALL_BYTES:
-                size_bytes, sha256 = manifest.sha256_file(path)
-                found = self._loading.judge(path, name, before.st_size, beside)
+            began_ns = proofs.now_ns()
+            key = _key(before, path, name, beside) if self._book else ""
+            is_asked = self._book is not None and not self._fresh and proofs.is_settled(before, began_ns)
+            known = self._book.known(key) if self._book and is_asked else None
+            if known:
+                found = Judgement(known["kind"], known["loader"], tuple(known["proved"]), facts=known["facts"])
+                hashed, at, found_remarks = (known["bytes"], known["sha256"]), str(known["at"]), tuple(known["remarks"])
+                if self._tick:
+                    self._tick(before.st_size)
             else:
-                hashed = self._hashing.submit(manifest.sha256_file, path)
-                found = self._loading.judge(path, name, before.st_size, beside)
-                size_bytes, sha256 = hashed.result()
-            is_changed = _identity(os.stat(path)) != _identity(before)
+                hashed, found = self._read(path, name, before, beside)
+                at, found_remarks = "", found.remarks
+            if proofs.identity(os.stat(path)) != proofs.identity(before):
+                return Proof(name, found.kind, *hashed, problem="mismatch", detail="it changed while it was read")
         except OSError as error:
             return _unreadable(name, error)
-        problem, detail = _compare(found, size_bytes, sha256, expect)
-        proved = (("bytes",) if expect == (size_bytes, sha256) else ()) + (found.proved if not problem else ())
-        if is_changed:
-            problem, detail, proved = "mismatch", "it changed while it was read", ()
-        remarks += found.remarks
-        return Proof(name, found.kind, size_bytes, sha256, proved, problem, detail, remarks, found.facts, found.loader)
+        if self._book and not known and _is_final(found) and proofs.is_settled(before, began_ns):
+            held = {"kind": found.kind, "loader": found.loader, "proved": found.proved, "facts": dict(found.facts)}
+            held |= {"bytes": hashed[0], "sha256": hashed[1], "remarks": found.remarks}
+            self._book.keep(key, {**held, "at": units.stamp(began_ns / 1e9)}, began_ns / 1e9)
+        problem, detail = _compare(found, *hashed, expect)
+        proved = (("bytes",) if expect == hashed else ()) + (found.proved if not problem else ())
+        remarks += found_remarks
+        return Proof(name, found.kind, *hashed, proved, problem, detail, remarks, found.facts, found.loader, at)
+
+    def _read(
+        self, path: str, name: str, seen: os.stat_result, beside: Mapping[str, str] | None
+    ) -> tuple[tuple[int, str], Judgement]:
+        """((bytes, sha256), what loading it said): at the same time where it is large. Raises: OSError."""
+        if seen.st_size < _SMALL_BYTES:
+            hashed = manifest.sha256_file(path, tick=self._tick)
+            return hashed, self._loading.judge(path, name, seen.st_size, beside)
+        hashing: list[Future[tuple[int, str]]] = []
+
+        def begun() -> None:
+            hashing.append(self._hashing.submit(manifest.sha256_file, path, tick=self._tick))
+
+        found = self._loading.judge(path, name, seen.st_size, beside, begun=begun)
+        return hashing[0].result(), found
+
+
+def open_book(path: str) -> proofs.Proofs:
+    """The record of proofs in the file `path`, for the loaders and libraries as they are now."""
+    return proofs.Proofs(path, made_by())
+
+
+@functools.cache
+def made_by() -> str:
+    """A digest of what proves here: our own code of it, other people's loaders, and the versions of the libraries."""
+    import hashlib
+    from importlib import metadata
+
+    from sojourn import backends, wire
+
+    sums = hashlib.sha256()
+    for folder in (f"{os.path.dirname(backends.__file__)}/{part}" for part in ("client", "loader")):
+        _add_sources(sums, folder)
+    _add_sources(sums, os.path.dirname(wire.__file__))
+    others = {entry.name: entry.value for entry in metadata.entry_points(group="sojourn.loader")}
+    return names.digest([sums.hexdigest(), others, libraries()])
+
+
+def libraries() -> dict[str, str]:
+    """{library that loads something here: its version, "" where it is not installed}."""
+    from importlib import metadata
+
+    versions = {}
+    for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow"):
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            versions[library] = ""
+    return versions
+
+
+def _add_sources(sums: Any, folder: str) -> None:
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as f:
+                sums.update(f"{name}\0".encode() + f.read() + b"\0")
+
+
+def _key(seen: os.stat_result, path: str, name: str, beside: Mapping[str, str] | None) -> str:
+    """The file as it is, its name, and where neighbours judge it, these as they are."""
+    last = os.path.basename(name)
+    around: list[Any] = []
+    if is_of_a_set(last):
+        for other, where in sorted((Siblings(path) if beside is None else beside).items()):
+            around.append([printable(other), *proofs.identity(os.stat(where))])
+    return names.digest([proofs.identity(seen), printable(last), around])
+
+
+def _is_final(found: Judgement) -> bool:
+    """It proved as far as it ever will: a file that is bad, or lacks a library, is read again."""
+    return not found.problem and ("load" in found.proved or found.kind == UNKNOWN)
 
 
 def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
@@ -171,10 +267,6 @@ def _kind_of(mode: int) -> tuple[str, str]:
     return "escapes-root", f"not a file but a {what}"
 
 
-def _identity(seen: os.stat_result) -> tuple[int, ...]:
-    return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
-
-
 def _compare(found: Judgement, size_bytes: int, sha256: str, expect: tuple[int, str] | None) -> tuple[str, str]:
     """(problem, detail) of what was found against what was expected; the loader's word is added where both object."""
     problem, detail = found.problem, found.detail
@@ -192,9 +284,11 @@ def _unreadable(name: str, error: OSError) -> Proof:
     kind, loader = kind_by_name(name)
     if isinstance(error, FileNotFoundError):
         return Proof(name, kind, problem="missing", detail="no such file", loader=loader)
+    if error.errno == errno.ELOOP:
+        return Proof(name, kind, problem="missing", detail="a link that leads round in a circle", loader=loader)
     # No right to read it says nothing about the file; anything else (EIO, ESTALE) is what a damaged disk answers.
     problem = "unsupported" if isinstance(error, PermissionError) else "corrupt"
     return Proof(name, kind, problem=problem, detail=f"it cannot be read: {error.strerror or error}", loader=loader)
 
 
-__all__ = ["UNKNOWN", "Proof", "Prover", "cores", "printable", "prove", "receipt"]
+__all__ = ["UNKNOWN", "Proof", "Prover", "cores", "open_book", "printable", "prove", "receipt"]

@@ -9,6 +9,7 @@ out. A cut between two rows, and a flipped digit, are only seen by the sha256.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterator
@@ -22,7 +23,10 @@ _FIELD_LIMIT = 16 << 20
 _JSON = (b'{"', b'[{"', b'["', b"{\n", b"[\n", b"{\r\n", b"[\r\n", b"[[")
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x7f]")
 _LOOKED_AT = 1000  # rows
-_ODD = re.compile(r"nan|inf|e\+?[0-9]{3}", re.IGNORECASE)
+# What may be a number that is not finite, in lower case: a whole field, or an exponent of three digits.
+_NOT_FINITE = re.compile(
+    r'(?:nan|inf(?:inity)?)(?= *(?:[,;|\t"\r\n]|$))(?<![a-z_]nan)(?<![a-z_]inf)(?<![a-z_]infinity)'
+)
 _NAMED = 5
 
 
@@ -43,7 +47,7 @@ class Backend:
             table = _Table()
             table.read(f)
         table.settle()
-        facts = {"rows": table.rows, "columns": len(table.header), "header": [h[:200] for h in table.header[:32]]}
+        facts = {"rows": table.rows, "columns": len(table.header), "header": [h[:200] for h in table.header[:256]]}
         return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, table.remarks)
 
 
@@ -55,6 +59,9 @@ class _Table:
         self.rows = 0  # below the header
         self.remarks: tuple[str, ...] = ()
         self._has_end = True
+        self._is_done = False
+        self._blocks = 0
+        self._is_odd = self._was_odd = False
         self._last: list[str] = []
         self._shortest = 1 << 30  # characters of the last field, in the rows above the last
         self._numbers: list[int] = []  # of each column: fields that are finite numbers
@@ -70,57 +77,95 @@ class _Table:
             raise Unloadable("mismatch", "named like csv, holds what looks like JSON")
         csv.field_size_limit(_FIELD_LIMIT)
         reader = csv.reader(self._text(f), delimiter=_delimiter(head), strict=True)
+        rows: list[list[str]] = []
+        blocks, line = 0, 1
         try:
             for row in reader:
-                if len(row) > 1 or (row and row[0].strip()):
-                    self._take(row, reader.line_num)
+                rows.append(row)
+                if self._blocks != blocks:
+                    self._take(rows, line)
+                    rows, blocks, line = [], self._blocks, reader.line_num + 1
         except csv.Error as error:
+            self._take(rows, line)
             if "unexpected end of data" in str(error):
                 raise Unloadable("truncated", "it ends inside a quoted field: cut off") from None
             raise Unloadable("unparseable", f"line {reader.line_num}: {error}") from None
+        self._is_done = True
+        self._take(rows, line)
         self._end(reader.line_num)
 
     def _text(self, f: BinaryIO) -> Iterator[str]:
         from sojourn.backends.client import lines
 
-        for number, text, has_end in lines.lines(f):
-            if _CONTROL.search(text):
+        for block in lines.blocks(f):
+            text = block.text
+            hit = _CONTROL.search(text)
+            if hit:
+                number = block.line + text.count("\n", 0, hit.start())
                 raise Unloadable("unparseable", f"line {number} holds control characters")
-            if not has_end and text.endswith("\r") and number > 1:
+            if not block.has_end and text.endswith("\r") and (block.line > 1 or "\n" in text):
+                number = block.line + text.count("\n")
                 raise Unloadable("truncated", f"line {number}, the last, ends inside its line end")
-            self._has_end = has_end
-            yield text + "\n" * has_end
+            self._has_end = block.has_end
+            self._blocks += 1
+            # Rows of the block before are looked at together with those of this one.
+            self._was_odd, self._is_odd = self._is_odd, _is_odd(text)
+            yield from io.StringIO(text.replace("\r\n", "\n") if "\r" in text else text, newline="\n")
 
-    def _take(self, row: list[str], line: int) -> None:
+    def _take(self, rows: list[list[str]], line: int) -> None:
+        """Take over some rows, of which the first begins on line `line`. Raises: Unloadable."""
+        if not rows:
+            return
         if not self.header:
-            self.header = row
-            self._numbers, self._words = [0] * len(row), [0] * len(row)
-            return
-        if len(row) != len(self.header):
-            if not self._has_end and len(row) < len(self.header):
-                raise Unloadable("truncated", f"line {line}, the last, has {len(row)} of {len(self.header)} fields")
-            raise Unloadable("unparseable", f"line {line} has {len(row)} fields, the first has {len(self.header)}")
-        if self._last:
-            self._shortest = min(self._shortest, len(self._last[-1]))
-        self._last = row
-        self.rows += 1
+            while rows and _is_blank(rows[0]):
+                line += _height(rows.pop(0))
+            if not rows:
+                return
+            self.header = rows.pop(0)
+            self._numbers, self._words = [0] * len(self.header), [0] * len(self.header)
+            line += _height(self.header)
+        whole = [row for row in rows if len(row) == len(self.header)]
+        if len(whole) < len(rows) or len(self.header) == 1:
+            whole = self._uneven(rows, line)
         # What is a column of numbers, its first rows tell; after them only what may not be finite is looked at.
-        if self.rows <= _LOOKED_AT or _ODD.search("\n".join(row)):
-            for column, field in enumerate(row):
-                self._look(column, field, line)
+        if self.rows < _LOOKED_AT or self._is_odd or self._was_odd:
+            for at, row in enumerate(rows):
+                if not _is_blank(row) and (self.rows + at < _LOOKED_AT or _is_odd(",".join(row))):
+                    self._look(row, line)
+                line += _height(row)
+        if whole:
+            above = whole[:-1] if not self._last else [self._last, *whole[:-1]]
+            self._shortest = min([self._shortest, *(len(row[-1]) for row in above)])
+            self._last = whole[-1]
+            self.rows += len(whole)
 
-    def _look(self, column: int, field: str, line: int) -> None:
-        if not field:
-            return
-        try:
-            is_finite = math.isfinite(float(field))
-        except ValueError:
-            self._words[column] += 1
-            return
-        if is_finite:
-            self._numbers[column] += 1
-        else:
-            self._odd.setdefault(column, f"{field.strip()[:20]} on line {line}")
+    def _uneven(self, rows: list[list[str]], line: int) -> list[list[str]]:
+        """The rows that are not blank. Raises: Unloadable where one has not as many fields as the first."""
+        whole, width = [], len(self.header)
+        for at, row in enumerate(rows):
+            if not _is_blank(row):
+                if len(row) != width:
+                    is_last = self._is_done and not self._has_end and at == len(rows) - 1
+                    if is_last and len(row) < width:
+                        raise Unloadable("truncated", f"line {line}, the last, has {len(row)} of {width} fields")
+                    raise Unloadable("unparseable", f"line {line} has {len(row)} fields, the first has {width}")
+                whole.append(row)
+            line += _height(row)
+        return whole
+
+    def _look(self, row: list[str], line: int) -> None:
+        for column, field in enumerate(row):
+            if not field:
+                continue
+            try:
+                is_finite = math.isfinite(float(field))
+            except ValueError:
+                self._words[column] += 1
+                continue
+            if is_finite:
+                self._numbers[column] += 1
+            else:
+                self._odd.setdefault(column, f"{field.strip()[:20]} on line {line}")
 
     def _end(self, line: int) -> None:
         if not self.header:
@@ -145,6 +190,24 @@ class _Table:
         if bad:
             more = f" and {len(bad) - _NAMED} more columns" if len(bad) > _NAMED else ""
             raise Unloadable("non-finite", "; ".join(bad[:_NAMED]) + more)
+
+
+def _is_odd(text: str) -> bool:
+    from sojourn.backends.client import lines
+
+    low = text.lower()
+    if lines.EXPONENT.search(low) or (("nan" in low or "inf" in low) and _NOT_FINITE.search(low)):
+        return True
+    return lines.has_long_number(low)
+
+
+def _is_blank(row: list[str]) -> bool:
+    return not row or (len(row) == 1 and not row[0].strip())
+
+
+def _height(row: list[str]) -> int:
+    """Lines that a row takes."""
+    return 1 + sum(field.count("\n") for field in row)
 
 
 def _delimiter(head: bytes) -> str:

@@ -19,12 +19,12 @@ class Backend:
 
     kind: ClassVar[str] = "dcp"
     suffixes: ClassVar[tuple[str, ...]] = ("/" + walker.NAME,)
-    magic: ClassVar[tuple[bytes, ...]] = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    magic: ClassVar[tuple[bytes, ...]] = ()  # a pickle, as many other things are
     among: ClassVar[str] = r"^\.metadata$"
 
     def owns(self, path: str, head: bytes) -> bool:
         """A pickle that begins by naming the class."""
-        return b"torch.distributed.checkpoint.metadata" in head[:128]
+        return head[:1] == b"\x80" and b"torch.distributed.checkpoint.metadata" in head[:128]
 
     def load(self, path: str) -> Loaded:
         """Refused: it says nothing without its files. Raises: Unloadable."""

@@ -18,7 +18,7 @@ _PIECE_BYTES = 1 << 16
 _MAX_DEPTH = 500  # Python's own reader gives up near 1,000
 _MAX_TOKEN = 64 << 20  # characters of one string
 _KEYS_KNOWN = 100_000  # an object's keys are remembered up to here, to tell doubled ones
-_LISTED = 32
+_LISTED = 256
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sojourn.core.ports import Loaded
 from sojourn.wire.damage import Unloadable
 
-_LISTED = 32
+_LISTED = 256
 
 
 class Backend:
@@ -28,7 +28,7 @@ class Backend:
         """Parse every line. Raises: Unloadable, OSError."""
         from sojourn.backends.client import lines
 
-        odd: list[str] = []  # NaN and infinity, and where
+        odd: dict[str, None] = {}  # NaN and infinity, and where
         doubled: list[str] = []
         keys: dict[str, None] = {}
         rows, number, remarks = 0, 0, []
@@ -36,38 +36,44 @@ class Backend:
 
         def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
             value = dict(found)
-            if len(value) < len(found):
+            if len(value) < len(found) and len(doubled) < _LISTED:
                 doubled.append(f"line {number}")
             return value
 
         def constant(text: str) -> float:
-            odd.append(f"{text} on line {number}")
+            odd[f"{text} on line {number}"] = None
             return 0.0
 
         def real(text: str) -> float:
             value = float(text)
             if not math.isfinite(value):
-                odd.append(f"{text[:20]} on line {number} is more than a float holds")
+                odd[f"{text[:20]} on line {number} is more than a float holds"] = None
             return value
 
-        decoder = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_float=real, parse_int=str)
+        careful = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_float=real, parse_int=str)
+        quick = json.JSONDecoder(object_pairs_hook=pairs, parse_int=str)
         with open(path, "rb") as f:
-            for number, text, has_end in lines.lines(f):  # noqa: B007 - the hooks above read it
-                if not text.strip(" \t\r"):
-                    continue
-                try:
-                    value = decoder.decode(text)
-                except RecursionError:
-                    raise Unloadable("unparseable", f"line {number} is nested too deeply") from None
-                except ValueError as error:
-                    if not has_end:
-                        raise Unloadable("truncated", f"line {number}, the last, is not whole: cut off") from None
-                    raise Unloadable("unparseable", f"line {number} is not one JSON value: {error}") from None
-                rows += 1
-                if isinstance(value, dict) and len(keys) < _LISTED:
-                    keys.update(dict.fromkeys(key[:200] for key in value))
+            for block in lines.blocks(f):
+                # A block without what may not be finite is read by the standard library's own C code alone.
+                decoder = careful if _is_odd(block.text) else quick
+                scan = decoder.scan_once  # type: ignore[attr-defined]
+                has_end, found = block.has_end, block.lines
+                for number, text in enumerate(found, block.line):
+                    if not text.strip(" \t\r"):
+                        continue
+                    is_last = not has_end and number == block.line + len(found) - 1
+                    try:
+                        value, end = scan(text, 0)
+                        if end != len(text):
+                            raise ValueError("more follows it")
+                    except (StopIteration, ValueError, RecursionError):
+                        value = _decoded(careful, text, number, is_last)
+                    rows += 1
+                    if len(keys) < _LISTED and isinstance(value, dict) and not keys.keys() >= value.keys():
+                        keys.update(dict.fromkeys(key[:200] for key in value))
         if odd:
-            raise Unloadable("non-finite", "; ".join(odd[:5]) + (f" and {len(odd) - 5} more" if len(odd) > 5 else ""))
+            more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
+            raise Unloadable("non-finite", "; ".join(list(odd)[:5]) + more)
         if not rows:
             raise Unloadable("empty", "nothing but white space")
         if not has_end:
@@ -76,3 +82,23 @@ class Backend:
             remarks.append(f"keys that stand twice in one object: {', '.join(doubled[:5])}")
         facts = {"rows": rows, "keys": list(keys)[:_LISTED], "by": "sojourn"}
         return Loaded(("structure", "load", "content"), facts, tuple(remarks))
+
+
+def _is_odd(text: str) -> bool:
+    from sojourn.backends.client import lines
+
+    if "NaN" in text or "Infinity" in text or lines.has_long_number(text):
+        return True
+    return lines.EXPONENT.search(text.lower()) is not None
+
+
+def _decoded(decoder: json.JSONDecoder, text: str, number: int, is_last: bool) -> Any:
+    """The one value on a line that may have space around it. Raises: Unloadable."""
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        raise Unloadable("unparseable", f"line {number} is nested too deeply") from None
+    except ValueError as error:
+        if is_last:
+            raise Unloadable("truncated", f"line {number}, the last, is not whole: cut off") from None
+        raise Unloadable("unparseable", f"line {number} is not one JSON value: {error}") from None

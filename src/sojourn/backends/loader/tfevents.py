@@ -6,6 +6,7 @@ A cut between two records is only seen by the sha256. TFRecord files of other th
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import ClassVar
 
@@ -18,7 +19,9 @@ from sojourn.wire.damage import Unloadable
 _STEP, _VERSION, _SUMMARY = 2, 3, 5
 _VALUE, _TAG, _SIMPLE, _TENSOR = 1, 1, 2, 8
 _DTYPE, _FLOATS, _CONTENT = 1, 5, 4
-_NAMED = 5
+_NAMED, _LISTED = 5, 1000
+# wall time, step, a summary of one value: tag and simple value; all lengths below 128.
+_SCALAR = re.compile(rb"\x09.{8}(?:\x10([\x80-\xff]{0,8}[\x00-\x7f]))?\x2a(.)\x0a(.)\x0a(.)(.*)\x15(.{4})", re.DOTALL)
 
 
 class Backend:
@@ -34,19 +37,20 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk and parse it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client.crc32c import crcs32c
+
         count, steps, tags, bad, is_log = 0, [0, 0], dict[str, int](), list[str](), False
         with open(path, "rb") as f:
-            for at, data in walker.records(f):
+            for at, data in walker.records(f, crcs32c):
                 try:
-                    event = list(walker.fields(data))
-                    is_log = is_log or (not count and any(number == _VERSION for number, _, _ in event))
+                    if not count:
+                        is_log = any(number == _VERSION for number, _, _ in walker.fields(data))
                     if is_log:
-                        step = next((value for n, kind, value in event if n == _STEP and kind == 0), 0)
-                        step = step if isinstance(step, int) and step < 1 << 63 else 0
+                        step, scalars = _plain(data) or _parsed(data)
                         steps = [min(steps[0], step), max(steps[1], step)]
-                        for tag, value in _scalars(event):
+                        for tag, value in scalars:
                             tags[tag] = tags.get(tag, 0) + 1
-                            if not math.isfinite(value):
+                            if not math.isfinite(value) and len(bad) < _LISTED:
                                 bad.append(f"{tag[:80]} at step {step}: {value}")
                 except ValueError as error:
                     if is_log:
@@ -60,6 +64,27 @@ class Backend:
             return Loaded(("structure", "load"), facts)
         facts.update({"steps": steps, "tags": {tag[:200]: n for tag, n in list(tags.items())[:32]}})
         return Loaded(("structure", "load", "content"), facts)
+
+
+def _plain(data: bytes) -> tuple[int, list[tuple[str, float]]] | None:
+    """`_parsed` of an event with one scalar, as nearly all are; None of any other."""
+    hit = _SCALAR.fullmatch(data)
+    if not hit:
+        return None
+    number, outer, inner, length, tag, value = hit.groups()
+    if (length[0], inner[0], outer[0]) != (len(tag), len(tag) + 7, len(tag) + 9):
+        return None
+    step = 0
+    for byte in reversed(number or b""):
+        step = step << 7 | byte & 0x7F
+    return step if step < 1 << 63 else 0, [(tag.decode("utf-8", "replace"), struct.unpack("<f", value)[0])]
+
+
+def _parsed(data: bytes) -> tuple[int, list[tuple[str, float]]]:
+    """(step, (tag, value) of every scalar) of an event. Raises: ValueError where it is none."""
+    event = list(walker.fields(data))
+    step = next((value for n, kind, value in event if n == _STEP and kind == 0), 0)
+    return step if isinstance(step, int) and step < 1 << 63 else 0, _scalars(event)
 
 
 def _scalars(event: list[tuple[int, int, int | bytes]]) -> list[tuple[str, float]]:

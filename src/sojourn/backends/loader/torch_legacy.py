@@ -23,7 +23,7 @@ class Backend:
 
     kind: ClassVar[str] = "torch_legacy"
     suffixes: ClassVar[tuple[str, ...]] = ()  # those of torch_zip
-    also: ClassVar[tuple[str, ...]] = torch_zip.Backend.suffixes
+    also: ClassVar[tuple[str, ...]] = (*torch_zip.Backend.suffixes, ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
@@ -39,5 +39,10 @@ class Backend:
         content = torch_zip.scan(found.tensors)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
-        remarks = (*content.remarks, "PyTorch's format of before 1.6, which has no checksums")
+        facts["keys"] = torch_zip.top_keys(found.tree)
+        remarks = (
+            *content.remarks,
+            *torch_zip.odd_numbers(found.tree),
+            "PyTorch's format of before 1.6, which has no checksums",
+        )
         return Loaded(("structure", "load", "content"), {**facts, "by": by}, remarks)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PICKLE_LIMIT_BYTES = 64 << 20
 _CALLS = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}  # ways to call that PyTorch never writes
 _EXACT_BYTES = 256 << 20
+_KEYS = 256
 
 
 class Backend:
@@ -30,7 +31,7 @@ class Backend:
 
     kind: ClassVar[str] = "torch_zip"
     suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt", ".pt.tar", ".pth.tar", ".ckpt.tar")
-    also: ClassVar[tuple[str, ...]] = (".zip",)
+    also: ClassVar[tuple[str, ...]] = (".zip", ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
     among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
 
@@ -54,7 +55,7 @@ class Backend:
         with open(path, "rb") as f:
             head = f.read(16)
         if head and not archive.is_archive(head):
-            raise _no_archive(head)
+            raise _no_archive(path, head)
         data, entries = archive.open_archive(path)
         for entry in entries:
             if entry.name.endswith("data.pkl") and entry.bytes > PICKLE_LIMIT_BYTES:
@@ -67,14 +68,16 @@ class Backend:
         found = torch_zip.walk(path, crc=has_sums)
         if found.problems:
             raise _refusal(found, data, has_sums)
+        if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
+            raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
         content = scan(found.tensors)
         by, is_loaded = _open(path, found.ours, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
-        facts["by"] = by
+        facts |= {"keys": top_keys(found.tree), "by": by}
         if found.ours:
             facts["sojourn"] = finite(found.facts)
-        remarks = content.remarks
+        remarks = content.remarks + odd_numbers(found.tree)
         if not has_sums:
             remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
         if not is_loaded:
@@ -82,10 +85,25 @@ class Backend:
         return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
 
 
-def _no_archive(head: bytes) -> Unloadable:
+def top_keys(tree: Any) -> list[str]:
+    """The keys of the outermost map, in order, 256 at most."""
+    return [str(key)[:200] for key in list(tree)[:_KEYS]] if isinstance(tree, dict) else []
+
+
+def odd_numbers(tree: Any) -> tuple[str, ...]:
+    """A remark on plain numbers in the tree that are not finite: a best value may well begin as infinity."""
+    from sojourn.backends.client import content
+
+    bad = content.not_finite(tree)
+    return (f"numbers in it that are not finite: {', '.join(bad[:5])}",) if bad else ()
+
+
+def _no_archive(path: str, head: bytes) -> Unloadable:
+    from sojourn.backends.client import pickles
+
     if torch_legacy.MAGIC.startswith(head) or b"PK\x03\x04".startswith(head):
         return Unloadable("truncated", "it ends inside its first few bytes")
-    if head[:1] == b"\x80":
+    if head[:1] == b"\x80" or pickles.is_old(path, head):
         return Unloadable("unsafe", "a plain pickle: reading it would run what it says")
     return Unloadable("corrupt", "it does not begin as a PyTorch file does")
 
@@ -136,30 +154,10 @@ def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
 
 
 def load_weights(path: str, *, is_mapped: bool) -> str:
-    """PyTorch's name and version where it is installed and loads the file, weights only; "" where it is not installed.
+    """`weights.load`: PyTorch's name and version, "" where it is not installed. Raises: Unloadable where it refuses."""
+    from sojourn.backends.client import weights
 
-    Where `is_mapped`, it maps what the walker has read already. Raises: Unloadable where PyTorch refuses the file.
-    """
-    try:
-        import torch
-    except ImportError:
-        return ""
-    import pickle
-
-    try:
-        torch.load(path, weights_only=True, map_location="cpu", mmap=is_mapped)
-    except pickle.UnpicklingError as error:
-        raise Unloadable("unsafe", f"PyTorch refuses it as not weights only: {_first_line(error)}") from error
-    except MemoryError as error:
-        raise Unloadable("unsafe", "PyTorch ran out of memory reading it") from error
-    except Exception as error:
-        # PyTorch raises what its C++ and the pickle's shape come to: any of them means that it does not load.
-        raise Unloadable("corrupt", f"PyTorch refuses it: {_first_line(error)}") from error
-    return f"torch {torch.__version__}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+    return weights.load(path, is_mapped)
 
 
 def scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:

@@ -10,12 +10,14 @@ from sojourn.cli.screen import Screen
 SUMMARY = "load every artifact below a path; needs no history of sojourn"
 ABOUT = (
     "Every file is read whole, its structure checked, and loaded by the loader of its format, which runs nothing that"
-    " it reads. With a manifest the bytes are also compared with what they should be.",
+    " it reads. With a manifest the bytes are also compared with what they should be. What was proven and is unchanged"
+    " since is not read again; a verify that was ended goes on where it was.",
 )
 EXAMPLES = (
     ("sojourn verify results", "everything below a folder"),
     ("sojourn verify best.pt metrics.json", "two files"),
     ("sojourn verify results --manifest manifest.json", "and compare sizes and hashes"),
+    ("sojourn verify results --fresh", "read every byte, also of files that were proven before"),
 )
 EXITS = (
     (0, "everything loads"),
@@ -30,6 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--manifest", default="", metavar="FILE", help="what should be there, as the box or `pull` wrote it"
     )
+    parser.add_argument(
+        "--fresh", action="store_true", help="read also what was proven before and looks unchanged since"
+    )
     add_json(parser)
 
 
@@ -38,6 +43,6 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.show import verify as show
     from sojourn.verbs.verify import verify
 
-    answer = verify(args.paths, manifest=args.manifest, say=screen.progress)
+    answer = verify(args.paths, manifest=args.manifest, say=screen.progress, fresh=args.fresh)
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

@@ -17,6 +17,9 @@ def lines(answer: Verified, columns: int) -> list[str]:
     """The `loaded` line, remarks, and what is wrong with each bad artifact."""
     size_bytes = sum(artifact.get("bytes") or 0 for artifact in answer.artifacts)
     out = line("checked", f"{count(len(answer.artifacts), 'file')}  {say_bytes(size_bytes)}", columns)
+    if answer.remembered:
+        text = f"{count(answer.remembered, 'file')} unchanged since it was proven; --fresh reads all again"
+        out += line("known", text, columns)
     return out + artifacts(answer.artifacts, columns)
 
 

@@ -1,0 +1,37 @@
+"""An acceptance, and two side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import verify
+from sojourn.cli.show.text import clean, command, line
+
+if TYPE_CHECKING:
+    from sojourn.verbs.accept import Accepted, Compared
+
+
+def lines(answer: Accepted, columns: int) -> list[str]:
+    """What `verify` shows, then who accepted it, or that nobody did."""
+    out = verify.lines(answer.verified, columns)
+    for remark in answer.remarks:
+        out += line("remark", clean(remark), columns)
+    if not answer.path:
+        return out + line("refused", "something does not prove: no acceptance was written", columns)
+    node = answer.document["node"]["name"]
+    out += line("accepted", f"by {clean(answer.document['by'])} on {clean(node)}: {clean(answer.path)}", columns)
+    return [*out, command("next", f"sojourn compare {clean(answer.path)} ANOTHER")]
+
+
+def compared(answer: Compared, columns: int) -> list[str]:
+    """Whether they say the same, and every difference."""
+    how = "say the same of" if not answer.differences else "differ about"
+    nodes = " and ".join(clean(node) for node in answer.nodes)
+    out = line("compared", f"{nodes} {how} {answer.files} files of manifest {answer.manifest[:12]}", columns)
+    for row in answer.differences:
+        a, b = (clean(json.dumps(row[key])[:60]) for key in ("a", "b"))
+        out += line("differs", f"{clean(row['path'])} {clean(row['what'])}: {a} and {b}", columns)
+    for remark in answer.remarks:
+        out += line("remark", clean(remark), columns)
+    return out

@@ -1,0 +1,42 @@
+"""How closing a run ended, and which runs lie where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, count, line, table
+from sojourn.store.layout import STATES
+from sojourn.wire.units import say_bytes
+
+if TYPE_CHECKING:
+    from sojourn.verbs.seal import Sealed, Standings
+
+
+def lines(answer: Sealed, columns: int) -> list[str]:
+    """Where it lies now, what was wrong, the next command."""
+    is_sealed = answer.state == "sealed"
+    label = "sealed" if is_sealed else "set aside"
+    out = line(label, f"{clean(answer.run)}  {count(answer.files, 'file')}  {say_bytes(answer.bytes)}", columns)
+    out += line("folder", clean(answer.path), columns)
+    for why in answer.why:
+        out += line("bad", clean(why), columns)
+    for artifact in answer.artifacts:
+        for remark in artifact["remarks"] if artifact["ok"] else ():
+            out += line("remark", f"{clean(artifact['path'])}: {clean(remark)}", columns)
+    if answer.left:
+        out += line("left", f"{count(len(answer.left), 'file')} in active, by the layout", columns)
+    if is_sealed:
+        name = clean(answer.run)
+        out.append(command("next", f"sojourn accept {name} --manifest {name}.manifest.json --to FILE (elsewhere)"))
+    return out
+
+
+def states(answer: Standings, columns: int) -> list[str]:
+    """One line a run."""
+    if not answer.runs:
+        return line("none", f"there is no run below {clean(answer.root)}", columns)
+    rows = []
+    for run, found in answer.runs.items():
+        cells = [str(len(found[state])) if state in found else "" for state in STATES]
+        rows.append([clean(run), *("yes" if cell == "1" else cell for cell in cells)])
+    return table(["run", *STATES], rows, columns)
