@@ -137,7 +137,6 @@ def test_names_of_programs_are_cut_into_their_parts_and_kept_whole() -> None:
         "cudnn",
         "status",
         "pull",
-        "pull",
         "imagepullbackoff",
     }
 
