@@ -20,8 +20,8 @@ from sojourn.diagnose.words import Same, known, spoken, told, unique
 
 FIELDS = ("title", "symptom", "synonyms", "patterns", "id", "cause", "fix", "platform")
 _WEIGHTS = dict(zip(FIELDS, (3.0, 3.0, 3.0, 2.0, 2.0, 1.2, 0.6, 3.0), strict=True))
-_SATURATION, _LENGTH = 1.6, 0.35  # BM25's k1 and b
-_CONCEPT = 0.55  # a word of the same meaning counts less than the word itself
+_SATURATION, _LENGTH = 2.0, 0.25  # BM25's k1 and b
+_CONCEPT = 0.65  # a word of the same meaning counts less than the word itself
 _OTHER_PLATFORM = 0.45  # what happens on one platform, where the question names another, or none
 _SAID = {"cause": 1.0, "program": 0.75, "consequence": 0.6, "advice": 0.6}  # a pattern that matches, by role
 _PATTERN = 30.0

@@ -30,11 +30,13 @@ _IRREGULAR = {
     "wrote": "write", "written": "write", "slept": "sleep", "kept": "keep", "paid": "pay", "began": "begin",
     "slower": "slow", "slowly": "slow", "slowness": "slow", "memories": "memory", "indices": "index",
     "lying": "lie", "using": "use", "unresponsive": "hang",
+    "utilization": "util", "utilized": "util", "initialise": "initializ", "normalise": "normaliz",
 }  # fmt: skip
 
 
 def stem(word: str) -> str:
     """A lower-case English word without the endings of plural and time. Light: it never joins words of other roots."""
+    word = word.replace("isation", "ization")
     known = _IRREGULAR.get(word)
     if known:
         return known

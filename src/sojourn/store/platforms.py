@@ -83,7 +83,12 @@ def own(name: str) -> Mapping[str, Any]:
     """What this platform's own file says."""
     import tomllib
 
-    return tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(text_of(name))
+
+
+def text_of(name: str) -> str:
+    """The platform's own file."""
+    return _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
 @cache

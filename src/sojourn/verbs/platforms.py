@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.store.platforms import Fact, document, facts, named, own, platforms
 from sojourn.wire.errors import Misuse
 
-FRESH_MONTHS = 12  # older facts are listed by `platforms stale`
+FRESH_MONTHS = 6  # older facts are listed by `platforms stale`
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ ABOUT = (
 EXAMPLES = (
     ("sojourn platforms show runpod", "one platform"),
     ("sojourn platforms show 恒源云", "by the name that people use"),
-    ("sojourn platforms stale --months 6", "what was not looked at for half a year"),
+    ("sojourn platforms stale --months 12", "what was not looked at for a year"),
 )
 EXITS = (
     (0, "told; of `stale`: nothing is stale"),
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("what", choices=("list", "show", "stale"), metavar="list|show|stale", help="what to do")
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="show, stale: the platform")
-    parser.add_argument("--months", type=whole, default=12, metavar="N", help="stale: not looked at for so long")
+    parser.add_argument("--months", type=whole, default=6, metavar="N", help="stale: not looked at for so long")
     parser.add_argument("--at", default="", metavar="YYYY-MM", help="stale: as seen in that month (default: now)")
     add_json(parser)
 
