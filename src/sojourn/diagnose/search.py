@@ -16,17 +16,22 @@ from typing import Any
 
 from sojourn.core.gotcha import Gotcha, letters
 from sojourn.diagnose import scan
-from sojourn.diagnose.words import Same, known, spoken, told, unique
+from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
 FIELDS = ("title", "symptom", "synonyms", "patterns", "id", "cause", "fix", "platform")
 _WEIGHTS = dict(zip(FIELDS, (3.0, 3.0, 3.0, 2.0, 2.0, 1.2, 0.6, 3.0), strict=True))
 _SATURATION, _LENGTH = 2.0, 0.25  # BM25's k1 and b
 _CONCEPT = 0.65  # a word of the same meaning counts less than the word itself
+_PAIR = 0.2  # two words in a row, on top of each of them
+_COVER = 0.4  # of the words' weight: lost by an entry that meets one of them only
+_PLACE_NAME = 0.3  # of what the name of a platform weighs as a word: that it is meant counts on its own
+_HERE, _HERE_AT_ALL = 1.4, 4.0  # what happens on the platform that is meant
 _OTHER_PLATFORM = 0.45  # what happens on one platform, where the question names another, or none
 _SAID = {"cause": 1.0, "program": 0.75, "consequence": 0.6, "advice": 0.6}  # a pattern that matches, by role
 _PATTERN = 30.0
 TOLD = 8  # words that are told as the reason of a hit
 _LONG = 8  # lines from which a text is a log: then only the lines that say something are read as words
+_SCANNED = 300  # lines from which the catalog's own scan, which has to be prepared, is the faster way
 _SPEAKS = re.compile(
     r"(?i)error|exception|fail|kill|denied|cannot|can't|unable|not found|timed? ?out|refused|abort|fatal|warn|evict|oom"
     r"|no such|missing|unknown|invalid|exceed|[\u3400-\u9fff]"
@@ -68,7 +73,8 @@ def compile_index(
         for term, by in fields.items():
             total = sum(by.values())
             idf = math.log(1 + (len(gotchas) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-            weight = idf * total * (_SATURATION + 1) / (total + norm) * (_CONCEPT if term[0] == "=" else 1.0)
+            kind = _CONCEPT if term[0] == "=" else _PAIR if " " in term else 1.0
+            weight = idf * total * (_SATURATION + 1) / (total + norm) * kind
             best = max(by, key=lambda field: by[field])
             if weight >= 0.05:
                 rows.setdefault(term, []).extend((number, round(weight * 100) * 8 + FIELDS.index(best)))
@@ -89,6 +95,7 @@ class Search:
         self._entries: Sequence[Sequence[Any]] = index["entries"]
         self._terms: Mapping[str, Sequence[int]] = index["terms"]
         self._same, self._named = Same(index["same"]), Same(index["places"])
+        self._places: Mapping[str, Sequence[str]] = index["places"]
         self._gotchas = {gotcha.id: gotcha for gotcha in gotchas}
 
     def find(self, text: str, *, limit: int = 8, scope: Iterable[str] = ()) -> list[Found]:
@@ -97,19 +104,23 @@ class Search:
         telling = _telling(plain)
         words = {**dict(reversed(spoken(telling))), **{f"={name}": name for name in self._same.found(telling)}}
         meant = {*self._named.found(plain), *scope}
+        names = {term for place in meant for word in self._places.get(place, ()) for term in terms(word)}
         scores = [0.0] * len(self._entries)
         why: list[list[tuple[float, str, int]]] = [[] for _ in self._entries]
         for term, word in words.items():
             flat = self._terms.get(term, ())
             for place in range(0, len(flat), 2):
-                weight = (flat[place + 1] >> 3) / 100
+                weight = (flat[place + 1] >> 3) / 100 * (_PLACE_NAME if term in names else 1.0)
                 scores[flat[place]] += weight
                 why[flat[place]].append((weight, word, flat[place + 1] & 7))
         said = self._said(plain)
+        asked = sum(1 for term in words if term in self._terms) or 1
         for number, entry in enumerate(self._entries):
+            scores[number] *= 1 - _COVER + _COVER * len(why[number]) / asked
             scores[number] += said.get(entry[0], (0.0, ""))[0]
-            if entry[3] and not meant & set(entry[3]):
-                scores[number] *= _OTHER_PLATFORM
+            if entry[3]:
+                is_here = entry[0] in said or (scores[number] > 0 and not meant.isdisjoint(entry[3]))
+                scores[number] = scores[number] * _HERE + _HERE_AT_ALL if is_here else scores[number] * _OTHER_PLATFORM
         order = sorted((n for n, score in enumerate(scores) if score > 0), key=lambda n: (-scores[n], n))
         least = scores[order[0]] * 0.2 if order else 0.0
         return [
@@ -130,7 +141,7 @@ class Search:
         """Gotchas whose pattern a line matches: score and the line. The catalog's own scan reads what is long."""
         hits = (
             [(hit.gotcha, hit.pattern, hit.line) for hit in scan.read(plain.encode(), self._gotchas.values()).hits]
-            if plain.count("\n") >= _LONG
+            if plain.count("\n") >= _SCANNED
             else _short(plain, self._gotchas.values())
         )
         out: dict[str, tuple[float, str]] = {}
@@ -198,6 +209,8 @@ def _counts(gotcha: Gotcha, same: Same, places: Mapping[str, Sequence[str]]) -> 
     out: dict[str, dict[str, float]] = {}
     for field, text in texts.items():
         for term in known(text, same):
+            if " " in term and field in ("cause", "fix"):
+                continue
             by = out.setdefault(term, {})
             by[field] = by.get(field, 0.0) + _WEIGHTS[field]
     return out

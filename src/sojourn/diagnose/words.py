@@ -24,6 +24,8 @@ _COMMON = frozenset(
     " 之后 以后 的是 一下 能否 是否 现在 但是 然后 就是 还是 已经 怎样 这样 为何 求助 各位 大佬 报错 错误"
     " 的 了 是 在 有 和 也 都 我 你 他 吗 呢 吧 啊".split()
 )
+# Words that do not part two others: "killed by the kernel" holds "killed kernel".
+_EMPTY = frozenset("a an the of to in is it be been by for on at and or with my i was were are this that as".split())
 _IRREGULAR = {
     "frozen": "freez", "froze": "freez", "hung": "hang", "lost": "lose", "ran": "run", "died": "die", "dead": "die",
     "dies": "die", "dying": "die", "gone": "go", "went": "go", "stuck": "stick", "broke": "break", "broken": "break",
@@ -63,14 +65,22 @@ def terms(text: str) -> list[str]:
 
 
 def spoken(text: str) -> list[tuple[str, str]]:
-    """`terms`, each with the word of the text that it stands for."""
+    """`terms`, each with the word of the text that it stands for. Two English words in a row are a term as well."""
     out: list[tuple[str, str]] = []
+    before = ""
     for run in _runs(text):
         if run[0] >= "\u3400":
             pairs = [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
             out += [(pair, pair) for pair in pairs if pair not in _COMMON]
-        else:
-            out += [(stem(word), word) for word in _latin(run)]
+            before = ""
+            continue
+        words = _latin(run)
+        out += [(stem(word), word) for word in words]
+        now = run.lower()
+        if now not in _EMPTY:
+            if before and not (before in _COMMON and now in _COMMON):
+                out.append((f"{stem(before)} {stem(now)}", f"{before} {now}"))
+            before = now
     return out
 
 
