@@ -31,6 +31,8 @@ pages:  ## write the pages that are produced from code
 	@.venv/bin/python scripts/commands_page.py
 	@.venv/bin/python scripts/observations_page.py
 	@.venv/bin/python scripts/gotcha_index.py
+	@.venv/bin/python scripts/search_index.py
+	@.venv/bin/python scripts/knowledge_pages.py
 
 lock:   ## pin requirements anew (needs uv)
 	@python3 scripts/lock.py

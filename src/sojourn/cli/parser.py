@@ -20,6 +20,7 @@ GROUPS = (
     ("bring it home", ("pull", "verify", "seal", "accept", "compare")),
     ("let go", ("down", "leases", "cost", "clean")),
     ("take over", ("recover", "handbook", "tunnel")),
+    ("what is known", ("gotchas", "platforms", "learn")),
     ("your shell", ("completion",)),
 )
 NAMES = tuple(name for _, names in GROUPS for name in names)

@@ -24,6 +24,7 @@ KEYS = (
 ).split()
 STREAMS = ("log", "kernel", "ssh", "smi", "slurm", "k8s")
 _INDEX = "gotchas.index.json"
+_SEARCH = "search.index.json"
 
 
 class BadGotcha(Misuse):
@@ -37,6 +38,13 @@ def gotchas() -> tuple[Gotcha, ...]:
     """Every gotcha that ships, sorted by id."""
     rows = json.loads(_data().joinpath(_INDEX).read_text(encoding="utf-8"))
     return tuple(_value(row) for row in rows)
+
+
+@cache
+def search_index() -> Mapping[str, Any]:
+    """The compiled index of `diagnose.search`, as scripts/search_index.py wrote it."""
+    index: Mapping[str, Any] = json.loads(_data().joinpath(_SEARCH).read_text(encoding="utf-8"))
+    return index
 
 
 def compile_index() -> str:

@@ -120,13 +120,18 @@ def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str
     verb = str(site.options.get("stop") or facts.stop_verb)
     is_final = bool(site.options.get("stop_is_final", facts.stop_is_final))
     base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
-    why = "it destroys the disk with the box" if is_final else "it removes no file"
-    return {
-        "path": posixpath.join(base, "runs", run, "checkpoints"),
-        "verb": verb,
-        "survives": not is_final,
-        "why": why,
-    }
+    path = posixpath.join(base, "runs", run, "checkpoints")
+    tiers = () if "stop" in site.options or "stop_is_final" in site.options else facts.tiers_of(path)
+    where = " or ".join(tier.name for tier in tiers)
+    if not tiers:
+        stays: bool | None = not is_final
+        why = "it destroys the disk with the box" if is_final else "it removes no file"
+    elif (stays := facts.keeps(path)) is None:
+        notes = "".join(f"; {tier.note}" for tier in tiers if tier.note)
+        why = f"that lies on {where}, and not all of that stays for certain{notes}"
+    else:
+        why = f"that lies on {where}, which {'stays' if stays else 'goes with it'}"
+    return {"path": path, "verb": verb, "survives": stays, "why": why}
 
 
 def _most_micro(prepared: Prepared, rate_micro_per_h: int) -> int | None:

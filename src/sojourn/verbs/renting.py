@@ -44,9 +44,18 @@ def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
     offers = box.provider.offers(need)
     if not offers:
         raise NothingToRent(site=box.site.name)
+    _tell_clocks(ctx, box.site)
     lease = box.provider.take(offers[0], f"{box.site.name}-{len(before)}", ctx.now_s())
     # A meter that the settings say began earlier was counted until its last lease ended.
     counted_s = max((one.ended_s or 0.0 for one in before), default=0.0)
     lease = replace(lease, began_s=max(lease.began_s, counted_s))
     ctx.store.append("leased", lease=asdict(lease))
     return lease
+
+
+def _tell_clocks(ctx: Context, site: Site) -> None:
+    """What will run against a metered machine, before its meter starts."""
+    from sojourn.store.catalog import platform
+
+    for clock in platform(site.platform).clocks if site.rate_micro_per_h else ():
+        ctx.say(f"{site.name}: {clock.what} ({clock.at}); loses {clock.loses}")

@@ -1,0 +1,145 @@
+"""Write docs/gotchas.md, docs/gotchas/THEME.md and docs/platforms.md from data; with --check: are they fresh?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from sojourn.cli.show import platforms as show
+from sojourn.core.gotcha import Gotcha
+from sojourn.store.gotchas import gotchas
+from sojourn.store.platforms import document, platforms
+from sojourn.verbs.platforms import shown
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+HEAD = "This page is produced from data by `make pages`; `make check` fails while it is stale."
+
+
+def pages() -> dict[Path, str]:
+    """Every page as it should be."""
+    themes = sorted({gotcha.theme for gotcha in gotchas()})
+    by_theme = {theme: [gotcha for gotcha in gotchas() if gotcha.theme == theme] for theme in themes}
+    out = {DOCS / "gotchas.md": _contents(by_theme), DOCS / "platforms.md": _platforms()}
+    home = {gotcha.id: gotcha.theme for gotcha in gotchas()}
+    return {**out, **{DOCS / f"gotchas/{theme}.md": _theme(theme, own, home) for theme, own in by_theme.items()}}
+
+
+def _contents(by_theme: dict[str, list[Gotcha]]) -> str:
+    lines = ["# Gotchas", "", HEAD, ""]
+    lines += [
+        f"{len(gotchas())} known ways to lose work or money. `sojourn gotchas search` finds them by what you see,",
+        "`sojourn why` by evidence. To add one: [adding a gotcha](adding-a-gotcha.md).",
+    ]
+    for theme, own in by_theme.items():
+        lines += ["", f"## {theme}", ""]
+        for one in own:
+            number = f" ({one.was})" if one.was else ""
+            lines.append(f"- [{one.id}](gotchas/{theme}.md#{one.id}): {one.title}{number}")
+    return "\n".join(lines) + "\n"
+
+
+def _theme(theme: str, own: list[Gotcha], home: dict[str, str]) -> str:
+    lines = [f"# Gotchas: {theme}", "", HEAD, "", "[All themes](../gotchas.md)"]
+    for one in own:
+        lines += ["", f"## {one.id}", "", f"**{_text(one.title)}**", "", *_facts(one, home)]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(one: Gotcha, home: dict[str, str]) -> Iterable[str]:
+    where = "anywhere" if "universal" in one.scope else ", ".join(one.scope)
+    numbers = ", ".join(filter(None, (one.was, *(merged.was for merged in one.merged))))
+    yield f"- {one.severity}; {where}" + (f"; {numbers} in the seed documents" if numbers else "")
+    yield f"- seen: {_text(one.symptom_en)}"
+    yield f"- 现象: {_text(one.symptom_zh)}"
+    if one.patterns:
+        yield "- says: " + ", ".join(_code(pattern.regex) for pattern in one.patterns)
+    yield f"- cause: {_text(one.cause)}"
+    yield f"- fix: {_text(one.fix)}"
+    if one.never:
+        yield f"- never: {_text(one.never.removeprefix('never '))}"
+    if one.confirm:
+        yield "- proved by: " + " or ".join(_code(condition) for condition in one.confirm)
+    if one.refute:
+        yield "- ruled out by: " + " or ".join(_code(condition) for condition in one.refute)
+    if one.undecidable:
+        yield f"- no fact decides it: {_text(one.undecidable)}"
+    if see := [name for name in (*one.see, *one.refines) if name in home]:
+        yield "- see: " + ", ".join(f"[{name}]({home[name]}.md#{name})" for name in dict.fromkeys(see))
+    yield f"- source: {_text('; '.join(one.sources))}"
+
+
+def _platforms() -> str:
+    lines = ["# Platforms", "", HEAD, ""]
+    lines += [
+        "What ends the meter, what outlives that, and what a platform takes away by itself. Every fact about money,",
+        "storage or interruption has a source and the month somebody last looked; `sojourn platforms stale` lists what",
+        "is old. Nothing here was tried by us on a live platform. To add or mend one:",
+        "[adding a platform](adding-a-platform.md).",
+        "",
+        "## What ends the meter",
+        "",
+        "| platform | stop verb | final | looked at |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name in platforms():
+        stop = document(name)["stop"]
+        final = "yes" if stop["is_final"]["is"] else "no"
+        lines.append(f"| [{name}](#{name}) | {_cell(stop['verb']['is'])} | {final} | {stop['verb']['verified']} |")
+    lines += [
+        "",
+        "## What survives",
+        "",
+        "| platform | storage | where | stop | destroy |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name in platforms():
+        for row in document(name).get("tier", ()):
+            cells = (name, row["name"], row["path"], row["stop"], row["destroy"])
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    lines += ["", "## Danger clocks", "", "| platform | what | when | loses |", "| --- | --- | --- | --- |"]
+    for name in platforms():
+        for row in document(name).get("clock", ()):
+            lines.append("| " + " | ".join(map(_cell, (name, row["what"], row["at"], row["loses"]))) + " |")
+    for name in platforms():
+        lines += ["", f"## {name}", "", "```text", *show.shown(shown(name), 80), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """Prose in a page: what Markdown or HTML would read as markup is told as it is."""
+    for mark in ("\\", "*", "_", "<", "[", "`", "|"):
+        text = text.replace(mark, "\\" + mark)
+    return text.replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{' ' if '`' in text else ''}{text}{' ' if '`' in text else ''}{fence}".replace("\n", "\\n")
+
+
+def _cell(text: str) -> str:
+    return _text(str(text))
+
+
+def main() -> int:
+    """Write or check the pages; 1 when one is stale, or one is left of a theme that is no more."""
+    now = pages()
+    left = [path for path in sorted((DOCS / "gotchas").glob("*.md")) if path not in now]
+    if "--check" not in sys.argv[1:]:
+        (DOCS / "gotchas").mkdir(exist_ok=True)
+        for path in left:
+            path.unlink()
+        for path, text in now.items():
+            path.write_text(text, encoding="utf-8")
+        print(f"wrote  docs/gotchas.md, docs/platforms.md and {len(now) - 2} pages of themes")
+        return 0
+    stale = [path for path, text in now.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in (*stale, *left):
+        name = path.relative_to(DOCS.parent)
+        print(f"knowledge: {name} is stale. To accept what the data says: make pages", file=sys.stderr)
+    return 1 if stale or left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

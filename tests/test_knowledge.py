@@ -1,0 +1,35 @@
+"""Pages of the catalog and of the platforms say what the data says; the page on adding a gotcha is one that works."""
+
+import re
+from pathlib import Path
+
+from scripts import knowledge_pages
+from sojourn.store.gotchas import KEYS, gotchas, read
+from sojourn.store.platforms import platforms
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_the_pages_say_what_the_data_says() -> None:
+    stale = [
+        path.name
+        for path, text in knowledge_pages.pages().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    assert stale == [], "to accept what the data says: make pages"
+    assert set((ROOT / "docs/gotchas").glob("*.md")) <= set(knowledge_pages.pages())
+
+
+def test_every_gotcha_and_every_platform_has_a_place_in_the_pages() -> None:
+    pages = "\n".join(text for path, text in knowledge_pages.pages().items())
+    assert [one.id for one in gotchas() if f"\n## {one.id}\n" not in pages] == []
+    assert [name for name in platforms() if f"\n## {name}\n" not in pages] == []
+
+
+def test_the_example_of_adding_a_gotcha_is_read_as_one() -> None:
+    text = (ROOT / "docs/adding-a-gotcha.md").read_text(encoding="utf-8")
+    block = re.search(r"```toml\n(.*?)```", text, re.S)
+    assert block
+    gotcha = read("disk-quota.toml", block.group(1))
+    assert gotcha.is_decidable and gotcha.patterns and gotcha.merged
+    assert [key for key in KEYS if key not in block.group(1) and key != "undecidable"] == []
