@@ -11,13 +11,13 @@ from typing import Any
 from sojourn.core.values import Evidence, Finding
 from sojourn.store.gotchas import gotchas
 from sojourn.verbs.answers import document, worst
-from sojourn.verbs.codecheck import loaders, loops, precision, ranks, saving
+from sojourn.verbs.codecheck import loaders, loops, parameters, precision, ranks, saving
 from sojourn.verbs.codecheck.source import Code, Sight, Source, source_of
 from sojourn.verbs.source.tree import walk
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse
 
-RULES = (*loaders.RULES, *loops.RULES, *precision.RULES, *ranks.RULES, *saving.RULES)
+RULES = (*loaders.RULES, *loops.RULES, *parameters.RULES, *precision.RULES, *ranks.RULES, *saving.RULES)
 MOST_FILES, MOST_BYTES = 2000, 1 << 20
 # Folders whose code is not what a run runs.
 _PASSED = {"tests", "test", "docs", "doc", "site-packages", "third_party", "vendor", "node_modules", "build", "dist"}

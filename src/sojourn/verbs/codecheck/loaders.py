@@ -20,6 +20,7 @@ from sojourn.verbs.codecheck.source import (
 )
 
 _GENERATORS = ("default_rng", "RandomState", "Generator")
+_MULTI = ("mp", "multiprocessing", "ctx", "context", "futures")
 _SEEDING = ("seed", "default_rng", "RandomState", "get_state", "set_state", "SeedSequence", "Generator")
 
 
@@ -43,7 +44,7 @@ def same_random(code: Code) -> Iterator[Sight]:
             for name, value, statement in source.assigned
             if isinstance(value, ast.Call) and last(dotted(value.func)) in _GENERATORS
         }
-        for method in _fetchers(source):
+        for method in (*_fetchers(source), *_transforms(source)):
             local = {name for statement in inside(method, ast.Assign) for name in bound(statement)}
             for call in inside(method, ast.Call):
                 name = dotted(call.func)
@@ -139,27 +140,36 @@ def half_pinned(code: Code) -> Iterator[Sight]:
 
 
 def no_guard(code: Code) -> Iterator[Sight]:
-    """Workers or processes started at module level, without a main guard."""
+    """Workers or processes started when the file is imported: at module level, or by a function called there."""
     is_spawned = code.uses("spawn", "forkserver")
     for source in code.sources:
         if any("__name__" in names_in(node.test) for node in source.tree.body if isinstance(node, ast.If)):
             continue
-        loaders = {
-            name
-            for name, value, statement in source.assigned
-            if _is_top(source, statement) and isinstance(value, ast.Call) and _starts_workers(value)
-        }
+        loaders = {name for name, value, _ in source.assigned if isinstance(value, ast.Call) and _starts_workers(value)}
+        functions = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
         for node in inside(source.tree, ast.For, ast.Call):
             if not _is_top(source, node):
                 continue
-            is_loop = isinstance(node, ast.For) and bool(names_in(node.iter) & loaders)
-            name = dotted(node.func) if isinstance(node, ast.Call) else ""
-            is_pool = name in ("mp.Process", "mp.Pool", "mp.spawn", "multiprocessing.Process", "multiprocessing.Pool")
-            is_pool = is_pool or name in ("Process", "Pool") and "multiprocessing" in code.imports
-            if is_loop or is_pool:
+            function = functions.get(dotted(node.func)) if isinstance(node, ast.Call) else None
+            starts = _starts(node, loaders)
+            if function is not None:
+                starts = any(_starts(below, loaders) for below in inside(function, ast.For, ast.Call))
+            if starts:
                 what = node.iter if isinstance(node, ast.For) else node
-                yield source.sight("no-main-guard", what, is_sure=is_spawned or name.endswith("spawn"))
+                yield source.sight("no-main-guard", what, is_sure=is_spawned)
                 break
+
+
+def _starts(node: ast.AST, loaders: set[str]) -> bool:
+    """Whether this starts processes: a loop over a loader with workers, or a process or pool."""
+    if isinstance(node, ast.For):
+        return bool(names_in(node.iter) & loaders)
+    if not isinstance(node, ast.Call):
+        return False
+    base, _, word = dotted(node.func).rpartition(".")
+    if word == "spawn":
+        return base.endswith(("mp", "multiprocessing"))
+    return word in ("Process", "Pool", "ProcessPoolExecutor") and (not base or base.endswith(_MULTI))
 
 
 def _fetchers(source: Source) -> Iterator[ast.FunctionDef]:
@@ -171,6 +181,13 @@ def _fetchers(source: Source) -> Iterator[ast.FunctionDef]:
             for name in ("__getitem__", "__iter__", "__getitems__"):
                 if name in methods:
                     yield methods[name]
+
+
+def _transforms(source: Source) -> Iterator[ast.FunctionDef]:
+    """__call__ of classes that are no module: what a dataset applies to a sample."""
+    for found in inside(source.tree, ast.ClassDef):
+        if not any(last(dotted(base)).endswith(("Module", "Dataset")) for base in found.bases):
+            yield from (m for m in found.body if isinstance(m, ast.FunctionDef) and m.name == "__call__")
 
 
 def _training_loaders(code: Code) -> Iterator[tuple[Source, ast.Call]]:

@@ -152,32 +152,6 @@ def wrong_rate_logged(code: Code) -> Iterator[Sight]:
             yield source.sight("logged-rate-is-not-the-rate", call)
 
 
-def unregistered(code: Code) -> Iterator[Sight]:
-    """Layers in a plain list or dict of a module, or put into the model after the optimizer was built."""
-    for source in code.sources:
-        for found in inside(source.tree, ast.ClassDef):
-            if not any(last(dotted(base)) in ("Module", "LightningModule", "PreTrainedModel") for base in found.bases):
-                continue
-            for statement in inside(found, ast.Assign):
-                target, value = dotted(statement.targets[0]), statement.value
-                if target.startswith("self.") and isinstance(value, (ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
-                    layers = [c for c in inside(value, ast.Call) if dotted(c.func).startswith(("nn.", "torch.nn."))]
-                    kept = ("ModuleList", "ModuleDict", "Sequential", "add_module", "register_module", "ParameterList")
-                    is_kept = any(
-                        target in {dotted(arg).lstrip("*") for arg in _bare(call.args)} for call in called(found, *kept)
-                    )
-                    if layers and not is_kept:
-                        yield source.sight("parameters-not-in-the-optimizer", statement)
-        for name, value, put in source.assigned:
-            held = owner(name)
-            if not held or held == "self" or not isinstance(value, ast.Call) or "nn." not in dotted(value.func):
-                continue
-            for _, call in source.calls:
-                is_built = any(dotted(arg) == f"{held}.parameters()" for arg in call.args)
-                if is_built and call.lineno < put.lineno and _scope(source, call) is _scope(source, put):
-                    yield source.sight("parameters-not-in-the-optimizer", put)
-
-
 def debug_on(code: Code) -> Iterator[Sight]:
     """Anomaly detection or blocking launches left in."""
     for source, _, call in code.find("set_detect_anomaly", "detect_anomaly"):
@@ -196,10 +170,6 @@ def _is_bare(source: Source, call: ast.Call) -> bool:
     return not any(isinstance(up, ast.If) for up in source.above(call)) and not any(
         isinstance(arg, (ast.Name, ast.Attribute)) for arg in call.args
     )
-
-
-def _bare(args: list[ast.expr]) -> list[ast.expr]:
-    return [arg.value if isinstance(arg, ast.Starred) else arg for arg in args]
 
 
 def _is_cut(value: ast.expr) -> bool:
@@ -264,6 +234,5 @@ RULES = (
     squashed_bce,
     bare_nll,
     wrong_rate_logged,
-    unregistered,
     debug_on,
 )

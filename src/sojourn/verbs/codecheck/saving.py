@@ -21,18 +21,17 @@ from sojourn.verbs.codecheck.source import (
 
 _WHOLE = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "transformers", "ignite", "sojourn"}
 _AVERAGES = ("AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2", "ModelEmaV3", "EMAModel", "EMA")
+_VERBS, _NOUNS = ("write", "do", "make", "dump"), ("checkpoint", "ckpt", "snapshot")
 _OFF_POLICY = {"SAC", "TD3", "DQN", "DDPG", "TQC", "QRDQN"}
-_SAVERS = ("save", "save_checkpoint", "save_model", "save_state", "save_pretrained", "checkpoint", "dump")
 
 
 def weights_only(code: Code) -> Iterator[Sight]:
-    """All that is ever saved is a model's weights, and a resume loads them."""
-    if code.imports & _WHOLE or not code.uses("backward"):
+    """A resume loads a model's weights, and no optimizer's state is ever saved."""
+    if code.imports & _WHOLE or not (code.uses("backward") and code.uses("load_state_dict")) or _saves_optimizer(code):
         return
-    saves = [(s, c) for s, n, c in code.find("save") if n == "torch.save" and c.args]
-    is_bare = [last(dotted(call.args[0])) == "state_dict()" for _, call in saves]
-    resumes = any("resume" in word.lower() or word in ("start_epoch", "from_checkpoint") for word in code.words)
-    if saves and all(is_bare) and resumes and not _saves_optimizer(code):
+    resumes = any(part in word.lower() for word in code.words for part in ("resum", "start_epoch", "continue train"))
+    saves = [(source, call) for source, name, call in code.find("save") if name == "torch.save" and call.args]
+    if saves and resumes and code.uses("optim", "Adam", "AdamW", "SGD", "optimizer"):
         yield saves[0][0].sight("weights-only-checkpoint", saves[0][1])
 
 
@@ -65,20 +64,20 @@ def no_average(code: Code) -> Iterator[Sight]:
 
 
 def saved_in_handler(code: Code) -> Iterator[Sight]:
-    """A function given to signal.signal that writes a checkpoint itself."""
+    """A function given to signal.signal that writes a checkpoint, itself or by a function of the same file."""
     for source, name, call in code.find("signal"):
-        if name != "signal.signal" or len(call.args) < 2:
+        if name not in ("signal.signal", "signal") or len(call.args) < 2:
             continue
         handler = call.args[1]
-        bodies: list[ast.AST] = [handler] if isinstance(handler, ast.Lambda) else []
-        for function in inside(source.tree, ast.FunctionDef):
-            if function.name == last(dotted(handler)):
-                bodies.append(function)
-        for body in bodies:
-            for saver in called(body, *_SAVERS):
-                if "." in dotted(saver.func) or last(dotted(saver.func)) != "checkpoint":
-                    yield source.sight("checkpoint-in-signal-handler", saver)
-                    break
+        if isinstance(handler, ast.Call) and last(dotted(handler.func)) == "partial" and handler.args:
+            handler = handler.args[0]
+        functions = {function.name: function for function in inside(source.tree, ast.FunctionDef)}
+        body = handler if isinstance(handler, ast.Lambda) else functions.get(last(dotted(handler)))
+        for saver in inside(body, ast.Call) if body is not None else ():
+            inner = functions.get(last(dotted(saver.func)))
+            if _is_save(saver) or inner is not None and any(_is_save(deep) for deep in inside(inner, ast.Call)):
+                yield source.sight("checkpoint-in-signal-handler", saver)
+                break
 
 
 def epoch_from_zero(code: Code) -> Iterator[Sight]:
@@ -158,9 +157,28 @@ def _saves_optimizer(code: Code) -> bool:
     return any("opt" in owner(name).lower() for _, name, _ in code.find("state_dict"))
 
 
+def _is_save(call: ast.Call) -> bool:
+    word = last(dotted(call.func)).lower()
+    return (
+        word.startswith("save") or word == "dump" or any(f"{verb}_{noun}" in word for verb in _VERBS for noun in _NOUNS)
+    )
+
+
+def _saves_dict(code: Code) -> bool:
+    """Whether torch.save writes a dict of states, which is a checkpoint and no model for use."""
+    for source, name, call in code.find("save"):
+        if name == "torch.save" and call.args:
+            given = [call.args[0], *(value for bound, value, _ in source.assigned if bound == dotted(call.args[0]))]
+            for value in given:
+                is_dict = isinstance(value, ast.Dict) or (isinstance(value, ast.Call) and dotted(value.func) == "dict")
+                if is_dict and called(value, "state_dict"):
+                    return True
+    return False
+
+
 def _left_out(code: Code, which: str, is_it: object, tick: str) -> Iterator[Sight]:
     assert callable(is_it)
-    if code.imports & _WHOLE or not _saves_optimizer(code):
+    if code.imports & _WHOLE or not (_saves_optimizer(code) or _saves_dict(code)):
         return
     if any(is_it(owner(name)) for _, name, _ in code.find("state_dict")):
         return
