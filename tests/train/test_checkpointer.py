@@ -264,9 +264,7 @@ def test_an_error_in_the_loop_saves_nothing_half_done(tmp_path: Path) -> None:
     assert names(tmp_path / "checkpoints") == []
 
 
-@pytest.mark.parametrize(
-    "loader", [iter([1]), (i for i in range(3)), zip([1], [2]), map(str, [1])], ids=lambda it: type(it).__name__
-)
+@pytest.mark.parametrize("loader", [iter([1]), (i for i in range(3)), zip([1], [2]), map(str, [1])], ids=type)
 def test_refuses_to_keep_the_position_in_what_is_read_only_once(loader: Any) -> None:
     with pytest.raises(PositionLost, match="can be read only once"):
         list(Checkpointer(state={}).batches(loader))

@@ -140,7 +140,10 @@ class Search:
     def _said(self, plain: str) -> dict[str, tuple[float, str]]:
         """Gotchas whose pattern a line matches: score and the line. The catalog's own scan reads what is long."""
         hits = (
-            [(hit.gotcha, hit.pattern, hit.line) for hit in scan.read(plain.encode(), self._gotchas.values()).hits]
+            [
+                (hit.gotcha, hit.pattern, hit.line)
+                for hit in scan.read(plain.encode(), tuple(self._gotchas.values())).hits
+            ]
             if plain.count("\n") >= _SCANNED
             else _short(plain, self._gotchas.values())
         )

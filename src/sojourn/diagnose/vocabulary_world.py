@@ -31,6 +31,7 @@ env.omp | int? | threads | process | OMP_NUM_THREADS of the payload
 env.torch_threads | int | threads | torch | torch.get_num_threads()
 env.pythonunbuffered | bool | | process | PYTHONUNBUFFERED is set, or python -u
 env.numpy_worker_seed | bool | | code | workers seed numpy each on their own
+code.traps | list | names | code | gotchas whose trap `doctor --code` sees in the sources of the run
 env.glibc | text | version | python | version of the C library
 sl.state | text | | slurm | state of the job: COMPLETED FAILED TIMEOUT OUT_OF_MEMORY PREEMPTED NODE_FAIL ...
 sl.step_states | list | | slurm | states of its steps

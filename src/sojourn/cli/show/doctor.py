@@ -11,6 +11,7 @@ from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
     from sojourn.verbs.doctor import Doctor
+    from sojourn.verbs.doctor_code import DoctorCode
 
 
 def lines(answer: Doctor, columns: int) -> list[str]:
@@ -24,6 +25,18 @@ def lines(answer: Doctor, columns: int) -> list[str]:
     out += findings.lines(answer.findings, columns)
     if not answer.findings:
         out += line("fine", "nothing speaks against a run there", columns)
+    return [*out, command("next", clean(answer.next))]
+
+
+def code_lines(answer: DoctorCode, columns: int) -> list[str]:
+    """What was read; then the traps, each with its places; then the next command."""
+    facts = answer.facts
+    out = line("code", f"{clean(answer.path)}  {count(facts['files'], 'Python file')}", columns)
+    if facts["unread"]:
+        out += line("unread", ", ".join(clean(name) for name in facts["unread"]), columns)
+    out += findings.lines(answer.findings, columns)
+    if not answer.findings:
+        out += line("fine", "none of the known traps is seen in it", columns)
     return [*out, command("next", clean(answer.next))]
 
 
