@@ -29,6 +29,7 @@ def stories(verdicts: list[Verdict]) -> str:
     return "\n\n".join("\n".join([str(one), *one.story]) for one in verdicts if one.breaches)
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_the_same_commands_end_the_same_whatever_is_killed(batch: int, on: Stage, tmp_path: Path) -> None:
     verdicts = campaign.campaign(range(batch * EACH, (batch + 1) * EACH), on, tmp_path)
@@ -36,6 +37,7 @@ def test_the_same_commands_end_the_same_whatever_is_killed(batch: int, on: Stage
     assert campaign.total(verdicts, "kills").total() >= EACH  # the schedule did fall
 
 
+@pytest.mark.timeout(1200)
 def test_no_fault_of_the_line_starts_a_second_training_or_is_called_a_death(on: Stage, tmp_path: Path) -> None:
     verdicts = campaign.campaign(range(LINES), on, tmp_path, campaign.line)
     assert not stories(verdicts), stories(verdicts)

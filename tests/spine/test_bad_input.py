@@ -23,8 +23,11 @@ JOBS = {
 
 
 def one_line(said: Said) -> str:
-    """The one line that says what is wrong (`next` and the typed error come after it)."""
-    lines = [line for line in said.err.splitlines() if not line.startswith(("next ", "{"))]
+    """The one line that says what is wrong. `next` and the typed error come after it; progress, before it, where the
+    machine is slow.
+    """
+    beside = ("next ", "{", "sojourn: reading ")
+    lines = [line for line in said.err.splitlines() if not line.startswith(beside)]
     assert len(lines) == 1, said.err
     assert not said.out
     return lines[0]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from tests.spine.conftest import Desk, processes
 
-CANARY = "canary-Zażółć-数字-5d41402abc4b2a76\nits second line, b9719d911017c592"
+# Of this session alone: the watcher sees every process of the machine.
+CANARY = f"canary-Zażółć-数字-{uuid.uuid4().hex}\nits second line, {uuid.uuid4().hex}"
 LINES = [line.encode() for line in CANARY.splitlines()]
 SHOWN = "python3 -c 'import os; print(repr(os.environ[\"CANARY\"]))'; "
 PAYLOAD = 'printf %s "$CANARY" | sha256sum; echo "now $CANARY now"; ' + SHOWN

@@ -29,6 +29,7 @@ SAMPLER = "for i in $(seq 200); do cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\
 @pytest.fixture
 def away(ssh_config: Path, box: Box, desk: Desk) -> Iterator[Desk]:
     """A user whose box is `box1`; nothing of ours is on it."""
+    box.sh("rm -rf /root/.local")
     desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
     desk.job("python3 train.py 600 0.1")
     yield desk

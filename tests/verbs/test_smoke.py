@@ -37,11 +37,18 @@ def run(tmp_path: Path, line: str, *, timeout_s: float = 60.0, **more: str) -> S
 
 
 def is_gone(pid: int) -> bool:
-    """No such process, or only its entry: where nobody waits for orphans, they stay as zombies."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
+    """No such process, or only its entry: where nobody waits for orphans, they stay as zombies. A process that was
+    killed goes as soon as it gets a turn.
+    """
+    deadline_s = time.monotonic() + 30
+    while time.monotonic() < deadline_s:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def test_a_good_smoke_is_good_and_leaves_nothing(tmp_path: Path, temporary_folder: Path) -> None:
