@@ -44,6 +44,7 @@ class Word:
 
     pulse: Pulse
     is_waiting: bool = False
+    is_late: bool = False  # it is over, and the scheduler's record of how is still to come: ask again
     state: State | None = None
     reason: str = ""
 

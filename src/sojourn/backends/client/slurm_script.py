@@ -52,7 +52,7 @@ export SOJOURN_SEAT_GRACE_S=$((wait_s > 4 ? wait_s - 3 : 1))
 keeper() { grep -q "\"seat\": *\"$SOJOURN_SEAT\"" "$root/keeper.json" 2>/dev/null &&
   sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$root/keeper.json"; }
 warned= heard=
-save() { warned=1 heard=1; say "Slurm will end this job soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
+save() { warned=1 heard=1; say "this job ends soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
 trap save USR1
 trap 'heard=1; say "Slurm ends this job"; kill -TERM "$(keeper)" 2>/dev/null' TERM
 overlap=$(srun --help 2>/dev/null | grep -o -m 1 -e --overlap)

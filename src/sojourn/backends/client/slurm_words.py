@@ -68,11 +68,11 @@ def word(native: str, said: Said) -> Word:
     if record is not None and record.state not in ACTIVE:
         return _ended(native, record, queued)
     if queued is not None and said.keeps_records:
-        return Word(Pulse.UNKNOWN, reason="Slurm has not written down yet how it ended")
+        return Word(Pulse.GONE, is_late=True, reason="Slurm has not written down yet how it ended")
     if queued is not None:
         return _ended(native, Record(queued.state, "", queued.reason, "", queued.limit, queued.nodes), queued)
     if record is not None:
-        return Word(Pulse.UNKNOWN, reason="Slurm's accounting lags behind")
+        return Word(Pulse.GONE, is_late=True, reason="Slurm's accounting lags behind")
     none = "Slurm knows no such job any more" + ("" if said.keeps_records else ", and this cluster keeps no accounting")
     return Word(Pulse.GONE, reason=f"{none} (job {native}): how it ended is not known")
 

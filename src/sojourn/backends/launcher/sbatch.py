@@ -6,6 +6,7 @@ its own time limit (`scontrol requeue`), and the run goes on as its next attempt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -150,8 +151,7 @@ class Backend:
             return NoSlurm(site=self._site.name, said=rest.splitlines()[0])
         if word == "node-local":
             return NodeLocal(site=self._site.name, said=rest.splitlines()[0])
-        lines = [line.replace("sbatch: error: ", "") for line in said.splitlines() if line.strip()]
-        text = (
-            lines[-1].replace("Batch job submission failed: ", "").rstrip(".") if lines else f"exit status {ended.rc}"
-        )
-        return NotSubmitted(site=self._site.name, said=text, hint=slurm_words.hint(said, self._site.name))
+        lines = [re.sub(r"^sbatch: (error: )?(Batch job submission failed: )?", "", line) for line in said.splitlines()]
+        text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line and not line.startswith("Try ")))
+        hint = slurm_words.hint(said, self._site.name)
+        return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)
