@@ -47,6 +47,7 @@ class Word:
     is_late: bool = False  # it is over, and the scheduler's record of how is still to come: ask again
     state: State | None = None
     reason: str = ""
+    if_oom: str = ""  # what to say where the box saw that memory was the cause, and the scheduler did not
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,15 @@ def _op(box: Box, view: View) -> Mapping[str, Any]:
     record, word = view.record, view.word
     assert word is not None
     tether = tether_of(record)
+    state, detail = word.state, word.reason
+    if state is None and record.heard.state is State.OOM and word.if_oom:
+        state, detail = State.OOM, word.if_oom
     return {
         "op": "judge",
         "run": record.id,
         "attempt": max(record.attempt, record.heard.attempt),
         "native": tether.native if tether else "",
         "by": box.site.launcher,
-        "state": word.state.value if word.state else "",
-        "detail": word.reason,
+        "state": state.value if state else "",
+        "detail": detail,
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ACTIVE = frozenset(
     "PENDING RUNNING SUSPENDED CONFIGURING COMPLETING REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD"
@@ -64,6 +64,7 @@ class Record:
     max_rss_bytes: int = 0
     asked_bytes: int = 0
     is_oom: bool = False  # the job or one of its steps
+    is_killed: bool = False  # by signal 9: the job, one of its steps, or what its script waited for
 
 
 @dataclass(frozen=True)
@@ -125,14 +126,18 @@ def _accounted(lines: list[str]) -> dict[str, Record]:
         job, _, step = cells[0].partition(".")
         state, _, by = cells[1].partition(" by ")
         rss, is_oom = size_bytes(cells[6]), state == "OUT_OF_MEMORY" or cells[2].endswith(":125")
+        is_killed = _is_kill(cells[2])
         if not step:
-            found[job] = Record(state, cells[2], "", by, cells[4], cells[5], rss, size_bytes(cells[7]), is_oom)
+            limit, nodes, asked = cells[4], cells[5], size_bytes(cells[7])
+            found[job] = Record(state, cells[2], "", by, limit, nodes, rss, asked, is_oom, is_killed)
         elif job in found:
             old = found[job]
-            found[job] = Record(
-                old.state, old.exit, old.reason, old.by, old.limit, old.nodes, max(old.max_rss_bytes, rss),
-                old.asked_bytes, old.is_oom or is_oom,
-            )  # fmt: skip
+            found[job] = replace(
+                old,
+                max_rss_bytes=max(old.max_rss_bytes, rss),
+                is_oom=old.is_oom or is_oom,
+                is_killed=old.is_killed or is_killed,
+            )
     return found
 
 
@@ -143,18 +148,25 @@ def _shown(lines: list[str]) -> dict[str, Record]:
         if "JobId" not in fields or "JobState" not in fields:
             continue
         asked = re.search(r"\bmem=([0-9.]+[KMGT]?)", line)
+        code = fields.get("ExitCode", "")
         found[fields["JobId"]] = Record(
             fields["JobState"],
-            fields.get("ExitCode", ""),
+            code,
             fields.get("Reason", ""),
             "",
             fields.get("TimeLimit", ""),
             fields.get("NodeList", ""),
             0,
             size_bytes(asked[1]) if asked else 0,
-            fields["JobState"] == "OUT_OF_MEMORY" or fields.get("ExitCode", "").endswith(":125"),
+            fields["JobState"] == "OUT_OF_MEMORY" or code.endswith(":125"),
+            _is_kill(code),
         )
     return found
+
+
+def _is_kill(code: str) -> bool:
+    """Slurm writes `exit 137` down as 9:0."""
+    return code.endswith(":9") or code in ("9:0", "137:0")
 
 
 def _last(text: str) -> str:

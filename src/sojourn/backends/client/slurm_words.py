@@ -98,30 +98,33 @@ def waits(native: str, queued: Queued) -> str:
 def _ended(native: str, record: Record, queued: Queued | None) -> Word:
     told = f"Slurm job {native}: {record.state}" + (f" {record.exit}" if record.exit not in ("", "0:0") else "")
     reason = record.reason or (queued.reason if queued is not None else "")
-    if record.is_oom or record.state == "OUT_OF_MEMORY":
-        return Word(Pulse.GONE, state=State.OOM, reason=f"{_memory(record)} ({told})")
-    if reason == "JobLaunchFailure" and record.exit.endswith(":9"):
-        # Without cgroups Slurm kills what uses too much by this very end (lab: JobAcctGatherParams=OverMemoryKill).
-        text = f"Slurm ended it, for memory where it watches that without control groups. {_memory(record)}"
-        return Word(Pulse.GONE, state=State.OOM, reason=f"{text} ({told}, JobLaunchFailure)")
+    state, text = _cause(record, reason)
     if reason == "JobLaunchFailure":
-        text = "Slurm could not start it on its machine: look at logs/slurm-*.out in its root"
-        return Word(Pulse.GONE, state=State.LOST, reason=f"{text} ({told}, JobLaunchFailure)")
+        told += ", JobLaunchFailure"
+    return Word(Pulse.GONE, state=state, reason=f"{text} ({told})", if_oom=f"{_memory(record)} ({told})")
+
+
+def _cause(record: Record, reason: str) -> tuple[State | None, str]:
+    if record.is_oom:
+        return State.OOM, _memory(record)
+    if reason == "JobLaunchFailure" and record.exit.endswith(":9"):
+        # Without control groups Slurm kills what uses too much in this very way (JobAcctGatherParams=OverMemoryKill).
+        return State.OOM, f"Slurm killed it, as it does for memory where it uses no control groups: {_memory(record)}"
+    if reason == "JobLaunchFailure":
+        return State.LOST, "Slurm could not start it on its machine: look at logs/slurm-*.out in its root"
     if record.state in _END:
         state, text = _END[record.state]
-        text = text.format(
-            limit=f" of {record.limit}" if record.limit else "",
-            nodes=f" {record.nodes}" if record.nodes else "",
-            by=f" by {record.by}" if record.by and record.by != "0" else "",
-        )
-        return Word(Pulse.GONE, state=state, reason=f"{text} ({told})")
+        limit, nodes = (f" of {record.limit}" if record.limit else ""), (f" {record.nodes}" if record.nodes else "")
+        by = f" by {record.by}" if record.by and record.by != "0" else ""
+        return state, text.format(limit=limit, nodes=nodes, by=by)
     if record.exit == f"{NOT_SHARED}:0":
-        text = "its folder was not there, or lies in TMPDIR: set `base` to a file system that all nodes share"
-        return Word(Pulse.GONE, state=State.FAILED, reason=f"{text} ({told})")
-    if record.exit.endswith(":9"):
-        text = "it was killed (signal 9): by hand, for memory, or when the time to end was over"
-        return Word(Pulse.GONE, state=State.KILLED, reason=f"{text} ({told})")
-    return Word(Pulse.GONE, reason=f"it left no record of its own of how it ended, so it counts as lost ({told})")
+        return (
+            State.FAILED,
+            "its folder was not there, or lies in TMPDIR: set `base` to a file system that all nodes share",
+        )
+    if record.is_killed:
+        return State.KILLED, "it was killed (signal 9): by hand, for memory, or when its time to end was over"
+    return None, "it left no record of its own of how it ended, so it counts as lost"
 
 
 def _memory(record: Record) -> str:
