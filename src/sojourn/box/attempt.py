@@ -68,10 +68,9 @@ def go_on(keeper: Keeper) -> None:
         _finish(keeper, number, Exit(None, None, "unknown"), history.lived_s, 0, _whereabouts(keeper))
 
 
-def close(keeper: Keeper, detail: str) -> None:
-    """Record the end of the last attempt, which ran where we cannot look: by its shim's record, else by `detail`."""
+def close(keeper: Keeper, record: Dict[str, Any], detail: str) -> None:
+    """Record the end of the last attempt, which ran where we cannot look: by its shim's `record`, else by `detail`."""
     history = keeper.ledger.history
-    record = read_fields(keeper.root.exit(history.attempt))
     if record:
         _finish(
             keeper, history.attempt, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0

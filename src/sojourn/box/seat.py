@@ -60,6 +60,7 @@ def take(keeper: Keeper) -> None:
     is_asked_for = read_number(root.want, "attempt") > history.attempt or ending.may_retry("lost", keeper.spec, want)
     if not is_asked_for and job_of(before) != job_of(root.seat):
         return
+    record = read_fields(root.exit(history.attempt))  # what comes later is the end that our claim makes
     number = _claim(keeper, history.attempt + 1)
     there = str(history.begun.get("host"))
     if there != machine.host():
@@ -70,7 +71,7 @@ def take(keeper: Keeper) -> None:
         keeper.ledger = Ledger(root.events)
     keeper.ledger.history.seq += _LATE_LINES
     if not keeper.ledger.history.is_over:
-        attempt.close(keeper, "it was given another machine: it ran on %s, this is %s" % (there, machine.host()))
+        attempt.close(keeper, record, "it was given another machine: it ran on %s, this is %s" % (there, machine.host()))
     if read_number(root.want, "attempt") < number:
         atomic.write_json(root.want, dict(want, attempt=number, by="seat"))
 

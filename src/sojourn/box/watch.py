@@ -62,12 +62,12 @@ class Watch:
         beat_s, next_beat = self.keeper.beat_s, 0.0
         while True:
             exit = self._find_exit()
+            now = time.monotonic()
+            if (exit is not None or now >= next_beat) and attempts_made(self.keeper.root)[-1:] > [self.number]:
+                self._end_unheard()
             if exit is not None:
                 return exit
-            now = time.monotonic()
             if now >= next_beat:
-                if attempts_made(self.keeper.root)[-1:] > [self.number]:
-                    self._end_unheard()
                 self._beat(now)
                 next_beat = now + beat_s
             self._press(time.monotonic())

@@ -284,6 +284,8 @@ def _judged(status: Status, event: Mapping[str, Any]) -> Status:
     if not word or not status.state.is_dead:
         return status
     state, unknown = _state(word)
+    if status.state is State.FAILED and state not in (State.OOM, State.TIMEOUT):
+        return status
     at_last = dict(status.ends[-1], state=state.value, reason=_text(event.get("detail"))) if status.ends else {}
     ends = (*status.ends[:-1], at_last) if at_last else ()
     return replace(status, state=state, reason=unknown or _text(event.get("detail")) or status.reason, ends=ends)
