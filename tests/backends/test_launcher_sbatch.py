@@ -11,7 +11,7 @@ from sojourn.backends.launcher import sbatch
 from sojourn.backends.transport import local
 from sojourn.core.ports import Order, Tether
 from sojourn.core.values import Ended, Pulse, Site, State
-from sojourn.testing.contracts.launcher import LONG, LauncherContract
+from sojourn.testing.contracts.launcher import LONG, SchedulerContract
 from tests.lab.cluster import Cluster, until
 
 pytest_plugins = ["tests.lab.cluster_fixtures"]
@@ -33,8 +33,8 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / 'it\'s a "base"\nn\u00e4chste' / "runs" / "digits-lr0.3")
 
 
-class TestContract(LauncherContract):
-    """As every launcher."""
+class TestContract(SchedulerContract):
+    """As every launcher that schedules."""
 
 
 def with_options(**options: Any) -> sbatch.Backend:

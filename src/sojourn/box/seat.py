@@ -71,7 +71,9 @@ def take(keeper: Keeper) -> None:
         keeper.ledger = Ledger(root.events)
     keeper.ledger.history.seq += _LATE_LINES
     if not keeper.ledger.history.is_over:
-        attempt.close(keeper, record, "it was given another machine: it ran on %s, this is %s" % (there, machine.host()))
+        attempt.close(
+            keeper, record, "it was given another machine: it ran on %s, this is %s" % (there, machine.host())
+        )
     if read_number(root.want, "attempt") < number:
         atomic.write_json(root.want, dict(want, attempt=number, by="seat"))
 
