@@ -64,7 +64,7 @@ def test_a_base_in_tmpdir_is_refused_before_anything_is_submitted(
     transport: local.Backend, launcher: sbatch.Backend, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with pytest.raises(sbatch.NodeLocal) as caught:
+    with pytest.raises(sbatch.NotShared) as caught:
         launcher.start(transport, LONG, root)
     assert "TMPDIR" in caught.value.message and "shared file system" in caught.value.next
 

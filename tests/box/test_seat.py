@@ -106,6 +106,8 @@ def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
     heard(root, "beat")
     keeper.send_signal(signal.SIGINT)
     assert keeper.wait(PATIENCE_S) == status
+    wanted = {"exit 75": "preempted", "exit 0": "succeeded"}.get(script, "timeout")
+    assert found(root, "ended")[0]["state"] == wanted and found(root, "signal")[0]["why"] == "walltime"
 
 
 def test_the_time_to_save_is_the_seats_and_gets_short_when_it_is_told_again(rig: Rig) -> None:
@@ -119,7 +121,7 @@ def test_the_time_to_save_is_the_seats_and_gets_short_when_it_is_told_again(rig:
     keeper.send_signal(signal.SIGTERM)
     keeper.wait(PATIENCE_S)
     end = found(root, "ended")[0]
-    assert end["state"] == "preempted" and (end["signal"], end["rc"]) in ((9, None), (None, 137))
+    assert end["state"] == "timeout" and (end["signal"], end["rc"]) in ((9, None), (None, 137))
 
 
 def judged(rig: Rig, root: Root, **fields: Any) -> str:

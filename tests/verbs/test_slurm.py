@@ -250,4 +250,4 @@ def test_the_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_n
     either.run("trap '' TERM; while :; do sleep 0.2; done", "deaf")
     assert either.becomes(State.RUNNING, "saves", attempt=2).attempt == 2
     row = either.becomes(State.TIMEOUT, "deaf")
-    assert "time limit" in row.reason and "ask for more with `time`" in row.reason, row.reason
+    assert "time limit" in row.reason and "nothing was saved before it: ask for more time" in row.reason, row.reason

@@ -169,6 +169,8 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
     kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
     delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
     state = ending.judge(exit, why, delta)
+    if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
+        state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
     end(
         keeper,
         number,

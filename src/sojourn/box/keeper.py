@@ -31,6 +31,7 @@ class Keeper:
         root.make_folders()
         self.groups = cgroup.Groups()
         self.is_told_to_end = False  # by SIGTERM: the machine goes down
+        self.told_why = "shutdown"  # or "walltime": the scheduler says that our seat will end
         self.end_by_s = float("inf")  # by the monotonic clock: in a seat, when what was told must be done
         self.claimed = 0  # the fencing token that we have taken before its attempt is noted
         self.expected: Set[int] = set()  # children whose wait status somebody wants; others are only reaped
@@ -67,8 +68,10 @@ class Keeper:
     def listen(self, timeout_s: float) -> None:
         """Wait for a signal, a child or a watched descriptor; take in what came."""
         came = self.wake.wait(timeout_s)
-        for number, limit in ((signal.SIGTERM, "SOJOURN_SEAT_GRACE_S"), (signal.SIGINT, "SOJOURN_SEAT_LEAD_S")):
+        for number, limit in ((signal.SIGINT, "SOJOURN_SEAT_LEAD_S"), (signal.SIGTERM, "SOJOURN_SEAT_GRACE_S")):
             if number in came:
+                if number == signal.SIGINT and self.root.seat and not self.is_told_to_end:
+                    self.told_why = "walltime"
                 self.is_told_to_end = True
                 text = os.environ.get(limit, "") if self.root.seat else ""
                 if text.isdigit():

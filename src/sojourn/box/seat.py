@@ -35,16 +35,18 @@ def goes_on(keeper: Keeper) -> bool:
     before = history.begun.get("seat")
     if not keeper.root.seat or before == keeper.root.seat or job_of(before) != job_of(keeper.root.seat):
         return False
-    was_asked_to_end = history.signalled.get("why") == "shutdown"
+    was_asked_to_end = history.signalled.get("why") in ("shutdown", "walltime")
     return history.state in ("lost", "preempted", "killed") or (history.state == "failed" and was_asked_to_end)
 
 
 def wants_another(keeper: Keeper) -> bool:
-    """Whether what just ended because its seat ends would get on in another one: it saved something in this one."""
+    """Whether what just ended because its seat ends would get on in another one. Where a time limit ends it, only if it
+    saved something in this one: else it would do the same for ever.
+    """
     history = keeper.ledger.history
     if not keeper.root.seat or not keeper.is_told_to_end or history.state != "preempted":
         return False
-    return history.has_saved or history.ended.get("rc") == ending.RUN_ME_AGAIN
+    return keeper.told_why == "shutdown" or history.has_saved or history.ended.get("rc") == ending.RUN_ME_AGAIN
 
 
 def take(keeper: Keeper) -> None:

@@ -203,7 +203,7 @@ class Watch:
             why = str(stop.get("why") or "stop")
             grace_s = grace_s if stop.get("grace_s") is None else float(stop["grace_s"])
         elif keeper.is_told_to_end and not self._why:
-            why, grace_s = "shutdown", min(keeper.end_by_s - now_s, _NEVER)
+            why, grace_s = keeper.told_why, keeper.end_by_s - now_s
             grace_s = keeper.grace_s if grace_s == _NEVER else max(0.0, grace_s)
         elif not self._why and self._limit()[1] <= 0:
             why = self._limit()[0]
@@ -221,7 +221,7 @@ class Watch:
                 keeper.ledger.note("signal", self.number, signal="KILL", why=self._why)
             self._is_killed, self._kill_at = True, now_s + _AGAIN_S
             self._kill()
-        elif self._why == "shutdown" and not self._is_killed:
+        elif self._why in ("shutdown", "walltime") and not self._is_killed:
             self._kill_at = min(self._kill_at, keeper.end_by_s)  # told again, with less time
 
     def _kill(self) -> None:

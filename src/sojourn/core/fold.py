@@ -16,7 +16,11 @@ from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
-_LIMITS = {"max_duration": "max_duration was reached", "budget": "the budget was spent"}
+_LIMITS = {
+    "max_duration": "max_duration was reached",
+    "budget": "the budget was spent",
+    "walltime": "the scheduler's time limit was reached",
+}
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ wait_s=${wait_s:-30}
 export SOJOURN_SEAT_GRACE_S=$((wait_s > 4 ? wait_s - 3 : 1))
 keeper() { grep -q "\"seat\": *\"$SOJOURN_SEAT\"" "$root/keeper.json" 2>/dev/null &&
   sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$root/keeper.json"; }
-warned= heard=
-save() { warned=1 heard=1; say "this job ends soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
+heard=
+save() { heard=1; say "this job ends soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
 trap save USR1
 trap 'heard=1; say "Slurm ends this job"; kill -TERM "$(keeper)" 2>/dev/null' TERM
 overlap=$(srun --help 2>/dev/null | grep -o -m 1 -e --overlap)
@@ -61,7 +61,8 @@ srun --nodes=1 --ntasks=1 --cpus-per-task="$SRUN_CPUS_PER_TASK" @gpus@--export=A
 step=$!
 while wait "$step"; rc=$?; [ -n "$heard" ]; do heard=; done
 say "the keeper left with $rc"
-if [ "$rc" = 75 ] && [ -n "$warned" ]; then
+# 75: it would get on in another start. Where Slurm ends the job for good (scancel, the limit) it is no longer RUNNING.
+if [ "$rc" = 75 ] && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
   scontrol requeue "$SLURM_JOB_ID" && { sleep 600 & wait $!; }  # ended by the requeue
   say "Slurm does not put this job back into the queue"
 fi

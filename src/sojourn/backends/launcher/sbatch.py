@@ -67,10 +67,10 @@ class NoSlurm(WorldError):
     next_step = "name the login node of the cluster, or add the folder of sbatch to PATH for shells without a terminal"
 
 
-class NodeLocal(WorldError):
+class NotShared(WorldError):
     """The base of {site} is not on storage that other nodes see: {said}. Nothing was started."""
 
-    code = "node-local"
+    code = "not-shared"
     next_step = "set `base` of {site} to a folder on the cluster's shared file system"
 
 
@@ -96,7 +96,7 @@ class Backend:
         return slurm_script.render(argv, root, order, self._site.options.get("sbatch") or {}, self._site.name)
 
     def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
-        """Submit it. Raises: BadOption, NoSlurm, NodeLocal, NotSubmitted."""
+        """Submit it. Raises: BadOption, NoSlurm, NotShared, NotSubmitted."""
         ended = transport.call(self.command(argv, root), timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         return ended if isinstance(ended, NoAnswer) else self.read(ended, root)
 
@@ -106,7 +106,7 @@ class Backend:
         return ["sh", "-c", _START, "sojourn", root, slurm_script.job_name(root), script]
 
     def read(self, ended: Ended, root: str) -> Tether:
-        """The job's id. Raises: NoSlurm, NodeLocal, NotSubmitted."""
+        """The job's id. Raises: NoSlurm, NotShared, NotSubmitted."""
         lines = ended.stdout.decode("utf-8", "replace").split()
         native = lines[-1].partition(";")[0] if lines else ""
         if ended.rc != 0 or not native.isdigit():
@@ -150,7 +150,7 @@ class Backend:
         if word == "no-slurm":
             return NoSlurm(site=self._site.name, said=rest.splitlines()[0])
         if word == "node-local":
-            return NodeLocal(site=self._site.name, said=rest.splitlines()[0])
+            return NotShared(site=self._site.name, said=rest.splitlines()[0])
         lines = [re.sub(r"^sbatch: (error: )?(Batch job submission failed: )?", "", line) for line in said.splitlines()]
         text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line and not line.startswith("Try ")))
         hint = slurm_words.hint(said, self._site.name)
