@@ -110,7 +110,7 @@ def test_digits_come_home_from_the_login_node_with_the_same_weights_though_cut_o
     client.site("ssh", mem="900M")
     for name in ("here", "there"):
         shutil.copytree(DIGITS, tmp_path / name)
-        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 40", "--epochs 4")
+        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 4")
         (tmp_path / name / "sojourn.yaml").write_text(job)
     run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
     until(lambda: (client.row("there").step or 0) > 200, lambda: client.logs("there"))

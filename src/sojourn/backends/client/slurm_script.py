@@ -63,7 +63,11 @@ while wait "$step"; rc=$?; [ -n "$heard" ]; do heard=; done
 say "the keeper left with $rc"
 # 75: it would get on in another start. Where Slurm ends the job for good (scancel, the limit) it is no longer RUNNING.
 if [ "$rc" = 75 ] && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
-  scontrol requeue "$SLURM_JOB_ID" && { sleep 600 & wait $!; }  # ended by the requeue
+  if scontrol requeue "$SLURM_JOB_ID"; then
+    say "back into the queue"
+    sleep 600 & wait $!  # Slurm ends this
+    exit 75
+  fi
   say "Slurm does not put this job back into the queue"
 fi
 : >"$root/exits/$SLURM_JOB_ID.over"
