@@ -74,7 +74,7 @@ def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
 ) -> None:
     tether = launcher.start(transport, LONG, str(cluster.folder / "tmp" / "runs" / "r"))
     assert isinstance(tether, Tether)
-    until(lambda: launcher.pulse(transport, tether) is Pulse.GONE)
+    until(lambda: launcher.words(transport, [tether])[0].state)
     (word,) = launcher.words(transport, [tether])
     assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
 
