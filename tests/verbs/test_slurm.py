@@ -14,6 +14,7 @@ from sojourn.core.values import State
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch, Row
 from sojourn.verbs.context import Context
+from sojourn.verbs.handbook import handbook
 from sojourn.verbs.plan import plan
 from sojourn.verbs.pull import pull
 from sojourn.verbs.resume import resume
@@ -251,3 +252,12 @@ def test_the_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_n
     assert either.becomes(State.RUNNING, "saves", attempt=2).attempt == 2
     row = either.becomes(State.TIMEOUT, "deaf")
     assert "time limit" in row.reason and "nothing was saved before it: ask for more time" in row.reason, row.reason
+
+
+def test_the_handbook_starts_nothing_on_the_login_node(client: Client) -> None:
+    client.site("local", begin="now+1hour")
+    client.run("true")
+    steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
+    text = "\n".join(steps.values())
+    assert "nohup" not in text and "sbatch sbatch.sh" in steps["put a keeper back"]
+    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]

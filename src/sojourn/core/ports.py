@@ -133,6 +133,13 @@ class Scheduler(Launcher, Protocol):
         """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
         ...
 
+    def by_hand(self, root: str, native: str) -> Mapping[str, str]:
+        """Shell lines for a person on the box: `look` (how it stands), `stop`, `start` (the script of the last start).
+
+        `native`: as in the tether, "" where that is not known.
+        """
+        ...
+
 
 class Provider(Protocol):
     """Starts and stops the meter."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 from sojourn.backends.client import slurm_says, slurm_script, slurm_words
 from sojourn.core.ports import Order, Tether, Transport, Word
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
 
 CALL_S = 60.0  # a controller under load answers late
@@ -128,6 +129,15 @@ class Backend:
             return [Word(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
         said = slurm_says.read(ended.stdout.decode("utf-8", "replace"))
         return [slurm_words.word(native, said) for native in natives]
+
+    def by_hand(self, root: str, native: str) -> dict[str, str]:
+        """Lines for a login node."""
+        job = native or f"$(squeue -h -n {slurm_script.job_name(root)} -o %i)"
+        return {
+            "look": f"squeue -t all -j {job} -o '%i %T %r %S %N'; sacct -D -j {job} -o JobID,State,ExitCode,MaxRSS",
+            "stop": f"scancel {job}",
+            "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
+        }
 
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:
         """ALIVE while the job waits or runs."""

@@ -164,6 +164,19 @@ class SchedulerContract(LauncherContract):
         finally:
             launcher.stop(transport, tether, 2.0)
 
+    def test_a_person_can_look_and_stop_by_hand(
+        self, launcher: Any, transport: Any, root: str, started: Tether
+    ) -> None:
+        """With the lines that the handbook shows."""
+        lines = launcher.by_hand(root, started.native)
+        assert set(lines) == {"look", "stop", "start"}
+        looked = transport.call(["sh", "-c", lines["look"]])
+        assert looked.rc == 0 and started.native.encode() in looked.stdout
+        assert transport.call(["sh", "-c", lines["stop"]]).rc == 0
+        deadline_s = time.monotonic() + 6 * SOON_S
+        while launcher.pulse(transport, started) is not Pulse.GONE:
+            assert time.monotonic() < deadline_s
+
     def test_a_second_start_finds_the_first(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
         """There is no second job for one root."""
         assert launcher.start(transport, LONG, root) == started
