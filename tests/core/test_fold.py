@@ -302,3 +302,41 @@ def test_a_run_that_a_limit_ended_says_which(why: str, said: str) -> None:
     assert over.reason.startswith(said) and over.reason.endswith("(exit status 143)")
     early = fold(told(ATTEMPT, ended("timeout", why=why, detail="")), Status())
     assert early.reason.startswith(said)
+
+
+SEATED = ("attempt", {"token": 1, "oom_kill": 0, "seat": "12:0"})
+
+
+def judged(state: str, detail: str = "said so") -> tuple[str, dict[str, Any]]:
+    return "judged", {"native": "12", "by": "sbatch", "state": state, "detail": detail}
+
+
+@pytest.mark.parametrize(
+    ("box", "scheduler", "state"),
+    [
+        ("killed", "oom", State.OOM),
+        ("preempted", "timeout", State.TIMEOUT),
+        ("lost", "cancelled", State.CANCELLED),
+        ("failed", "oom", State.OOM),
+        ("failed", "cancelled", State.FAILED),
+        ("succeeded", "timeout", State.SUCCEEDED),
+        ("cancelled", "timeout", State.CANCELLED),
+        ("killed", "", State.KILLED),
+    ],
+)
+def test_a_schedulers_record_wins_over_what_the_box_saw_but_not_over_what_the_run_did(
+    box: str, scheduler: str, state: State
+) -> None:
+    before = fold(told(SEATED, STARTED, ended(box)), Status())
+    status = fold(told(judged(scheduler), seq=3), before)
+    assert status.state is state and not status.awaits_judgement
+    assert before.awaits_judgement is before.state.is_dead
+    assert (status.reason == "said so") is (state is not before.state)
+
+
+def test_a_run_that_a_scheduler_put_back_is_queued_for_its_next_attempt() -> None:
+    preempted = fold(told(SEATED, STARTED, ended("preempted")), Status())
+    waiting = settle(preempted, "queued", "gone", 1)
+    assert (waiting.state, waiting.attempt) == (State.QUEUED, 2)
+    assert settle(Status(), "queued", "none", 1).state is State.QUEUED
+    assert settle(fold(told(judged("timeout"), seq=3), preempted), "queued", "gone", 1).state is State.TIMEOUT

@@ -47,6 +47,23 @@ def write(home: Path, text: str | bytes) -> str:
     return str(path)
 
 
+def test_a_table_named_like_the_launcher_is_the_launchers_own(home: Path) -> None:
+    text = '[sites.hpc]\ntransport = "ssh"\nlauncher = "sbatch"\n[sites.hpc.sbatch]\npartition = "gpu"\nnice = 5\n'
+    write(home, text)
+    site = read_site("hpc")
+    assert site.options["sbatch"] == {"partition": "gpu", "nice": 5} and site.platform == "slurm"
+    write(home, text.replace("sites.hpc.sbatch", "sites.hpc.tmux"))
+    with pytest.raises(BadSettings) as caught:
+        read_site("hpc")
+    assert "no setting is called 'tmux'" in caught.value.message
+
+
+def test_this_machine_may_be_a_login_node(home: Path) -> None:
+    site = read_site("slurm")
+    assert (site.transport, site.launcher, site.platform) == ("local", "sbatch", "slurm")
+    assert site.base == read_site("local").base
+
+
 def test_local_needs_no_settings_and_lies_where_the_data_of_this_user_lie(home: Path, monkeypatch) -> None:
     site = read_site("local")
     assert (site.transport, site.launcher, site.provider, site.platform) == ("local", "setsid", "unmetered", "local")

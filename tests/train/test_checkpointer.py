@@ -352,7 +352,7 @@ class TestUnderSojourn:
         assert {key: seen[key] for key in ("step", "total", "epoch")} == {"step": 4, "total": 6, "epoch": 2}
         assert seen["metrics"] == {"loss": 0.5, "bad": None, "accuracy": 0.75}
         path = "checkpoints/ckpt-t000004-s00000004.pt"
-        assert seen["checkpoint"] == {"path": path, "step": 4, "bytes": (run / path).stat().st_size}
+        assert seen["checkpoint"].items() > {"path": path, "step": 4, "bytes": (run / path).stat().st_size}.items()
         assert seen["at"].endswith("Z")
         assert self.progress(run)["step"] == 6
 

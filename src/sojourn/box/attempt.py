@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LEAVE_S = 10.0  # what a payload left behind gets between SIGTERM and SIGKILL, at most
 _LOCK_S = 15.0
 _BEGIN_S = 30.0
+_BOTH_S = 0.5
 
 
 def begin(keeper: Keeper, number: int) -> None:
@@ -33,6 +34,9 @@ def begin(keeper: Keeper, number: int) -> None:
     try:
         os.mkdir(keeper.root.attempt(number))
     except FileExistsError:
+        if number == keeper.claimed:
+            _make_and_watch(keeper, number)
+            return
         # Locks may not reach across machines, but this folder does: somebody else owns this fencing token.
         keeper.ledger.note("refused", number, why="attempts/%d was claimed by another keeper" % number)
         return
@@ -44,6 +48,7 @@ def go_on(keeper: Keeper) -> None:
     history, root = keeper.ledger.history, keeper.root
     number = history.attempt
     was_here = history.begun.get("boot_id", "") == machine.boot_id() and history.begun.get("host") == machine.host()
+    was_here = was_here and str(history.begun.get("seat") or "") == root.seat
     if not history.is_prepared:
         _go_on_unprepared(keeper, number)
         return
@@ -61,6 +66,17 @@ def go_on(keeper: Keeper) -> None:
         _adopt_orphans(keeper, number)
     else:
         _finish(keeper, number, Exit(None, None, "unknown"), history.lived_s, 0, _whereabouts(keeper))
+
+
+def close(keeper: Keeper, record: Dict[str, Any], detail: str) -> None:
+    """Record the end of the last attempt, which ran where we cannot look: by its shim's `record`, else by `detail`."""
+    history = keeper.ledger.history
+    if record:
+        _finish(
+            keeper, history.attempt, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0
+        )
+    else:
+        _finish(keeper, history.attempt, Exit(None, None, "unknown"), history.lived_s, 0, detail)
 
 
 def _make_and_watch(keeper: Keeper, number: int) -> None:
@@ -139,6 +155,10 @@ def _adopt_orphans(keeper: Keeper, number: int) -> None:
 
 def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
     exit = watch.run()
+    if keeper.root.seat and (exit.signal == 15 or exit.rc == 143) and not keeper.ledger.history.signalled:
+        keeper.listen(_BOTH_S)  # a scheduler tells all at once: it died of what we are about to hear
+        if keeper.is_told_to_end:
+            keeper.ledger.note("signal", watch.number, signal="TERM", why="shutdown")
     watch.last_words()
     _finish(keeper, watch.number, exit, watch.vitals.payload_s(), watch.pid)
 
@@ -150,6 +170,8 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
     kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
     delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
     state = ending.judge(exit, why, delta)
+    if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
+        state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
     end(
         keeper,
         number,
@@ -219,6 +241,8 @@ def _clear_the_field(keeper: Keeper) -> int:
 
 def _note_attempt(keeper: Keeper, number: int) -> bool:
     fields = machine.identity()
+    if keeper.root.seat:
+        fields["seat"] = keeper.root.seat
     fields["keeper"] = keeper.me
     fields["token"] = read_fields(keeper.root.want).get("token")
     fields["limits"] = {

@@ -35,6 +35,7 @@ _OPS = {
     "place": "intent",
     "want": "intent",
     "stop": "intent",
+    "judge": "judge",
     "since": "since",
     "manifest": "files",
     "read": "files",

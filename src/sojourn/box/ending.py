@@ -25,7 +25,7 @@ class Exit:
 
 def judge(exit: Exit, why: str, oom_kills: int) -> str:
     """The state. `why`: what we sent a signal for before it ended: "" (we sent none), stop, budget, max_duration,
-    shutdown.
+    shutdown, walltime.
 
     `oom_kills`: how many the kernel killed for memory in our control group meanwhile.
     """
@@ -44,7 +44,7 @@ def judge(exit: Exit, why: str, oom_kills: int) -> str:
         number = exit.rc - 128
     if number is None:
         return "failed"
-    if why == "shutdown":
+    if why in ("shutdown", "walltime"):
         return "preempted"
     return "oom" if number == _KILL and oom_kills > 0 else "killed"
 

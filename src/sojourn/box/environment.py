@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Sequence
 
+_SEAT = "SOJOURN_SEAT"  # the keeper's own; a keeper that the payload starts has none
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 # Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
@@ -53,7 +54,7 @@ def variables(
     Raises: OSError (scratch), Unprepared (a secret is not here).
     """
     named = spec.get("secrets") or ()
-    env = {name: value for name, value in os.environ.items() if name not in named}
+    env = {name: value for name, value in os.environ.items() if name not in named and not name.startswith(_SEAT)}
     env.update((str(name), str(value)) for name, value in (spec.get("envs") or {}).items())
     env.update(_secrets(root, named))
     if cpu_quota:

@@ -27,6 +27,8 @@ class History:
         self.lived_s = 0.0  # by its last beat
         self.ended: Dict[str, Any] = {}
         self.is_sealed = False
+        self.is_judged = False
+        self.has_saved = False
         self.signalled: Dict[str, Any] = {}  # the last `signal` event before its end
 
     def add(self, event: Mapping[str, Any]) -> None:
@@ -51,7 +53,7 @@ class History:
         elif kind == "signal" and not self.ended:
             self.signalled = dict(event)
         elif kind == "checkpoint":
-            self.checkpoint = (event.get("path"), event.get("step"))
+            self.checkpoint, self.has_saved = (event.get("path"), event.get("step")), True
         elif kind == "ended":
             self.spent_s += _seconds(event.get("seconds"))
             self.cut_off += event.get("state") in _CUT_OFF
@@ -60,6 +62,8 @@ class History:
             self.ended, self.is_sealed = dict(event, state="failed"), True  # its files are somebody else's
         elif kind == "sealed":
             self.is_sealed = True
+        elif kind == "judged":
+            self.is_judged = True
 
     @property
     def is_over(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 
 from sojourn.box.ledger import Ledger, complain
 from sojourn.box.probes import cgroup, machine, process
@@ -30,6 +31,9 @@ class Keeper:
         root.make_folders()
         self.groups = cgroup.Groups()
         self.is_told_to_end = False  # by SIGTERM: the machine goes down
+        self.told_why = "shutdown"  # or "walltime": the scheduler says that our seat will end
+        self.end_by_s = float("inf")  # by the monotonic clock: in a seat, when what was told must be done
+        self.claimed = 0  # the fencing token that we have taken before its attempt is noted
         self.expected: Set[int] = set()  # children whose wait status somebody wants; others are only reaped
         self.reaped: Dict[int, int] = {}  # of these, what has ended: pid -> wait status
         self.is_tidy = False  # nothing of the last attempt is left running
@@ -54,6 +58,8 @@ class Keeper:
     def sign(self) -> None:
         """Say in keeper.json who is in charge."""
         fields = dict(self.me, boot_id=machine.boot_id(), host=machine.host(), attempt=self.ledger.history.attempt)
+        if self.root.seat:
+            fields["seat"] = self.root.seat
         try:
             atomic.write_json(self.root.keeper, fields, durable=False)
         except OSError as error:
@@ -62,8 +68,14 @@ class Keeper:
     def listen(self, timeout_s: float) -> None:
         """Wait for a signal, a child or a watched descriptor; take in what came."""
         came = self.wake.wait(timeout_s)
-        if signal.SIGTERM in came or signal.SIGINT in came:
-            self.is_told_to_end = True
+        for number, limit in ((signal.SIGINT, "SOJOURN_SEAT_LEAD_S"), (signal.SIGTERM, "SOJOURN_SEAT_GRACE_S")):
+            if number in came:
+                if number == signal.SIGINT and self.root.seat and not self.is_told_to_end:
+                    self.told_why = "walltime"
+                self.is_told_to_end = True
+                text = os.environ.get(limit, "") if self.root.seat else ""
+                if text.isdigit():
+                    self.end_by_s = min(self.end_by_s, time.monotonic() + int(text))
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

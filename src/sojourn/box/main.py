@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
 
-USAGE = "usage: keeper supervise --root ROOT | call | gpu | bundle ROOT [ATTEMPT] | --version\n"
+USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] | --version\n"
 
 
 def main(argv: List[str]) -> int:
@@ -25,6 +25,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.supervise import supervise
 
         return supervise(argv[2])
+    if command == "seal" and len(argv) == 3 and argv[1] == "--root":
+        from sojourn.box.supervise import seal_only
+
+        return seal_only(argv[2])
     if command == "call":
         from sojourn.box.call import answer_one
 

@@ -54,11 +54,12 @@ class Progress:
 
     @property
     def checkpoint(self) -> Dict[str, Any] | None:
-        """{"path","step","bytes"} of the newest checkpoint it tells, or None."""
+        """{"path","step","bytes"} of the newest checkpoint it tells, "write_s" where that was measured; or None."""
         found = (self.value or {}).get("checkpoint")
         if not isinstance(found, dict) or not isinstance(found.get("path"), str):
             return None
-        return {name: found.get(name) for name in ("path", "step", "bytes")}
+        told = {name: found.get(name) for name in ("path", "step", "bytes")}
+        return dict(told, write_s=found["write_s"]) if "write_s" in found else told
 
 
 def parse(data: bytes) -> Dict[str, Any] | None:

@@ -32,10 +32,11 @@ OURS = frozenset(
 
 
 class Root:
-    """The paths of one run. `base` is the folder two levels up."""
+    """The paths of one run. `base` is the folder two levels up; each seat has its own locks."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seat: str = "") -> None:
         self.path = os.path.abspath(path)
+        self.seat = seat
         self.base = os.path.dirname(os.path.dirname(self.path))
         self.id = os.path.basename(self.path)
         self.run = os.path.join(self.path, "run.json")
@@ -43,8 +44,9 @@ class Root:
         self.stop = os.path.join(self.path, "stop.json")
         self.keeper = os.path.join(self.path, "keeper.json")
         self.reboot = os.path.join(self.path, "reboot.json")
-        self.keeper_lock = os.path.join(self.path, "keeper.lock")
-        self.payload_lock = os.path.join(self.path, "payload.lock")
+        locks = os.path.join(self.path, "exits", seat.replace("/", "-") + ".") if seat else os.path.join(self.path, "")
+        self.keeper_lock = locks + "keeper.lock"
+        self.payload_lock = locks + "payload.lock"
         self.events = os.path.join(self.path, "events.jsonl")
         self.manifest = os.path.join(self.path, "manifest.json")
         self.secrets = os.path.join(self.path, "secrets.json")

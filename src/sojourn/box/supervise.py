@@ -9,11 +9,12 @@ import fcntl
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare, reboot, secrets
+from sojourn.box import attempt, ending, prepare, reboot, seat, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
 from sojourn.box.wake import Wake
+from sojourn.box.watch import Superseded
 from sojourn.wire import atomic, units
 
 _FULL_DISK_S = 5.0  # how often a record that could not be written is tried again
@@ -21,11 +22,11 @@ _FULL_DISK_S = 5.0  # how often a record that could not be written is tried agai
 
 def supervise(path: str) -> int:
     """Tend the run at `path` until nothing is left to do. 0 done, or another keeper is in charge; 74 the root cannot
-    be used.
+    be used; 75 it was cut off in a scheduler's seat and would get on in another one.
 
     Safe to start at any time and any number of times: the lock decides.
     """
-    root = Root(path)
+    root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
     wake = Wake()
     while True:
@@ -42,7 +43,10 @@ def supervise(path: str) -> int:
         keeper = None
         try:
             keeper = Keeper(root, wake)
+            seat.take(keeper)
             tend(keeper)
+        except Superseded:
+            return 0
         except (OSError, ValueError) as error:
             complain("cannot go on: %s" % error)
             return 74
@@ -53,10 +57,27 @@ def supervise(path: str) -> int:
         # Somebody may have asked for more after we looked and, finding us still in charge, have started no other
         # keeper.
         if keeper.is_told_to_end:
-            return 0
+            return ending.RUN_ME_AGAIN if seat.wants_another(keeper) else 0
         if not next_attempt(keeper):
             reboot.unhook(keeper, next_attempt)
             return 0
+
+
+def seal_only(path: str) -> int:
+    """Seal a run whose end is on record and whose keeper has gone; start nothing. 0 done, or a keeper is in charge."""
+    root = Root(path)
+    _stand_alone()
+    lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        keeper = Keeper(root, Wake())
+        if keeper.ledger.history.ended and not keeper.ledger.history.is_sealed:
+            drop_secrets(keeper)
+            seal(keeper)
+        keeper.ledger.close()
+    finally:
+        os.close(lock)
+    return 0
 
 
 def tend(keeper: Keeper) -> None:
@@ -92,7 +113,7 @@ def next_attempt(keeper: Keeper) -> int:
     if (
         keeper.is_told_to_end
         or keeper.stop_request(history.attempt)
-        or not (ending.may_retry(history.state, keeper.spec, want) or reboot.goes_on(keeper))
+        or not (ending.may_retry(history.state, keeper.spec, want) or reboot.goes_on(keeper) or seat.goes_on(keeper))
     ):
         return 0
     auto = want.get("auto")
@@ -108,7 +129,7 @@ def next_attempt(keeper: Keeper) -> int:
 def drop_secrets(keeper: Keeper) -> None:
     """The run is over: its secrets go. They stay where the next keeper will go on by itself after a shutdown."""
     history, want = keeper.ledger.history, read_fields(keeper.root.want)
-    if keeper.is_told_to_end and ending.may_retry(history.state, keeper.spec, want):
+    if keeper.is_told_to_end and (keeper.root.seat or ending.may_retry(history.state, keeper.spec, want)):
         return
     try:
         hidden = secrets.drop(keeper.root, history.attempt)

@@ -12,7 +12,7 @@ from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.looks import Looks
 from sojourn.box.probes import process
-from sojourn.box.root import read_fields
+from sojourn.box.root import attempts_made, read_fields
 from sojourn.box.vitals import Stillness, Vitals
 from sojourn.box.wake import open_pidfd
 from sojourn.wire import atomic, units
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _NEVER = float("inf")
 _AGAIN_S = 10.0  # SIGKILL is sent again to what is still there (a process that was in an uninterruptible wait)
 _NO_PIDFD_S = 0.5  # how often we look where the kernel cannot wake us
+
+
+class Superseded(Exception):
+    """Another keeper has claimed a later attempt: what we watch is nobody's any more."""
 
 
 class Watch:
@@ -56,13 +60,15 @@ class Watch:
         self._set_vitals()
 
     def run(self) -> Exit:
-        """Until the payload has ended, however long that takes."""
+        """Until the payload has ended, however long that takes. Raises: Superseded, when the payload has been ended."""
         beat_s, next_beat = self.keeper.beat_s, 0.0
         while True:
             exit = self._find_exit()
+            now = time.monotonic()
+            if (exit is not None or now >= next_beat) and attempts_made(self.keeper.root)[-1:] > [self.number]:
+                self._end_unheard()
             if exit is not None:
                 return exit
-            now = time.monotonic()
             if now >= next_beat:
                 self._beat(now)
                 next_beat = now + beat_s
@@ -201,7 +207,8 @@ class Watch:
             why = str(stop.get("why") or "stop")
             grace_s = grace_s if stop.get("grace_s") is None else float(stop["grace_s"])
         elif keeper.is_told_to_end and not self._why:
-            why = "shutdown"
+            why, grace_s = keeper.told_why, keeper.end_by_s - now_s
+            grace_s = keeper.grace_s if grace_s == _NEVER else max(0.0, grace_s)
         elif not self._why and self._limit()[1] <= 0:
             why = self._limit()[0]
             self._request_stop(why, grace_s)
@@ -217,9 +224,21 @@ class Watch:
             if not self._is_killed:
                 keeper.ledger.note("signal", self.number, signal="KILL", why=self._why)
             self._is_killed, self._kill_at = True, now_s + _AGAIN_S
-            below = members.below(self.shim["pid"])[1:] if self.shim else members.below(self.pid)
-            members.send(below + self._orphans(), signal.SIGKILL)
-            members.send_group(self.pid, signal.SIGKILL)
+            self._kill()
+        elif self._why in ("shutdown", "walltime") and not self._is_killed:
+            self._kill_at = min(self._kill_at, keeper.end_by_s)  # told again, with less time
+
+    def _kill(self) -> None:
+        below = members.below(self.shim["pid"])[1:] if self.shim else members.below(self.pid)
+        members.send(below + self._orphans(), signal.SIGKILL)
+        members.send_group(self.pid, signal.SIGKILL)
+
+    def _end_unheard(self) -> None:
+        """Not a word into the events, which another one writes now. Raises: Superseded."""
+        complain("attempt %d was taken over by a later one: its process is ended" % self.number)
+        self._kill()
+        self.close()
+        raise Superseded
 
     def _orphans(self) -> List[int]:
         return members.holders(self.keeper.root.payload_lock) if self.is_for_orphans else []

@@ -16,7 +16,11 @@ from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
-_LIMITS = {"max_duration": "max_duration was reached", "budget": "the budget was spent"}
+_LIMITS = {
+    "max_duration": "max_duration was reached",
+    "budget": "the budget was spent",
+    "walltime": "the scheduler's time limit was reached",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Status:
     rc: int | None = None
     signal: int | None = None
     oom_kill: int | None = None
-    checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}
+    checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}, "write_s" where it was measured
     manifest: str = ""  # digest of the sealed manifest of this attempt
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
     cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
@@ -48,6 +52,8 @@ class Status:
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
     seq: int = 0
     spent_s: float = 0.0  # of the process, in all attempts that ended
+    seat: str = ""  # what a scheduler gave this attempt: the native id of its job, a colon, how often that was started
+    judged: int = 0  # the last attempt of which the scheduler's own record was heard
 
     @property
     def percentage(self) -> float | None:
@@ -60,6 +66,11 @@ class Status:
     def is_sealed(self) -> bool:
         """The keeper sealed this attempt's manifest: it has nothing more to say."""
         return self.state.is_final and bool(self.manifest)
+
+    @property
+    def awaits_judgement(self) -> bool:
+        """It ended without success in a scheduler's seat, and whether that was the scheduler's doing is not known."""
+        return bool(self.seat) and self.state.is_dead and self.judged < self.attempt
 
 
 def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
@@ -78,15 +89,19 @@ def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
 
 
 def settle(status: Status, keeper: str, payload: str, asked: int = 0) -> Status:
-    """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown".
+    """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown"; the keeper's
+    is "queued" while a scheduler has it wait.
 
     `asked` is the attempt that was launched last. Only evidence moves the state: a pulse that is unknown moves nothing.
     """
+    if keeper == "queued" and (asked > status.attempt or status.awaits_judgement or status.state.is_alive):
+        number = max(asked, status.attempt + (1 if status.state.is_final else 0))
+        return replace(status, state=State.QUEUED, attempt=number, reason="it waits in the queue", rc=None, signal=None)
     if asked > status.attempt:
         if keeper == "alive":
             return replace(status, state=State.STARTING, attempt=asked, reason="", rc=None, signal=None, manifest="")
         return replace(status, reason=f"attempt {asked} was asked for and has not begun")
-    if not status.state.is_alive or keeper in ("alive", "unknown"):
+    if not status.state.is_alive or keeper in ("alive", "unknown", "queued"):
         return status
     if payload == "alive":
         state = State.RUNNING if status.state is State.STARTING else status.state
@@ -141,6 +156,7 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
         manifest="",
         missing=(),
         pace=(),
+        seat=_text(event.get("seat")),
     )
 
 
@@ -203,6 +219,8 @@ def _remaining_s(pace: tuple[tuple[float, int], ...], total: int | None) -> floa
 
 def _checkpoint(status: Status, event: Mapping[str, Any]) -> Status:
     kept = {name: event.get(name) for name in ("path", "step", "bytes", "at")}
+    if "write_s" in event:
+        kept["write_s"] = _number(event["write_s"])
     return replace(status, checkpoint=kept)
 
 
@@ -265,6 +283,22 @@ def _refused(status: Status, event: Mapping[str, Any]) -> Status:
     )
 
 
+def _judged(status: Status, event: Mapping[str, Any]) -> Status:
+    """A scheduler's own record wins over what the box could see; what a person did or the run itself achieved stays."""
+    if event["attempt"] != status.attempt or not status.state.is_final:
+        return status
+    status = replace(status, judged=status.attempt)
+    word = _text(event.get("state"))
+    if not word or not status.state.is_dead:
+        return status
+    state, unknown = _state(word)
+    if status.state is State.FAILED and state not in (State.OOM, State.TIMEOUT):
+        return status
+    at_last = dict(status.ends[-1], state=state.value, reason=_text(event.get("detail"))) if status.ends else {}
+    ends = (*status.ends[:-1], at_last) if at_last else ()
+    return replace(status, state=state, reason=unknown or _text(event.get("detail")) or status.reason, ends=ends)
+
+
 _MOVES = {
     "attempt": _attempt,
     "started": _started,
@@ -275,6 +309,7 @@ _MOVES = {
     "signal": _signal,
     "ended": _ended,
     "sealed": _sealed,
+    "judged": _judged,
     "refused": _refused,
 }
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
-from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
+from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site, State
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,32 @@ class Tether:
     launcher: str
     native: str  # pid and start time, session name, job id
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
+    it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet.
+    """
+
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    write_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a scheduler says of what `start` began: ALIVE also while it waits; GONE once the scheduler is done with it.
+
+    `state`: how it ended by the scheduler's own record; None where that says no more than that it is over (no record
+    is kept, or it ended as any process does). `reason`: for people, with what to do.
+    """
+
+    pulse: Pulse
+    is_waiting: bool = False
+    is_late: bool = False  # it is over, and the scheduler's record of how is still to come: ask again
+    state: State | None = None
+    reason: str = ""
+    if_oom: str = ""  # what to say where the box saw that memory was the cause, and the scheduler did not
 
 
 @dataclass(frozen=True)
@@ -68,8 +94,11 @@ class Launcher(Protocol):
         """
         ...
 
-    def command(self, argv: Sequence[str], root: str) -> list[str]:
-        """The argv that does on the box what `start` does, for who has more to do there in the same call."""
+    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+        """The argv that does on the box what `start` does, for who has more to do there in the same call.
+
+        `order`: for a launcher that gets the machine too; the others have no use for it.
+        """
         ...
 
     def read(self, ended: Ended, root: str) -> Tether:
@@ -82,6 +111,33 @@ class Launcher(Protocol):
 
     def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
         """TERM it, and KILL it after `grace_s`. Idempotent."""
+        ...
+
+
+class Scheduler(Launcher, Protocol):
+    """A launcher whose keepers run elsewhere, when somebody gives them a machine: sbatch, a Kubernetes Job.
+
+    What it starts finds SOJOURN_SEAT in its environment: `native` of its tether, a colon, and how often it was started
+    before: one seat for each time that a machine was given. The keeper tells by it that an earlier seat is over.
+    SOJOURN_SEAT_LEAD_S and SOJOURN_SEAT_GRACE_S: seconds that the payload may take to save when the keeper gets SIGINT
+    (the seat will end) and SIGTERM (it ends).
+    """
+
+    schedules: ClassVar[bool]  # True; a plain launcher need not say False
+
+    def script(self, argv: Sequence[str], root: str, order: Order) -> str:
+        """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
+        ...
+
+    def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
+        """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
+        ...
+
+    def by_hand(self, root: str, native: str) -> Mapping[str, str]:
+        """Shell lines for a person on the box: `look` (how it stands), `stop`, `start` (the script of the last start).
+
+        `native`: as in the tether, "" where that is not known.
+        """
         ...
 
 
@@ -144,4 +200,16 @@ class Loaded:
     remarks: tuple[str, ...] = ()
 
 
-__all__ = ["Launcher", "Loaded", "Loader", "Offer", "Provider", "Site", "Tether", "Transport"]
+__all__ = [
+    "Launcher",
+    "Loaded",
+    "Loader",
+    "Offer",
+    "Order",
+    "Provider",
+    "Scheduler",
+    "Site",
+    "Tether",
+    "Transport",
+    "Word",
+]

@@ -88,8 +88,10 @@ class RunRecord:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing more is to be heard: the last attempt asked for has ended and its manifest is sealed."""
-        return self.heard.is_sealed and self.heard.attempt >= self.attempt
+        """Nothing more is to be heard: the last attempt asked for has ended and its manifest is sealed,
+        and where a scheduler ran it, its word is known."""
+        heard = self.heard
+        return heard.is_sealed and heard.attempt >= self.attempt and not heard.awaits_judgement
 
 
 @dataclass(frozen=True)

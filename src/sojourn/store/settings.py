@@ -25,7 +25,7 @@ class BadSettings(Misuse):
 
 
 class UnknownSite(Misuse):
-    """No site is called {wanted!r}{hint}. Sites: local, those in {path}, ssh:ALIAS."""
+    """No site is called {wanted!r}{hint}. Sites: local, those in {path}, ssh:ALIAS, slurm, slurm:ALIAS."""
 
     code = "unknown-site"
 
@@ -47,6 +47,8 @@ def read_site(text: str, path: str = "") -> Site:
     known = {"local": _local(), **settings.sites}
     if text in known:
         return known[text]
+    if text == "slurm":  # this machine is a login node
+        return replace(_REMOTE["slurm"], name=text, transport="local", base=places.data_dir())
     kind, _, rest = text.partition(":")
     if kind in _REMOTE and (rest or kind in ("kaggle", "colab")):
         return replace(_REMOTE[kind], name=text, address=rest)
@@ -95,6 +97,10 @@ _REMOTE = {
 }
 
 
+# What a launcher says of the platform, where the settings do not name one.
+_PLATFORMS = {site.launcher: site.platform for site in _REMOTE.values() if site.launcher != "setsid"}
+
+
 class _Reader:
     """Checks the parsed settings; `path` and `text` are for saying where."""
 
@@ -116,10 +122,13 @@ class _Reader:
                 f"sites.{name}", "", f"{name!r} is no name for a site: letters, digits, '.', '_', '-', at most 63"
             )
         section = f"sites.{name}"
-        self._known(table, [*_TEXTS, *_OPTIONS, "rate", "clocks"], section, "setting")
+        launcher = str(table.get("launcher", ""))
+        own = [launcher] if isinstance(table.get(launcher), dict) else []  # [sites.NAME.LAUNCHER]: what it alone reads
+        self._known(table, [*_TEXTS, *_OPTIONS, "rate", "clocks", *own], section, "setting")
         site = _local() if name == "local" else Site(name, platform="generic-ssh")
         if name != "local" and table.get("transport", "local") == "local":
             site = replace(site, platform="local", base=places.data_dir())
+        site = replace(site, platform=_PLATFORMS.get(launcher, site.platform))
         texts = {key: self._typed(section, table, key, str, "text in quotes") for key in _TEXTS if key in table}
         site = replace(site, **texts)
         if "rate" in table:
@@ -127,7 +136,7 @@ class _Reader:
             site = replace(site, rate_micro_per_h=rate, currency=currency)
         options = {key: self._option(section, table, key) for key in _OPTIONS if key in table}
         options |= {"clocks": self._clocks(section, table)} if "clocks" in table else {}
-        return replace(site, options=options)
+        return replace(site, options=options | {key: dict(table[key]) for key in own})
 
     def _option(self, section: str, table: Mapping[str, Any], key: str) -> Any:
         if key == "stop_is_final":

@@ -383,7 +383,8 @@ class Checkpointer:
             per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
         total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
         seen = self._saver.latest
-        seen = seen and {"path": around.from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"]}
+        took_s = {"write_s": round(self._pace.durable_s, 3)}
+        seen = seen and {"path": around.from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"], **took_s}
         self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
 
     def _tell(self) -> None:

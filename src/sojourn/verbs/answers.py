@@ -198,6 +198,7 @@ class Plan:
     remarks: tuple[str, ...]
     next: str
     exit_status: int = 0
+    script: str = ""  # what would be handed to the site's scheduler
 
     def as_json(self) -> dict[str, Any]:
         """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""

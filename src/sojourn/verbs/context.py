@@ -128,6 +128,11 @@ class Box:
     provider: Provider
     keeper: Keeper
 
+    @property
+    def schedules(self) -> bool:
+        """The launcher asks somebody for the machine that runs: what it starts may wait, and runs elsewhere."""
+        return bool(getattr(self.launcher, "schedules", False))
+
     def ask(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer | NoAnswer:
         """One question to the box's keeper program. Raises: WorldError where the box says no."""
         return self.keeper.ask(op, timeout_s=timeout_s, **fields)

@@ -68,6 +68,8 @@ def decide(view: View | None, spec: Mapping[str, Any], site: str) -> Decision:
     if record.attempt > record.heard.attempt:
         if view.keeper == "alive":
             return Decision("nothing", record.attempt, f"attempt {record.attempt} is starting")
+        if view.keeper == "queued":
+            return Decision("nothing", record.attempt, f"attempt {record.attempt} is queued: {status.reason}")
         return Decision("continue", record.attempt, f"attempt {record.attempt} was asked for and has not begun")
     if status.state.is_dead:
         return Decision("next-attempt", status.attempt + 1, f"attempt {status.attempt} ended: {status.state.value}")

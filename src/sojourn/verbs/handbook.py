@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.scheduled import tether_of
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, WorldError
 from sojourn.wire.quote import join
@@ -108,6 +109,11 @@ def handbook(ctx: Context, run: str) -> Handbook:
     remarks = [why] if why else []
     if lacking:
         remarks.append(f"its log on the box may hold the value of {', '.join(lacking)} until the run is over")
+    hand: Mapping[str, str] = {}
+    if box.schedules:
+        tether = tether_of(record)
+        hand = box.launcher.by_hand(root, tether.native if tether else "")  # type: ignore[attr-defined]
+        remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
     remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as ever")
     return Handbook(
         run=record.id,
@@ -118,7 +124,7 @@ def handbook(ctx: Context, run: str) -> Handbook:
         attempt=max(record.attempt, view.status.attempt),
         reach=view.reach.error if view.reach.ok is False else "",
         remarks=tuple(remarks),
-        steps=(*_looking(record, root), *_changing(record, argv, lacking), *_copying(record, root, argv)),
+        steps=(*_looking(record, root, hand), *_changing(record, argv, lacking, hand), *_copying(record, root, argv)),
     )
 
 
@@ -141,7 +147,7 @@ def _keeper_argv(box: Box, view: View) -> tuple[list[str], str]:
     return [python, "-I", "-S", keeper, "supervise", "--root", root], why
 
 
-def _looking(record: RunRecord, root: str) -> list[Step]:
+def _looking(record: RunRecord, root: str, hand: Mapping[str, str]) -> list[Step]:
     outputs = ", ".join(record.run.spec.get("outputs") or ()) or "none"
     ssh = _ssh(record.site)
     reach = (
@@ -164,7 +170,9 @@ def _looking(record: RunRecord, root: str) -> list[Step]:
             ('ls -l "$root" "$root/checkpoints" "$root/attempts/$n"', 'tail -n 5 "$root/events.jsonl"'),
         ),
         Step("see its log", "With -f it goes on.", ('tail -n 50 "$root/logs/$n.log"',)),
-        Step(
+        Step("see whether it lives", "Its scheduler knows.", (hand["look"],))
+        if hand
+        else Step(
             "see whether it lives",
             "A pid may be used again, so its start time (clock ticks since the boot) is compared too.",
             (_DOES_IT_LIVE, _IS_IT_KEPT),
@@ -172,10 +180,10 @@ def _looking(record: RunRecord, root: str) -> list[Step]:
     ]
 
 
-def _changing(record: RunRecord, argv: Sequence[str], secrets: Sequence[str]) -> list[Step]:
+def _changing(record: RunRecord, argv: Sequence[str], secrets: Sequence[str], hand: Mapping[str, str]) -> list[Step]:
     grace = record.run.spec.get("grace_s")
     grace_s = int(30 if grace is None else grace)
-    start = f'nohup {join(argv)} </dev/null >>"$root/logs/keeper.log" 2>&1 &'
+    start = hand.get("start") or f'nohup {join(argv)} </dev/null >>"$root/logs/keeper.log" 2>&1 &'
     again = (
         "Where it does not live. The keeper takes its lock first, so starting a second one is harmless."
         " It gets this shell's environment (PATH)."
@@ -190,7 +198,9 @@ def _changing(record: RunRecord, argv: Sequence[str], secrets: Sequence[str]) ->
             (_ASK_TO_STOP.replace("GRACE", str(grace_s)).strip(),),
             changes=True,
         ),
-        Step(
+        Step("stop it by its scheduler", "It gets the scheduler's own grace.", (hand["stop"],), changes=True)
+        if hand
+        else Step(
             "stop it by pid",
             "Where no keeper lives: its whole process group, first with time to save.",
             (

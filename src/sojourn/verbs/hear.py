@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.core.fold import Status, fold, settle, with_progress
+from sojourn.core.ports import Word
 from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
-from sojourn.verbs.context import Context, NoSuchBackend
+from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.reasons import with_cause
 from sojourn.wire import events, units
 from sojourn.wire.errors import SojournError, WorldError
@@ -34,6 +35,7 @@ class View:
     has_root: bool = False  # the box answered, and the run's root is there
     is_other: bool = False  # the root there is that of a run with another specification, put there by another client
     argv: tuple[str, ...] = ()  # what starts its keeper, as the box says where none lives
+    word: Word | None = None  # what the scheduler says of it, on a site that has one
 
     @property
     def never_began(self) -> bool:
@@ -104,6 +106,11 @@ def _ask(ctx: Context, asked: Asked, timeout_s: float) -> Said:
             if not offsets:
                 break
             moved = {}
+        if box.schedules:
+            from sojourn.verbs import scheduled
+
+            for run, word in scheduled.ask(box, [record for record in asked[0] if record.id in said]).items():
+                said[run] = ({**said[run][0], "word": word}, said[run][1])
     except (WorldError, NoSuchBackend) as error:
         return error
     return said
@@ -135,15 +142,22 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
     new, _ = events.parse(blob)
     status = with_cause(fold(new, known), new, record.site)
     keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
+    word = entry.get("word")
+    if word is not None:
+        from sojourn.verbs import scheduled
+
+        keeper, payload = scheduled.pulses(word, keeper, payload)
     now_s = ctx.now_s()
     ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
     fresh = ctx.store.index.run(record.id) or record
     shown = settle(status, keeper, payload, fresh.attempt)
+    if word is not None:
+        shown = scheduled.shown(shown, word)
     progress = entry.get("progress")
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
     reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
-    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not ABSENT, argv=argv)
+    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not ABSENT, argv=argv, word=word)
 
 
 def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
@@ -160,14 +174,12 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     ended = [view.record for view in views.values() if view.has_root and is_unrecorded(view)]
     if not ended:
         return views
-    from sojourn.verbs.launch import start
-
     for record in ended:
         ctx.say(f"{record.id}: recording how it ended")
-        try:
-            start(ctx.box(record.site), views[record.id].argv)
-        except WorldError as error:
-            ctx.say(error.message)
+    try:
+        _record(ctx.box(ended[0].site), [views[record.id] for record in ended], timeout_s)
+    except WorldError as error:
+        ctx.say(error.message)
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
@@ -180,8 +192,25 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     return views
 
 
+def _record(box: Box, views: list[View], timeout_s: float) -> None:
+    """Have the box write down how these ended: by their own keepers, or by what the scheduler says of them."""
+    if box.schedules:
+        from sojourn.verbs import scheduled
+
+        scheduled.judge(box, views, timeout_s)
+        return
+    from sojourn.verbs.launch import start
+
+    for view in views:
+        start(box, view.argv)
+
+
 def is_unrecorded(view: View) -> bool:
     """Nothing of the run lives, and its events lack how its last attempt ended, or the seal of its manifest."""
+    if view.word is not None:
+        from sojourn.verbs import scheduled
+
+        return scheduled.is_overdue(view)
     heard = view.record.heard
     is_gone = view.keeper == "gone" and view.payload in ("gone", "none")
     return is_gone and heard.attempt >= view.record.attempt and not heard.is_sealed

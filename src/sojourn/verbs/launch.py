@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.client.keeper import KeeperRefused
 from sojourn.core.need import Need
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Order, Tether
 from sojourn.core.values import Ended, NoAnswer, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
@@ -69,6 +69,11 @@ def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
     return box.launcher.start(box.transport, argv, argv[-1])
 
 
+def order(record: RunRecord) -> Order:
+    """What a launcher that gets the machine too must know of this run."""
+    return Order(record.run.spec, float((record.heard.checkpoint or {}).get("write_s") or 0.0))
+
+
 def journal_launching(ctx: Context, box: Box, run: str, attempt: int, need: Need) -> str:
     """The intent, before anything of the attempt is on the box, and its token: that of an intent that was cut short is
     used again. Raises: NothingToRent, WorldError.
@@ -112,7 +117,7 @@ def begin(
         is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
     )
     for is_last in (False, True):
-        starts = _starts(box, run, argv)
+        starts = _starts(box, run, argv, order(record))
         try:
             answers = box.answer_all([*ask, *starts, stay], blobs, timeout_s=BEGIN_S + (ALONG_S if blobs else 0.0))
             break
@@ -131,10 +136,10 @@ def begin(
     return Begun(view, bool(said.value["proven"]), tuple(str(remark) for remark in remarks if remark))
 
 
-def _starts(box: Box, run: str, argv: Sequence[str]) -> list[dict[str, Any]]:
+def _starts(box: Box, run: str, argv: Sequence[str], asked: Order) -> list[dict[str, Any]]:
     """The ops that start the keeper: of the reboot hook, where the site asks for one, and of the launcher."""
     root = argv[-1] if argv else ""
-    commands: list[dict[str, Any]] = [{"words": box.launcher.command(argv, root)}]
+    commands: list[dict[str, Any]] = [{"words": box.launcher.command(argv, root, asked)}]
     if kind := _hook(box):
         from sojourn.backends.client import reboot
 
@@ -172,6 +177,8 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
     view = begun.view
     while True:
         now_s, status = ctx.now_s(), view.status
+        if status.state is State.QUEUED:
+            return view
         if view.record.heard.attempt >= attempt or status.state is State.SUCCEEDED:
             if status.state.is_final:
                 return view
@@ -180,7 +187,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
                 has_settled = view is begun.view and begun.is_proven or now_s - started_s >= SETTLE_S
                 if status.beat_at >= status.started_at and has_settled:
                     return view
-        elif view.has_root and view.keeper in ("gone", "none") and now_s - keeper_s >= RESTART_S:
+        elif view.has_root and not box.schedules and view.keeper in ("gone", "none") and now_s - keeper_s >= RESTART_S:
             start(box, view.argv)
             keeper_s = now_s
         if now_s - began_s >= wait_s:
@@ -231,6 +238,8 @@ def answer(
         )
     elif status.state is State.SUCCEEDED and did != "nothing":
         why = f"attempt {status.attempt} has already succeeded"
+    elif status.state is State.QUEUED:
+        why = f"attempt {status.attempt} is queued: {status.reason}"
     elif status.state is State.STARTING:
         why = f"attempt {record.attempt} is being prepared" + (": setup runs" if record.run.spec.get("setup") else "")
     lease = ctx.store.index.lease(record.lease)

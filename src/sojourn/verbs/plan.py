@@ -94,6 +94,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         findings=bid.findings,
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
+        script=_script(box, prepared, bid, hello),
         exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(bid.findings),
     )
 
@@ -149,6 +150,22 @@ def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dic
     if digest and hello:
         reused = not box.answer("have", kind="envs", names=[digest]).value["missing"]
     return {"text": prepared.job.setup, "digest": digest, "reused": reused}
+
+
+def _script(box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
+    """What a scheduler would be handed; "" where the site has none. Raises: Misuse."""
+    if not box.schedules:
+        return ""
+    from sojourn.core.ports import Order
+    from sojourn.verbs.launch import order
+
+    base = box.site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
+    root = posixpath.join(base, "runs", prepared.id)
+    keeper = posixpath.join(base, "keepers", box.keeper.file)
+    argv = (hello or {}).get("argv") or ["python3", "-I", "-S", keeper, "supervise", "--root", root]
+    asked = order(bid.view.record) if bid.view is not None else Order(prepared.spec)
+    text: str = box.launcher.script(argv, root, asked)  # type: ignore[attr-defined]
+    return text
 
 
 def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:

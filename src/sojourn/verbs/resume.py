@@ -42,7 +42,7 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             raise Unreachable(site=record.site_name, detail=view.reach.error)
         if view.is_other:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
-        if status.state.is_alive and view.keeper == "alive":
+        if status.state.is_alive and view.keeper in ("alive", "queued"):
             return answer(ctx, box, view, "nothing", f"attempt {status.attempt} is {status.state.value}", began_s)
         values: dict[str, str] = {}
         if status.state.is_alive:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sojourn.core.need import Need
 from sojourn.core.values import Site
 from sojourn.store.records import RunRecord
 from sojourn.verbs import launch, preflight
@@ -130,7 +131,8 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
     have = ask_missing([tree.digest for _, tree in prepared.trees])
     hello, *lacks = box.answer_all([{"op": "hello", "run": prepared.id}, have, trains])
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
-    findings = preflight.judge(hello.value, prepared.need, room_of(prepared, lacking))
+    # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
+    findings = preflight.judge(hello.value, Need() if box.schedules else prepared.need, room_of(prepared, lacking))
     return Bid(box, view, decision, hello.value, findings, lacking)
 
 

@@ -6,7 +6,7 @@ import math
 
 from sojourn.core.values import State
 from sojourn.verbs.answers import Ask, Confirm, Stop
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import View, hear_one
 from sojourn.verbs.launch import start
 from sojourn.wire import units
@@ -36,13 +36,15 @@ def stop(
     record, status = view.record, view.status
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not alive: there is nothing to stop")
-    attempt = max(record.attempt, status.attempt)
+    attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
     grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
     confirmed(confirm, _ask(view, attempt, grace_s))
     box = ctx.box(record.site)
     ctx.store.append("stopping", run=record.id, attempt=attempt)
     answer = box.answer("stop", run=record.id, attempt=attempt, grace_s=grace_s, why="stop")
-    if answer.value["keeper"] != "alive":
+    if box.schedules:
+        _dequeue(box, view)
+    elif answer.value["keeper"] != "alive":
         box.must(start(box, answer.value["argv"]))
     deadline_s = ctx.now_s() + (grace_s + AFTER_GRACE_S if wait_s is None else wait_s)
     while True:
@@ -53,6 +55,15 @@ def stop(
             return _answer(view, False, "it was asked to end, and its end has not been seen yet")
         ctx.say(f"{record.id}: waiting for attempt {attempt} to end")
         ctx.sleep(LOOK_S)
+
+
+def _dequeue(box: Box, view: View) -> None:
+    """Take from the queue what waits there; what runs reads the request by itself. Raises: Unreachable."""
+    from sojourn.verbs.scheduled import tether_of
+
+    tether = tether_of(view.record)
+    if view.keeper == "queued" and tether is not None:
+        box.must(box.launcher.stop(box.transport, tether, 0.0))
 
 
 def confirmed(confirm: Confirm, ask: Ask) -> str:

@@ -19,24 +19,25 @@ VERSION = 1
 # /proc/PID/stat. A field that was not measured this time is absent; null = looked for and not there.
 KINDS = {
     "attempt": "token keeper{pid,start,digest} boot_id pid1_start host clock_offset"
-    " limits{cpus,memory_bytes,cgroup} oom_kill oom_kill_file uptime_s kmsg_s groups{} cgroup cpu_stat room{}",
+    " limits{cpus,memory_bytes,cgroup} oom_kill oom_kill_file uptime_s kmsg_s groups{} cgroup cpu_stat room{} seat",
     "prepared": "code copied{files,bytes,linked} setup{digest,seconds,reused}",
     "started": "pid start pgid shim{pid,start}",
     "beat": "payload_s cpu_s rss_bytes threads cgroup_bytes oom_kill disk{path:{free_bytes,free_inodes}} gpu[]"
     " log_bytes log_age_s progress",
-    "checkpoint": "path step bytes",
+    "checkpoint": "path step bytes write_s",
     "stalled": "quiet_s",
     "moving": "quiet_s",
     "adopted": "keeper{pid,start,digest} pid start",
     "signal": "signal why",
     "ended": "state rc signal seconds oom_kill_delta why by detail",
     "said": "text",
+    "judged": "native by state detail",
     "sealed": "manifest files bytes missing[] refused[] seconds",
     "refused": "why",
     "masked": "names{name:times}",
 }
 DURABLE = frozenset(
-    ("attempt", "prepared", "started", "adopted", "checkpoint", "ended", "sealed", "refused")
+    ("attempt", "prepared", "started", "adopted", "checkpoint", "ended", "judged", "sealed", "refused")
 )  # fsynced
 
 

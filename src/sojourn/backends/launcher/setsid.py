@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.client import keeper_process
-from sojourn.core.ports import Tether, Transport
+from sojourn.core.ports import Order, Tether, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 
 _START = keeper_process.SPAWN + 'spawn "$@"; tell "$pid"\n'
@@ -27,7 +27,7 @@ class Backend:
         """Start argv detached; see `core.ports.Launcher`. Raises: NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
         """A shell that starts argv and tells its pid."""
         return keeper_process.command(_START, root, argv)
 

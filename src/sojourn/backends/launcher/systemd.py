@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.client import keeper_process
-from sojourn.core.ports import Tether, Transport
+from sojourn.core.ports import Order, Tether, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire.errors import WorldError
 
@@ -82,7 +82,7 @@ class Backend:
         """Start argv as a unit. Raises: NoSystemd, NoLinger, NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
         """A shell that has systemd start the unit."""
         words = [unit_name(root), "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
         return keeper_process.command(_START, root, words)

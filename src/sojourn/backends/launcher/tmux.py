@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.client import keeper_process, ssh_argv
-from sojourn.core.ports import Tether, Transport
+from sojourn.core.ports import Order, Tether, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
@@ -86,7 +86,7 @@ class Backend:
         """Start argv detached and a session that shows its log. Raises: NoTmux, NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
         """A shell that does both."""
         return keeper_process.command(_START, root, [SOCKET, session_name(root), _VIEW, *argv])
 

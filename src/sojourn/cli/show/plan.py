@@ -54,6 +54,8 @@ def lines(answer: Plan, columns: int) -> list[str]:
     out += findings.lines(answer.findings, columns)
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)
+    if answer.script:
+        out += ["script", *("  " + clean(text) for text in answer.script.splitlines())]
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Order, Tether
 from sojourn.core.values import Ended, NoAnswer, Pulse
 
 SOON_S = 20.0  # a launcher comes back at once; this is for slow machines
@@ -125,3 +125,70 @@ class LauncherContract:
     def test_a_start_that_was_not_heard_is_no_answer(self, launcher: Any, root: str) -> None:
         """It may have started."""
         assert isinstance(launcher.start(Mute(), LONG, root), NoAnswer)
+
+
+class SchedulerContract(LauncherContract):
+    """What a launcher that asks somebody for a machine must hold to beside that; see `core.ports.Scheduler`."""
+
+    def test_it_says_that_it_schedules(self, launcher: Any) -> None:
+        """Verbs go by this alone."""
+        assert launcher.schedules is True
+
+    def test_what_is_handed_over_can_be_read_before(self, launcher: Any, root: str) -> None:
+        """The words of argv are in it."""
+        text = launcher.script(["the-keeper", "supervise"], root, Order())
+        assert "the-keeper" in text and "SOJOURN_SEAT" in text
+
+    def test_one_call_tells_of_all_in_their_order(self, launcher: Any, transport: Any, started: Tether) -> None:
+        """Whatever else was asked about, and however often."""
+        counting = Counting(transport)
+        strange = Tether(started.launcher, "4" + "9" * 6, {})
+        words = launcher.words(counting, [strange, started, strange, started])
+        assert counting.calls == 1
+        assert [word.pulse for word in words] == [Pulse.GONE, Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
+        assert words[0].state is None and words[0].reason
+
+    def test_a_box_that_does_not_answer_leaves_every_word_unknown(self, launcher: Any, started: Tether) -> None:
+        """With the reason, and without one conclusion."""
+        words = launcher.words(Mute(), [started, started])
+        assert [word.pulse for word in words] == [Pulse.UNKNOWN] * 2 and all(word.reason for word in words)
+
+    def test_what_it_starts_knows_its_seat(self, launcher: Any, transport: Any, root: str) -> None:
+        """By the name that the tether has, with a count."""
+        tether = launcher.start(transport, ["sh", "-c", 'echo "seat $SOJOURN_SEAT"; exec sleep 300'], root)
+        try:
+            said, deadline_s = b"", time.monotonic() + SOON_S
+            while b"seat " not in said and time.monotonic() < deadline_s:
+                said = transport.call(["cat", f"{root}/logs/keeper.log"]).stdout
+            assert said == f"seat {tether.native}:0\n".encode()
+        finally:
+            launcher.stop(transport, tether, 2.0)
+
+    def test_a_person_can_look_and_stop_by_hand(
+        self, launcher: Any, transport: Any, root: str, started: Tether
+    ) -> None:
+        """With the lines that the handbook shows."""
+        lines = launcher.by_hand(root, started.native)
+        assert set(lines) == {"look", "stop", "start"}
+        looked = transport.call(["sh", "-c", lines["look"]])
+        assert looked.rc == 0 and started.native.encode() in looked.stdout
+        assert transport.call(["sh", "-c", lines["stop"]]).rc == 0
+        deadline_s = time.monotonic() + 6 * SOON_S
+        while launcher.pulse(transport, started) is not Pulse.GONE:
+            assert time.monotonic() < deadline_s
+
+    def test_a_second_start_finds_the_first(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
+        """There is no second job for one root."""
+        assert launcher.start(transport, LONG, root) == started
+
+
+class Counting:
+    """A transport that counts its calls."""
+
+    def __init__(self, transport: Any) -> None:
+        self.transport, self.calls = transport, 0
+
+    def call(self, argv: Sequence[str], **how: Any) -> Any:
+        """As the one within."""
+        self.calls += 1
+        return self.transport.call(argv, **how)

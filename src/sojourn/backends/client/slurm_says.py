@@ -1,0 +1,174 @@
+"""What squeue, sacct and scontrol print, read. Only what every Slurm of the last ten years prints: no JSON.
+
+Source: squeue(1), sacct(1), scontrol(1) of Slurm 22.05 (2026-11) and recordings in tests/backends/slurm_texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+ACTIVE = frozenset(
+    "PENDING RUNNING SUSPENDED CONFIGURING COMPLETING REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD"
+    " SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED".split()
+)
+_MARK = "sojourn:"
+
+# $1 ids with commas. One squeue for all; sacct only for those that squeue does not show as active, scontrol for these
+# where there is no accounting. What sacct has to say comes late, so nothing is concluded from its silence.
+ASK = rf"""
+command -v squeue >/dev/null 2>&1 || {{ echo {_MARK}no-slurm >&2; exit 3; }}
+queue=$(squeue -h -a -t all -j "$1" -o '%i|%T|%r|%S|%N|%l' 2>&1)
+echo "{_MARK}squeue $?"
+printf '%s\n' "$queue"
+rest=$(printf '%s\n' "$queue" | awk -F'|' -v ids="$1" '
+  $2 ~ /^({"|".join(sorted(ACTIVE))})$/ {{ active[$1] = 1 }}
+  END {{
+    n = split(ids, all, ",")
+    for (i = 1; i <= n; i++) if (!(all[i] in active)) {{ printf "%s%s", c, all[i]; c = "," }}
+  }}')
+[ -n "$rest" ] || exit 0
+records=$(sacct -n -P -D -j "$rest" -o JobIDRaw,State,ExitCode,Elapsed,Timelimit,NodeList,MaxRSS,ReqMem 2>&1)
+rc=$?
+echo "{_MARK}sacct $rc"
+printf '%s\n' "$records"
+[ "$rc" != 0 ] || exit 0
+echo "{_MARK}scontrol"
+for id in $(echo "$rest" | tr , ' '); do scontrol -o show job "$id" 2>/dev/null; done
+exit 0
+"""
+
+
+@dataclass(frozen=True)
+class Queued:
+    """One line of squeue. `state`: Slurm's word; `starts`: in the cluster's local time, "" where unknown."""
+
+    state: str
+    reason: str
+    starts: str
+    nodes: str
+    limit: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """How a job ended, of all its rows. `exit`: "status:signal" of the job. Bytes; 0 = not told."""
+
+    state: str
+    exit: str = ""
+    reason: str = ""
+    by: str = ""  # who cancelled it: a uid or a name
+    limit: str = ""
+    nodes: str = ""
+    max_rss_bytes: int = 0
+    asked_bytes: int = 0
+    is_oom: bool = False  # the job or one of its steps
+    is_killed: bool = False  # by signal 9: the job, one of its steps, or what its script waited for
+
+
+@dataclass(frozen=True)
+class Said:
+    """All of one answer. `trouble`: why squeue could not tell; "" = it told. Of jobs it does not know there is none."""
+
+    queue: Mapping[str, Queued] = field(default_factory=dict)
+    records: Mapping[str, Record] = field(default_factory=dict)
+    keeps_records: bool = True  # False: there is no accounting
+    trouble: str = ""
+
+
+def read(text: str) -> Said:
+    """What ASK printed."""
+    parts: dict[str, list[str]] = {}
+    codes: dict[str, str] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(_MARK):
+            word, _, codes[word] = line[len(_MARK) :].partition(" ")
+            lines = parts.setdefault(word, [])
+        else:
+            lines.append(line)
+    if "squeue" not in parts:
+        return Said(trouble="squeue said nothing")
+    said = "\n".join(parts["squeue"])
+    if codes["squeue"] != "0" and "Invalid job id" not in said:
+        return Said(trouble=_last(said) or f"squeue ended with {codes['squeue']}")
+    queue = dict(one for one in map(_queued, parts["squeue"]) if one is not None)
+    keeps = codes.get("sacct", "0") == "0"
+    told = "\n".join(parts.get("sacct", []))
+    if not keeps and "disabled" not in told:
+        return Said(queue, trouble=_last(told) or "sacct does not answer") if not queue else Said(queue, {}, True)
+    records = _accounted(parts.get("sacct", [])) if keeps else _shown(parts.get("scontrol", []))
+    return Said(queue, records, keeps)
+
+
+def size_bytes(text: str) -> int:
+    """612K, 1.5G, 500Mn (a node), 2Gc (a CPU): bytes; 0 for what is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)[nc]?", text.strip())
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
+
+
+def _queued(line: str) -> tuple[str, Queued] | None:
+    cells = line.split("|")
+    if len(cells) != 6 or not cells[0].isdigit():
+        return None
+    starts = "" if cells[3] in ("N/A", "Unknown", "(null)") else cells[3]
+    return cells[0], Queued(cells[1], cells[2], starts, cells[4], cells[5])
+
+
+def _accounted(lines: list[str]) -> dict[str, Record]:
+    """Rows of one job follow each other, its steps after it; of a job that ran several times the last counts."""
+    found: dict[str, Record] = {}
+    for line in lines:
+        cells = line.split("|")
+        if len(cells) != 8:
+            continue
+        job, _, step = cells[0].partition(".")
+        state, _, by = cells[1].partition(" by ")
+        rss, is_oom = size_bytes(cells[6]), state == "OUT_OF_MEMORY" or cells[2].endswith(":125")
+        is_killed = _is_kill(cells[2])
+        if not step:
+            limit, nodes, asked = cells[4], cells[5], size_bytes(cells[7])
+            found[job] = Record(state, cells[2], "", by, limit, nodes, rss, asked, is_oom, is_killed)
+        elif job in found:
+            old = found[job]
+            found[job] = replace(
+                old,
+                max_rss_bytes=max(old.max_rss_bytes, rss),
+                is_oom=old.is_oom or is_oom,
+                is_killed=old.is_killed or is_killed,
+            )
+    return found
+
+
+def _shown(lines: list[str]) -> dict[str, Record]:
+    found = {}
+    for line in lines:
+        fields = dict(re.findall(r"(\w+)=(\S*)", line))
+        if "JobId" not in fields or "JobState" not in fields:
+            continue
+        asked = re.search(r"\bmem=([0-9.]+[KMGT]?)", line)
+        code = fields.get("ExitCode", "")
+        found[fields["JobId"]] = Record(
+            fields["JobState"],
+            code,
+            fields.get("Reason", ""),
+            "",
+            fields.get("TimeLimit", ""),
+            fields.get("NodeList", ""),
+            0,
+            size_bytes(asked[1]) if asked else 0,
+            fields["JobState"] == "OUT_OF_MEMORY" or code.endswith(":125"),
+            _is_kill(code),
+        )
+    return found
+
+
+def _is_kill(code: str) -> bool:
+    """Slurm writes `exit 137` down as 9:0."""
+    return code.endswith(":9") or code in ("9:0", "137:0")
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,180 @@
+"""The batch script of a run: Slurm's options on top, below them what starts the keeper and hands on what Slurm tells.
+
+Options come from the job (resources, max_duration) and, under Slurm's own names, from `[sites.NAME.sbatch]`, which win.
+Source: sbatch(1), srun(1), slurm.conf(5) of Slurm 22.05 (2026-11), and what it did in tests/lab/slurm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sojourn.core.ports import Order
+from sojourn.wire import quote
+from sojourn.wire.errors import Misuse
+
+_EARLY_S = 60  # Slurm may send the signal as much too early
+_SPARE_S = 30  # between the end of the last save and the limit
+_WRITE_S = 30.0  # a save's time until one was measured
+_SETUP_S = 600  # added to the limit of a job with `setup`, which `max_duration` does not count
+_GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+# What the launcher itself relies on.
+_OURS = frozenset(
+    "array chdir clusters dependency error export export-file input job-name no-requeue nodes ntasks open-mode output"
+    " parsable quiet requeue test-only wait wrap".split()
+)
+
+# What srun starts. The keeper must lead no process group when it begins; Slurm signals this shell alone, or all of it.
+# Its output does not go through srun, which would keep back what is no whole line.
+_STEP = (
+    'exec >>"$0/logs/keeper.log" 2>&1; trap "kill -TERM \\$p" TERM; trap : INT HUP USR1 USR2; "$@" & p=$!; '
+    'while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"'
+)
+
+_BODY = r"""
+set -u
+root=@root@
+export SOJOURN_SEAT="$SLURM_JOB_ID:${SLURM_RESTART_COUNT:-0}" SOJOURN_SEAT_LEAD_S=@lead@
+# srun hands cpus on only where it is told so (Slurm 22.05 and newer); for the srun of a run's own script too.
+export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+say() { echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) sojourn: $*"; }
+say "job $SLURM_JOB_ID, start ${SLURM_RESTART_COUNT:-0}, on $(hostname)"
+refuse() { say "$root $*"; exit 73; }
+[ -d "$root/logs" ] || refuse "is not on this node: base must lie on a file system that all nodes share"
+case $root/ in "${TMPDIR:-/dev/shm}"/*) refuse "is in TMPDIR, which ends with the job" ;; esac
+rm -f "$root/exits/$SLURM_JOB_ID.over"
+wait_s=$(scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9][0-9]*\) sec.*/\1/p')
+wait_s=${wait_s:-30}
+export SOJOURN_SEAT_GRACE_S=$((wait_s > 4 ? wait_s - 3 : 1))
+keeper() { grep -q "\"seat\": *\"$SOJOURN_SEAT\"" "$root/keeper.json" 2>/dev/null &&
+  sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$root/keeper.json"; }
+heard=
+save() { heard=1; say "this job ends soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
+trap save USR1
+trap 'heard=1; say "Slurm ends this job"; kill -TERM "$(keeper)" 2>/dev/null' TERM
+overlap=$(srun --help 2>/dev/null | grep -o -m 1 -e --overlap)
+srun --nodes=1 --ntasks=1 --cpus-per-task="$SRUN_CPUS_PER_TASK" @gpus@--export=ALL --mpi=none $overlap \
+  bash -c @step@ "$root" @argv@ </dev/null &
+step=$!
+while wait "$step"; rc=$?; [ -n "$heard" ]; do heard=; done
+say "the keeper left with $rc"
+# 75: it would get on in another start. Where Slurm ends the job for good (scancel, the limit) it is no longer RUNNING.
+if [ "$rc" = 75 ] && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
+  if scontrol requeue "$SLURM_JOB_ID"; then
+    say "back into the queue"
+    sleep 600 & wait $!  # Slurm ends this
+    exit 75
+  fi
+  say "Slurm does not put this job back into the queue"
+fi
+: >"$root/exits/$SLURM_JOB_ID.over"
+exit "$rc"
+"""
+
+
+class BadOption(Misuse):
+    """{site}: sbatch's {name} cannot be set here: {why}."""
+
+    code = "bad-sbatch-option"
+
+
+def render(argv: Sequence[str], root: str, order: Order, settings: Mapping[str, Any], site: str = "") -> str:
+    """The whole script. Raises: BadOption."""
+    options = job_options(order) | _checked(settings, site)
+    lead_s = lead(options, order.write_s, site)
+    options["signal"] = f"B:USR1@{lead_s}"
+    heads = {"job-name": job_name(root), "output": "slurm-%j.out", "open-mode": "append", "requeue": True}
+    heads |= {"dependency": "singleton", "nodes": 1, "ntasks": 1, **options}
+    gpus = "".join(f"--{name}={quote.join([str(options[name])])} " for name in _GPUS if name in options)
+    body = _BODY
+    for mark, text in {
+        "root": quote.join([root]),
+        "lead": str(max(5, lead_s - 10)),
+        "gpus": gpus,
+        "step": quote.join([_STEP]),
+        "argv": quote.join(argv),
+    }.items():
+        body = body.replace(f"@{mark}@", text, 1)
+    return "#!/bin/bash\n" + "".join(_line(name, value) for name, value in heads.items()) + body
+
+
+def job_options(order: Order) -> dict[str, Any]:
+    """What the job itself says, in Slurm's words."""
+    spec, out = order.spec, dict[str, Any]()
+    need = spec.get("resources") or {}
+    if need.get("cpus"):
+        out["cpus-per-task"] = math.ceil(float(str(need["cpus"]).rstrip("+")))
+    if need.get("memory"):
+        out["mem"] = f"{math.ceil(float(str(need['memory']).rstrip('+')) * 1024)}M"
+    if need.get("accelerators"):
+        name, _, count = str(need["accelerators"][0]).partition(":")
+        out["gres"] = f"gpu:{count or 1}" if name.lower() == "gpu" else f"gpu:{name.lower()}:{count or 1}"
+    if spec.get("max_duration_s"):
+        limit_s = float(spec["max_duration_s"]) + (_SETUP_S if spec.get("setup") else 0)
+        out["time"] = math.ceil((limit_s + _lead_s(order.write_s)) / 60)
+    return out
+
+
+def lead(options: Mapping[str, Any], write_s: float, site: str = "") -> int:
+    """Seconds before the limit at which the run is told to save. Raises: BadOption."""
+    if "signal" in options:
+        told = re.fullmatch(r"B:(?:SIG)?USR1@(\d+)", str(options["signal"]))
+        if not told:
+            raise BadOption(
+                site=site, name="signal", why="write B:USR1@SECONDS, which is what the batch script listens to"
+            )
+        return int(told[1])
+    limit_s = seconds(str(options.get("time", "")))
+    return min(_lead_s(write_s), int(limit_s / 2)) if limit_s else _lead_s(write_s)
+
+
+def job_name(root: str) -> str:
+    """Names the run's job: its id, and a digest of the root, since two bases may hold one id."""
+    digest = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"sojourn-{root.rstrip('/').rpartition('/')[2]}-{digest}"
+
+
+def seconds(time: str) -> float:
+    """A time limit as Slurm writes it: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; 0 for none or what is no number."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", time)
+    if not found:
+        return 0.0
+    days, *rest = found.groups()
+    a, b, c = (int(part or 0) for part in rest)
+    if days is not None:
+        return int(days) * 86400 + a * 3600 + b * 60 + c
+    if rest[2] is not None:
+        return a * 3600 + b * 60 + c
+    return a * 60 + b
+
+
+def _lead_s(write_s: float) -> int:
+    return _EARLY_S + _SPARE_S + math.ceil(2 * (write_s or _WRITE_S))
+
+
+def _checked(settings: Mapping[str, Any], site: str) -> dict[str, Any]:
+    out = {}
+    for key, value in settings.items():
+        name = str(key).replace("_", "-")
+        if name in _OURS:
+            raise BadOption(
+                site=site, name=name, why="the launcher sets it itself, or it would break what it relies on"
+            )
+        if not re.fullmatch(r"[a-z][a-z0-9-]+", name):
+            raise BadOption(site=site, name=name, why="write its long name, without the two dashes")
+        if not isinstance(value, (str, int, bool)) or re.search(r'["\'\\\n\r#]', str(value)):
+            raise BadOption(site=site, name=name, why=f"{value!r} is no value for one line of a script")
+        out[name] = value
+    return out
+
+
+def _line(name: str, value: Any) -> str:
+    if value is False:
+        return ""
+    if value is True:
+        return f"#SBATCH --{name}\n"
+    text = str(value)
+    return f'#SBATCH --{name}="{text}"\n' if re.search(r"\s", text) else f"#SBATCH --{name}={text}\n"

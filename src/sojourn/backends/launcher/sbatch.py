@@ -1,0 +1,167 @@
+"""A Slurm job: `sbatch` on a login node, the keeper on whatever machine Slurm gives it, back in the queue with it.
+
+The job survives this client, the link and the login node. Slurm starts it again after a failed node, a preemption or
+its own time limit (`scontrol requeue`), and the run goes on as its next attempt; see `box.seat`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar
+
+from sojourn.backends.client import slurm_says, slurm_script, slurm_words
+from sojourn.core.ports import Order, Tether, Transport, Word
+from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.wire import quote
+from sojourn.wire.errors import WorldError
+
+CALL_S = 60.0  # a controller under load answers late
+_LIMIT_BYTES = 4 << 20
+_MARK = "sojourn:"
+
+CHECK = rf"""
+for tool in sbatch squeue scancel scontrol; do
+  command -v $tool >/dev/null 2>&1 || {{ echo "{_MARK}no-slurm there is no $tool" >&2; exit 3; }}
+done
+"""
+# $1 root, $2 job name, $3 script. A job of that name that waits or runs is this root's: no second one.
+_START = (
+    CHECK
+    + rf"""
+root=$1
+mkdir -p "$root/logs" "$root/exits" && cd "$root/logs" || exit 1
+case $root/ in "${{TMPDIR:-/dev/shm}}"/*) echo "{_MARK}node-local it lies in TMPDIR" >&2; exit 3 ;; esac
+kind=$(stat -f -c %T . 2>/dev/null)
+case $kind in tmpfs|ramfs) echo "{_MARK}node-local it lies in memory ($kind)" >&2; exit 3 ;; esac
+for state in RUNNING PENDING; do
+  for id in $(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -t $state -o %i 2>/dev/null); do
+    [ "$state" = RUNNING ] && [ -e "$root/exits/$id.over" ] || {{ echo "$id"; exit 0; }}
+  done
+done
+printf '%s' "$3" >"$root/logs/sbatch.sh"
+printf '%s' "$3" | sbatch --parsable
+"""
+)
+# $1 id, $2 seconds. A job that waits is cancelled; one that runs gets SIGTERM and that time first.
+_STOP = r"""
+state() { squeue -h -t all -j "$1" -o %T 2>/dev/null; }
+ends() {
+  case $(state "$1") in PENDING|RUNNING|COMPLETING|CONFIGURING|SUSPENDED|REQUEUE*|SPECIAL_EXIT) return 1 ;; esac
+}
+if [ "$(state "$1")" = RUNNING ]; then scancel --signal=TERM "$1"; scancel --batch --signal=TERM "$1"; fi 2>/dev/null
+left=$2
+while [ "$left" -gt 0 ] && [ "$(state "$1")" = RUNNING ]; do sleep 1; left=$((left - 1)); done
+[ "$(state "$1")" != RUNNING ] || scancel --full --signal=KILL "$1" 2>/dev/null
+scancel "$1" 2>/dev/null
+left=60
+until ends "$1" || [ "$left" = 0 ]; do sleep 0.5 2>/dev/null || sleep 1; left=$((left - 1)); done
+squeue -h >/dev/null 2>&1 || { echo unknown; exit 0; }
+if ends "$1"; then echo gone; else echo alive; fi
+"""
+
+
+class NoSlurm(WorldError):
+    """{site} is no login node of a Slurm cluster: {said}. Nothing was started."""
+
+    code = "no-slurm"
+    next_step = "name the login node of the cluster, or add the folder of sbatch to PATH for shells without a terminal"
+
+
+class NotShared(WorldError):
+    """The base of {site} is not on storage that other nodes see: {said}. Nothing was started."""
+
+    code = "not-shared"
+    next_step = "set `base` of {site} to a folder on the cluster's shared file system"
+
+
+class NotSubmitted(WorldError):
+    """Slurm on {site} did not take the job: {said}."""
+
+    code = "not-submitted"
+    next_step = "{hint}"
+
+
+class Backend:
+    """Launcher `sbatch`. `options`: the site's own sbatch options, under Slurm's names without the dashes."""
+
+    survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout", "reboot"})
+    schedules: ClassVar[bool] = True
+
+    def __init__(self, site: Site | None = None) -> None:
+        """`site`: its `options["sbatch"]` go into the script."""
+        self._site = site or Site("slurm", launcher="sbatch")
+
+    def script(self, argv: Sequence[str], root: str, order: Order) -> str:
+        """The batch script. Raises: BadOption."""
+        return slurm_script.render(argv, root, order, self._site.options.get("sbatch") or {}, self._site.name)
+
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+        """Submit it. Raises: BadOption, NoSlurm, NotShared, NotSubmitted."""
+        ended = transport.call(self.command(argv, root), timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        return ended if isinstance(ended, NoAnswer) else self.read(ended, root)
+
+    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+        """A shell that submits the script, unless this root's job is there already. Raises: BadOption."""
+        script = self.script(argv, root, order or Order())
+        return ["sh", "-c", _START, "sojourn", root, slurm_script.job_name(root), script]
+
+    def read(self, ended: Ended, root: str) -> Tether:
+        """The job's id. Raises: NoSlurm, NotShared, NotSubmitted."""
+        lines = ended.stdout.decode("utf-8", "replace").split()
+        native = lines[-1].partition(";")[0] if lines else ""
+        if ended.rc != 0 or not native.isdigit():
+            raise self._refusal(ended)
+        return Tether("sbatch", native, {"root": root, "job": native})
+
+    def check(self, transport: Transport) -> WorldError | None:
+        """What `start` would raise, as far as can be told before; None also where the box does not answer."""
+        ended = transport.call(["sh", "-c", CHECK + "sinfo -h -o %P"], timeout_s=CALL_S)
+        return None if isinstance(ended, NoAnswer) or ended.rc == 0 else self._refusal(ended)
+
+    def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
+        """One squeue, and one sacct for those that it does not show."""
+        natives = [tether.native for tether in tethers]
+        argv = ["sh", "-c", slurm_says.ASK, "sojourn", ",".join(sorted(set(natives)))]
+        ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        if isinstance(ended, NoAnswer) or ended.rc != 0:
+            why = ended.kind if isinstance(ended, NoAnswer) else ended.stderr.decode("utf-8", "replace").strip()[-200:]
+            return [Word(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
+        said = slurm_says.read(ended.stdout.decode("utf-8", "replace"))
+        return [slurm_words.word(native, said) for native in natives]
+
+    def by_hand(self, root: str, native: str) -> dict[str, str]:
+        """Lines for a login node."""
+        job = native or f"$(squeue -h -n {slurm_script.job_name(root)} -o %i)"
+        return {
+            "look": f"squeue -t all -j {job} -o '%i %T %r %S %N'; sacct -D -j {job} -o JobID,State,ExitCode,MaxRSS",
+            "stop": f"scancel {job}",
+            "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
+        }
+
+    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+        """ALIVE while the job waits or runs."""
+        return self.words(transport, [tether])[0].pulse
+
+    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+        """Cancel it; what runs gets SIGTERM and `grace_s` first."""
+        whole_s = max(0, int(grace_s + 0.999))
+        argv = ["sh", "-c", _STOP, "sojourn", tether.native, str(whole_s)]
+        ended = transport.call(argv, timeout_s=grace_s + 2 * CALL_S, limit_bytes=_LIMIT_BYTES)
+        if isinstance(ended, NoAnswer):
+            return ended
+        gone = ended.rc == 0 and ended.stdout.split()[-1:] == [b"gone"]
+        return None if gone else NoAnswer(sent=True, kind="no-end", detail="Slurm has not ended it yet")
+
+    def _refusal(self, ended: Ended) -> WorldError:
+        said = (ended.stderr or ended.stdout).decode("utf-8", "replace").strip()
+        _, _, told = said.partition(_MARK)
+        word, _, rest = told.partition(" ")
+        if word == "no-slurm":
+            return NoSlurm(site=self._site.name, said=rest.splitlines()[0])
+        if word == "node-local":
+            return NotShared(site=self._site.name, said=rest.splitlines()[0])
+        lines = [re.sub(r"^sbatch: (error: )?(Batch job submission failed: )?", "", line) for line in said.splitlines()]
+        text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line and not line.startswith("Try ")))
+        hint = slurm_words.hint(said, self._site.name)
+        return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)

@@ -1,0 +1,136 @@
+"""The launcher `sbatch` on a real Slurm: the same promises as every launcher, and its own words where it refuses."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.backends.client.slurm_script import BadOption
+from sojourn.backends.launcher import sbatch
+from sojourn.backends.transport import local
+from sojourn.core.ports import Order, Tether
+from sojourn.core.values import Ended, Pulse, Site, State
+from sojourn.testing.contracts.launcher import LONG, SchedulerContract
+from tests.lab.cluster import Cluster, until
+
+pytest_plugins = ["tests.lab.cluster_fixtures"]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
+
+
+@pytest.fixture
+def transport() -> local.Backend:
+    return local.Backend()
+
+
+@pytest.fixture
+def launcher() -> sbatch.Backend:
+    return sbatch.Backend(Site("hpc", launcher="sbatch"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / 'it\'s a "base"\nn\u00e4chste' / "runs" / "digits-lr0.3")
+
+
+class TestContract(SchedulerContract):
+    """As every launcher that schedules."""
+
+
+def with_options(**options: Any) -> sbatch.Backend:
+    return sbatch.Backend(Site("hpc", launcher="sbatch", options={"sbatch": options}))
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "hint"),
+    [
+        ({"partition": "nosuch"}, "invalid partition", "sinfo -s"),
+        ({"mem": "1000G"}, "Memory specification", "%m"),
+        ({"gres": "gpu:stub:9"}, "node configuration is not available", "%G"),
+        ({"gres": "tpu:1"}, "Invalid generic resource", "%G"),
+        ({"constraint": "purple"}, "Invalid feature", "constraint"),
+        ({"no_such_option": 1}, "unrecognized option", "[sites.hpc.sbatch]"),
+    ],
+)
+def test_what_slurm_refuses_is_said_in_its_words_with_what_to_look_at(
+    transport: local.Backend, root: str, options: dict[str, Any], said: str, hint: str
+) -> None:
+    with pytest.raises(sbatch.NotSubmitted) as caught:
+        with_options(**options).start(transport, LONG, root)
+    assert said.lower() in caught.value.message.lower() and hint in caught.value.next
+
+
+def test_a_base_in_tmpdir_is_refused_before_anything_is_submitted(
+    transport: local.Backend, launcher: sbatch.Backend, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with pytest.raises(sbatch.NotShared) as caught:
+        launcher.start(transport, LONG, root)
+    assert "TMPDIR" in caught.value.message and "shared file system" in caught.value.next
+
+
+def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
+    transport: local.Backend, launcher: sbatch.Backend, cluster: Cluster
+) -> None:
+    tether = launcher.start(transport, LONG, str(cluster.folder / "tmp" / "runs" / "r"))
+    assert isinstance(tether, Tether)
+    until(lambda: launcher.words(transport, [tether])[0].state)
+    (word,) = launcher.words(transport, [tether])
+    assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
+
+
+def test_one_question_tells_of_all_jobs_those_too_that_nobody_knows(
+    transport: local.Backend, cluster: Cluster, tmp_path: Path
+) -> None:
+    calls: list[Sequence[str]] = []
+
+    class Counting(local.Backend):
+        def call(self, argv: Sequence[str], **how: Any) -> Any:
+            calls.append(argv)
+            return super().call(argv, **how)
+
+    held = with_options(hold=True).start(transport, LONG, str(tmp_path / "a" / "runs" / "a"))
+    runs = with_options().start(transport, LONG, str(tmp_path / "a" / "runs" / "b"))
+    assert isinstance(held, Tether) and isinstance(runs, Tether)
+    until(lambda: cluster.state(runs.native) == "RUNNING")
+    unknown = Tether("sbatch", "4999999", {})
+    words = with_options().words(Counting(), [held, unknown, runs])
+    assert len(calls) == 1
+    assert [word.pulse for word in words] == [Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
+    assert [word.is_waiting for word in words] == [True, False, False]
+    assert "held by its owner" in words[0].reason and f"scontrol release {held.native}" in words[0].reason
+    assert words[1].state is None and "knows no such job" in words[1].reason
+
+
+def test_a_controller_that_does_not_answer_leaves_all_unknown(
+    transport: local.Backend,
+    launcher: sbatch.Backend,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+) -> None:
+    text = Path(cluster.conf).read_text()
+    port = next(line for line in text.splitlines() if line.startswith("SlurmctldPort="))
+    away = tmp_path / "slurm.conf"
+    away.write_text(text.replace(port, "SlurmctldPort=1") + "\nMessageTimeout=2\n")
+    monkeypatch.setenv("SLURM_CONF", str(away))
+    (word,) = launcher.words(transport, [Tether("sbatch", "1", {})])
+    assert word.pulse is Pulse.UNKNOWN and "Slurm does not answer" in word.reason
+
+
+def test_the_options_reach_the_job(transport: local.Backend, cluster: Cluster, tmp_path: Path) -> None:
+    order = Order({"resources": {"cpus": "2+", "memory": "0.5", "accelerators": ["STUB:1"]}, "max_duration_s": 3600.0})
+    launcher = with_options(hold=True, partition="spot", nice=7, comment="by hand")
+    ended = transport.call(launcher.command(LONG, str(tmp_path / "runs" / "r"), order))
+    assert isinstance(ended, Ended)
+    job = launcher.read(ended, "").native
+    shown = cluster.sh(f"scontrol -o show job {job}")
+    for field in ("Partition=spot", "Nice=7", "CPUs/Task=2", "mem=512M", "TimeLimit=01:03:00", "Requeue=1"):
+        assert field in shown, shown
+    assert "gres:gpu:stub:1" in shown and "Comment=by hand" in shown
+
+
+def test_an_option_that_the_launcher_relies_on_is_refused() -> None:
+    with pytest.raises(BadOption) as caught:
+        with_options(no_requeue=True).script(LONG, "/b/runs/r", Order())
+    assert "no-requeue" in caught.value.message and caught.value.exit_status == 2

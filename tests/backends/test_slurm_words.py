@@ -1,0 +1,176 @@
+"""What Slurm prints, read without a Slurm: recorded from 22.05 in tests/lab/slurm, and the forms of older ones."""
+
+from pathlib import Path
+
+import pytest
+
+from sojourn.backends.client import slurm_says, slurm_script
+from sojourn.backends.client.slurm_words import hint, word
+from sojourn.core.ports import Order, Word
+from sojourn.core.values import Pulse, State
+
+OOM = """sojourn:squeue 0
+8|FAILED|NonZeroExitCode|2026-11-21T17:54:31|n1|365-00:00:00
+sojourn:sacct 0
+8|FAILED|1:0|00:00:02|UNLIMITED|n1||150M
+8.batch|FAILED|1:0|00:00:02||n1|4100K|
+8.0|OUT_OF_MEMORY|0:125|00:00:02||n1|149.5M|
+"""
+REQUEUED = """sojourn:squeue 0
+sojourn:sacct 0
+1|REQUEUED|0:0|00:00:15|00:18:00|n1||900M
+1.batch|FAILED|75:0|00:00:15||n1|5M|
+1.0|FAILED|75:0|00:00:15||n1|61234K|
+1|TIMEOUT|0:0|00:18:20|00:18:00|n2||900M
+1.batch|CANCELLED|0:15|00:18:21||n2|5M|
+"""
+NO_ACCOUNTING = """sojourn:squeue 0
+5|CANCELLED|None|2026-11-21T17:54:31|n1|18:00
+sojourn:sacct 1
+Slurm accounting storage is disabled
+sojourn:scontrol
+JobId=5 JobName=sojourn-runs UserId=me(1000) JobState=CANCELLED Reason=None Dependency=(null) Requeue=1 Restarts=0 \
+ExitCode=0:15 TimeLimit=00:18:00 NodeList=n1 TRES=cpu=1,mem=300M,node=1
+"""
+
+
+def said(text: str, job: str) -> Word:
+    return word(job, slurm_says.read(text))
+
+
+def test_memory_is_seen_in_a_step_though_the_job_merely_failed() -> None:
+    found = said(OOM, "8")
+    assert found.pulse is Pulse.GONE and found.state is State.OOM
+    assert "the 150M that it asked for (it was seen to use 150M): ask for --mem=180M" in found.reason
+
+
+def test_of_a_job_that_ran_several_times_the_last_one_counts() -> None:
+    found = said(REQUEUED, "1")
+    assert found.state is State.TIMEOUT and "time limit of 00:18:00" in found.reason
+
+
+def test_without_accounting_scontrol_tells_as_long_as_it_remembers() -> None:
+    found = said(NO_ACCOUNTING, "5")
+    assert found.state is State.CANCELLED and "Slurm job 5: CANCELLED 0:15" in found.reason
+    forgotten = said("sojourn:squeue 1\nslurm_load_jobs error: Invalid job id specified\nsojourn:sacct 1\n"
+                     "Slurm accounting storage is disabled\nsojourn:scontrol\n", "5")  # fmt: skip
+    assert forgotten.pulse is Pulse.GONE and forgotten.state is None and "keeps no accounting" in forgotten.reason
+
+
+def test_completed_without_a_record_of_our_own_is_no_success() -> None:
+    found = said("sojourn:squeue 0\nsojourn:sacct 0\n5|COMPLETED|0:0|00:01:00|UNLIMITED|n1||300M\n", "5")
+    assert found.pulse is Pulse.GONE and found.state is None and "counts as lost" in found.reason
+
+
+def test_accounting_that_lags_behind_is_waited_for() -> None:
+    late = "sojourn:squeue 0\n5|COMPLETED|None|2026-11-21T17:54:31|n1|18:00\nsojourn:sacct 0\n"
+    for more in ("", "5|RUNNING|0:0|00:01:00|UNLIMITED|n1||300M\n"):
+        found = said(late + more, "5")
+        assert found.pulse is Pulse.GONE and found.is_late
+
+
+@pytest.mark.parametrize(
+    ("row", "state", "words"),
+    [
+        ("NODE_FAIL|1:0", State.LOST, "its machine n1 failed"),
+        ("PREEMPTED|0:0", State.PREEMPTED, "for a job that comes first"),
+        ("CANCELLED by 1000|0:0", State.CANCELLED, "scancel) by 1000"),
+        ("DEADLINE|0:0", State.TIMEOUT, "deadline"),
+        ("BOOT_FAIL|0:0", State.LOST, "did not boot"),
+        ("OUT_OF_MEMORY|0:125", State.OOM, "ask for --mem=360M"),
+        ("FAILED|0:9", State.KILLED, "signal 9"),
+        ("FAILED|73:0", State.FAILED, "TMPDIR"),
+        ("FAILED|3:0", None, "no record of its own"),
+    ],
+)
+def test_each_end_in_slurm_is_a_state_of_ours_with_what_to_do(row: str, state: State | None, words: str) -> None:
+    status, _, code = row.partition("|")
+    found = said(f"sojourn:squeue 0\nsojourn:sacct 0\n5|{status}|{code}|00:01:00|UNLIMITED|n1||300Mn\n", "5")
+    assert found.state is state and words in found.reason and f"Slurm job 5: {status.partition(' ')[0]}" in found.reason
+
+
+def test_a_launch_failure_by_signal_9_is_memory_where_there_are_no_control_groups() -> None:
+    text = "sojourn:squeue 0\n5|FAILED|JobLaunchFailure|2026-11-21T17:54:31|n1|18:00\nsojourn:sacct 0\n"
+    found = said(text + "5|FAILED|0:9|00:01:00|UNLIMITED|n1|310M|300M\n", "5")
+    assert found.state is State.OOM and "--mem=372M" in found.reason
+    found = said(text + "5|FAILED|1:0|00:01:00|UNLIMITED|n1||300M\n", "5")
+    assert found.state is State.LOST and "could not start it" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("(Resources)", "it is next"),
+        ("Priority", "other jobs come first; expected at 2026-11-22 08:00:00"),
+        ("BeginTime", "Slurm holds it until 2026-11-22 08:00:00"),
+        ("QOSMaxGRESPerUser", "a limit of yours"),
+        ("AssocGrpCpuLimit", "a limit of yours"),
+        ("DependencyNeverSatisfied", "it will never start"),
+        ("ReqNodeNotAvail, UnavailableNodes:n2", "not available"),
+        ("SomethingNew", "it waits (Slurm job 5: SomethingNew)"),
+    ],
+)
+def test_a_reason_to_wait_is_said_in_words_with_slurms_own_beside_it(reason: str, words: str) -> None:
+    found = said(f"sojourn:squeue 0\n5|PENDING|{reason}|2026-11-22T08:00:00||18:00\n", "5")
+    assert found.pulse is Pulse.ALIVE and found.is_waiting and words in found.reason
+
+
+def test_a_controller_that_is_away_makes_everything_unknown() -> None:
+    text = "sojourn:squeue 1\nslurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+    found = said(text, "5")
+    assert found.pulse is Pulse.UNKNOWN and "Unable to contact" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("612K", 612 << 10), ("1.5G", 3 << 29), ("500Mn", 500 << 20), ("2Gc", 2 << 30), ("", 0), ("?", 0)],
+)
+def test_sizes_are_read_in_the_forms_of_old_and_new_versions(text: str, size: int) -> None:
+    assert slurm_says.size_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [("90", 5400), ("1:30", 90), ("2:00:00", 7200), ("1-12", 129600), ("1-0:30:5", 88205), ("x", 0)],
+)
+def test_a_time_limit_is_read_as_slurm_writes_it(time: str, seconds: int) -> None:
+    assert slurm_script.seconds(time) == seconds
+
+
+def script(settings: "dict[str, object] | None" = None, write_s: float = 0.0, **spec: object) -> str:
+    return slurm_script.render(["keeper"], "/b/runs/r", Order(spec, write_s), settings or {}, "hpc")
+
+
+def test_the_signal_comes_a_measured_write_and_more_than_a_minute_before_the_limit() -> None:
+    assert "--signal=B:USR1@150\n" in script()
+    assert "--signal=B:USR1@290\n" in script(write_s=100.0)
+    assert "--signal=B:USR1@60\n" in script({"time": 2}), "of a short limit at most half"
+    assert "--signal=B:USR1@45\n" in script({"signal": "B:USR1@45"})
+    with pytest.raises(slurm_script.BadOption):
+        script({"signal": "TERM@45"})
+
+
+def test_the_limit_follows_from_max_duration_with_room_for_setup_and_the_last_save() -> None:
+    assert "--time=63\n" in script(max_duration_s=3600.0)
+    assert "--time=73\n" in script(max_duration_s=3600.0, setup="pip install x")
+    assert "--time=1-0\n" in script({"time": "1-0"}, max_duration_s=3600.0)
+
+
+def test_srun_is_told_of_cpus_gpus_and_the_environment() -> None:
+    text = script({"gpus_per_node": "a100:2", "cpus-per-task": 8})
+    assert "#SBATCH --gpus-per-node=a100:2\n" in text and "--gpus-per-node=a100:2 --export=ALL" in text
+    assert '--cpus-per-task="$SRUN_CPUS_PER_TASK"' in text
+
+
+@pytest.mark.parametrize("bad", [{"mem": 'a"b'}, {"comment": "x\n#SBATCH --uid=0"}, {"mem": 1.5}, {"output": "x"}])
+def test_a_value_that_would_break_out_of_its_line_is_refused(bad: "dict[str, object]") -> None:
+    with pytest.raises(slurm_script.BadOption):
+        script(bad)
+
+
+def test_a_hint_names_the_site() -> None:
+    assert "[sites.hpc.sbatch]" in hint("sbatch: error: invalid partition specified: x", "hpc")
+
+
+def test_no_json_is_asked_of_slurm() -> None:
+    assert "json" not in Path(slurm_says.__file__).read_text().partition('"""')[2].partition('"""')[2].lower()

@@ -1,0 +1,89 @@
+"""A real Slurm cluster as a Python value: the script `slurm`, its nodes' faults, and what Slurm says of jobs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab import lab as laboratory
+
+NEEDS = {
+    "munged": "munge",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sbatch": "slurm-client",
+    "slurmdbd": "slurmdbd",
+    "mariadbd": "mariadb-server",
+    "sshd": "openssh-server",
+}
+PATIENCE_S = 120.0
+
+
+def missing() -> str:
+    """Why there can be no cluster here, or nothing."""
+    if os.geteuid() != 0:
+        return "the laboratory needs root"
+    places = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    absent = sorted(package for command, package in NEEDS.items() if not shutil.which(command, path=places))
+    return "missing Debian packages: " + " ".join(absent) if absent else ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes n1, n2, ... with 2 CPUs, 2000 MB and 2 stand-in GPUs each; partitions main, spot and short."""
+
+    folder: Path
+
+    @property
+    def conf(self) -> str:
+        """SLURM_CONF of a client."""
+        return str(self.folder / "etc" / "slurm.conf")
+
+    @property
+    def conf_without_accounting(self) -> str:
+        """SLURM_CONF of a client that meets no accounting."""
+        return str(self.folder / "etc" / "no-accounting.conf")
+
+    @property
+    def ssh_config(self) -> str:
+        """Has the alias `login`: a login node of the cluster."""
+        return str(self.folder / "ssh" / "config")
+
+    def sh(self, line: str) -> str:
+        """Run a shell line as on a login node; what it printed. Raises: CalledProcessError."""
+        env = {**os.environ, "SLURM_CONF": self.conf}
+        done = subprocess.run(["sh", "-ec", line], env=env, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            raise subprocess.CalledProcessError(done.returncode, line, done.stdout, done.stderr)
+        return done.stdout
+
+    def state(self, job: str) -> str:
+        """Slurm's word for where a job stands."""
+        return self.sh(f"squeue -h -t all -j {job} -o %T || true").strip()
+
+    def has_cgroups(self) -> bool:
+        """Memory is watched by control groups; else Slurm itself looks and kills."""
+        return "proctrack/cgroup" in Path(self.conf).read_text()
+
+
+def slurm(*words: str) -> str:
+    """Run the script `slurm`; what it printed. Raises: CalledProcessError, TimeoutExpired."""
+    env = {**os.environ, "LAB": str(laboratory.FOLDER)}
+    argv = [str(laboratory.HERE / "slurm"), *words]
+    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, ["slurm", *words], done.stdout, done.stderr)
+    return done.stdout
+
+
+def until(holds: Callable[[], object], said: Callable[[], object] = lambda: "", within_s: float = PATIENCE_S) -> None:
+    """Look again and again until it holds. Raises: AssertionError."""
+    deadline_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline_s, said()
+        time.sleep(0.2)
