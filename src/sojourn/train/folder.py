@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, TypeVar
 
 from sojourn.train.shelf import BEST, Shelf, highest_token
 from sojourn.wire import torch_zip, units
@@ -20,6 +20,7 @@ from sojourn.wire.torch_values import Damaged
 from sojourn.wire.torch_write import Plan
 
 LOCK_WAIT_S = 10.0
+T = TypeVar("T")
 _here: dict[str, Folder] = {}  # this process's folders by their real path
 
 
@@ -83,13 +84,17 @@ class Folder:
         best.pt is the last resort. None where there is nothing.   Raises: Damaged where nothing of what is there is
         valid; Superseded.
         """
+        return self.newest(torch_zip.read)
+
+    def newest(self, read: Callable[[str], T]) -> T | None:
+        """`read(path)` of the newest checkpoint for which it does not raise Damaged; as `latest_valid`."""
         self.shelf.check_token()
         names = [name for _, _, name in self.shelf.listed()]
         names += [BEST] if names and os.path.exists(os.path.join(self.path, BEST)) else []
         last: Exception | None = None
         for name in names:
             try:
-                return torch_zip.read(os.path.join(self.path, name))
+                return read(os.path.join(self.path, name))
             except Damaged as e:
                 self.shelf.damaged.add(name)
                 self.say(f"{name} is damaged and passed over: {e.fields['detail']}")
