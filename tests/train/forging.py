@@ -29,45 +29,70 @@ class Forge:
     def __exit__(self, *error: object) -> None:
         self._process.communicate()
 
-    def run(self, *args: object, said: Path, strike: signal.Signals | None = None, after_s: float = 0.0) -> int:
-        """The exit status of one attempt (negative: the signal it died of), struck `after_s` after its training began.
+    def run(
+        self,
+        *args: object,
+        said: Path,
+        strike: signal.Signals | None = None,
+        after_s: float = 0.0,
+        ranks: int = 1,
+        victim: int = 0,
+        **env: str,
+    ) -> list[int]:
+        """Exit statuses (negative: the signal it died of) of one attempt by `ranks` processes, of which `victim` is
+        struck `after_s` after its training began.
 
-        All it says goes to the file `said`.
+        What they say goes to the file `said`, of further ones to `said.1` ...
         """
         assert self._process.stdin is not None and self._process.stdout is not None
-        said.write_bytes(b"")
+        files = [said] + [said.with_name("%s.%d" % (said.name, rank)) for rank in range(1, ranks)]
+        for file in files:
+            file.write_bytes(b"")
+        store = said.with_name(said.name + ".store")
+        if store.exists():
+            store.unlink()
         argv = [str(SCRIPTS / str(args[0])), *map(str, args[1:])]
-        self._process.stdin.write(json.dumps({"argv": argv, "said": str(said)}) + "\n")
+        job = {"argv": argv, "said": list(map(str, files)), "env": dict(env, STORE="file://%s" % store)}
+        self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        pid = int(self._process.stdout.readline())
+        pids = json.loads(self._process.stdout.readline())
         if strike is not None:
             deadline = time.monotonic() + WAIT_S
-            while b"start" not in said.read_bytes():
-                assert time.monotonic() < deadline, said.read_text()
+            while b"start" not in files[victim].read_bytes():
+                assert time.monotonic() < deadline, files[victim].read_text()
                 time.sleep(0.005)
             time.sleep(after_s)
             try:
-                os.kill(pid, strike)
+                os.kill(pids[victim], strike)
             except ProcessLookupError:
                 pass
-        status = int(self._process.stdout.readline())
-        return -(status & 0x7F) if status & 0x7F else status >> 8
+        statuses = json.loads(self._process.stdout.readline())
+        return [-(word & 0x7F) if word & 0x7F else word >> 8 for word in statuses]
 
 
 def strike_until_done(
-    forge: Forge, dice: random.Random, signals: list[signal.Signals], longest_s: float, folder: Path, *args: object
+    forge: Forge,
+    dice: random.Random,
+    signals: list[signal.Signals],
+    longest_s: float,
+    folder: Path,
+    *args: object,
+    ranks: int = 1,
 ) -> list[str]:
     """Attempts until one ends by itself; each signal comes a random part of `longest_s` after the training began.
 
-    What each attempt said.   Raises: AssertionError where an attempt ended otherwise than by its signal.
+    Of several processes a random one is struck. What each attempt said.   Raises: AssertionError where an attempt ended otherwise than by its signal.
     """
     said = []
     for index, number in enumerate([*signals, None]):
         out = folder / ("said%d" % index)
-        rc = forge.run(*args, said=out, strike=number, after_s=dice.uniform(0.0, longest_s))
-        said.append(out.read_text())
-        want = 0 if number is None else 75 if number == signal.SIGTERM else -int(number)
-        assert rc == want, (index, number, rc, said[-1])
+        victim, after_s = dice.randrange(ranks), dice.uniform(0.0, longest_s)
+        rcs = forge.run(*args, said=out, strike=number, after_s=after_s, ranks=ranks, victim=victim)
+        said.append("".join(path.read_text() for path in sorted(folder.glob(out.name + "*")) if path.suffix != ".store"))
+        if number == signal.SIGKILL:  # what the others do then is not theirs to choose
+            assert rcs[victim] == -signal.SIGKILL and 0 not in rcs, (index, victim, rcs, said[-1])
+        else:
+            assert rcs == [0 if number is None else 75] * ranks, (index, number, victim, rcs, said[-1])
     return said
 
 

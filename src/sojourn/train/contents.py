@@ -6,6 +6,7 @@ import os
 from typing import Any, Callable, Mapping, Sequence
 
 from sojourn.train import arrays, rng
+from sojourn.train.distributed import Alone
 from sojourn.train.progress import finite, numbers
 from sojourn.train.state import Items
 from sojourn.wire import torch_write, torch_zip
@@ -33,19 +34,28 @@ class Resume:
     """One checkpoint, checked and open. `own` is what the Checkpointer wrote of itself, `position` its place in the
     data.
 
-    The file stays mapped until nothing refers to this any more.   Raises: NotOurs, OtherState.
+    The file stays mapped until nothing refers to this any more.   Raises: NotOurs, OtherState, OtherWorld.
     """
 
     def __init__(
-        self, opened: torch_zip.Opened, items: Items, loader_rngs: Sequence[Any], say: Callable[[str], None]
+        self,
+        opened: torch_zip.Opened,
+        items: Items,
+        loader_rngs: Sequence[Any],
+        say: Callable[[str], None],
+        team: Alone,
     ) -> None:
         self.name, self.bytes, self.facts = os.path.basename(opened.path), opened.bytes, opened.facts
         self._tree, self._items, self._loader_rngs, self._say = opened.tree, items, loader_rngs, say
         own = arrays.thaw(self._tree.get("sojourn")) if isinstance(self._tree, dict) else None
         if not isinstance(own, dict) or own.get("format") != FORMAT:
             raise NotOurs(path=opened.path)
-        self.own: Mapping[str, Any] = own
-        self.position: Mapping[str, Any] = own["position"]
+        ranks, now = own.get("ranks") or [own], own["position"]
+        mine = team.mine(ranks, is_inside=bool(now["pass"] or now["consumed"]))
+        if len(ranks) != team.size:
+            say(f"{self.name} was written by {len(ranks)} processes, now there are {team.size}: as it was but for what is random")
+        self.own: Mapping[str, Any] = dict(own, **(mine or {"rng": None, "rng_epoch": None, "rng_pass": None}))
+        self.position: Mapping[str, Any] = self.own["position"]
         items.check(self._tree, own["rng"]["named"], self.name)
 
     @property
@@ -60,8 +70,10 @@ class Resume:
 
     def set_rng(self, which: str) -> Any:
         """The random numbers as they were when it was written ("rng"), or when its epoch or pass began; what was
-        set.
+        set. Nothing where this process was not there then.
         """
+        if self.own[which] is None:
+            return None
         for text in rng.restore(self.own[which], self._items.generators, self._loader_rngs):
             self._say(text)
         return self.own[which]

@@ -44,6 +44,7 @@ class Alone:
     """The only process."""
 
     rank, size, is_first = 0, 1, True
+    is_leaving = False  # at the latest `agree`, some process had been asked to leave
 
     def share(self, value: Any) -> Any:
         """What the first process gave."""
@@ -54,7 +55,8 @@ class Alone:
         return [value]
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. Besides, all know now whether any of them was asked to leave."""
+        """What the first process claims. Besides, `is_leaving` says from now on whether any of them was asked to leave."""
+        self.is_leaving = preempt.preempted()
         return claim
 
     def mine(self, of_ranks: list[Any], is_inside: bool) -> Any:
@@ -89,12 +91,13 @@ class Team(Alone):
         return out
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. Besides, all know now whether any of them was asked to leave."""
+        """What the first process claims. Besides, `is_leaving` says from now on whether any of them was asked to leave."""
         torch = sys.modules["torch"]
         words = torch.tensor([preempt.preempted(), claim and self.is_first], dtype=torch.uint8)
         self._ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self._group))
-        if words[0] and not preempt.preempted():
-            preempt.ask("the signal to another process")
+        self.is_leaving = bool(words[0])
+        if self.is_leaving and not preempt.preempted():
+            preempt.ask("a signal to another process")
         return bool(words[1])
 
     def _ask(self, exchange: Callable[[], Any]) -> Any:

@@ -71,7 +71,7 @@ class Guard:
         if not self._is_told:
             self._tell()
         self.pace.stepped(False)
-        self.is_owed = self.team.agree(self.is_owed or at_end or self.pace.is_due(step)) or preempt.preempted()
+        self.is_owed = self.team.agree(self.is_owed or at_end or self.pace.is_due(step)) or self.team.is_leaving
         self._progress.write(step, total, 0, {}, self._shown())
         return self.is_owed and may_save
 
@@ -96,7 +96,7 @@ class Guard:
         self.pace.copied()
         self.pace.saved(took_s, took_s)
         self._bytes, self._latest = size, {"path": os.path.join(self.path, name), "step": step, "bytes": size}
-        if preempt.preempted():
+        if self.team.is_leaving:
             if self.team.is_first:
                 say(f"{preempt.why()} at step {step}: saved at step {step}; leaving with {preempt.AGAIN} to be run again")
             raise SystemExit(preempt.AGAIN)
@@ -104,6 +104,14 @@ class Guard:
     def _fill(self, fill: Callable[[str], None], aside: str | None) -> None:
         fill(self.team.share(aside))
         self.team.gather(None)  # all have written their part
+
+    def leave_if_asked(self, step: int) -> None:
+        """At a place where nothing is to be saved: leave with 75 if any process was asked to.   Raises: SystemExit(75)."""
+        self.team.agree(False)
+        if self.team.is_leaving:
+            if self.team.is_first:
+                say(f"{preempt.why()} at step {step}: nothing new to save; leaving with {preempt.AGAIN} to be run again")
+            raise SystemExit(preempt.AGAIN)
 
     def close(self) -> None:
         """The training is over: give back the folder and the signals. Idempotent."""

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Mapping
 
 from lightning.pytorch.callbacks import Checkpoint
 
-from sojourn.train import loaders, rng
+from sojourn.train import loaders, preempt, rng
 from sojourn.train.around import BadUse, say
 from sojourn.train.guard import Guard
 
@@ -80,6 +80,8 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             raise BadUse(detail="Lightning reads another loader than batches() gave: the place in the data is unknown.")
         if trainer.num_training_batches == 1:
             raise BadUse(detail="an epoch of a single batch can not be saved inside; accumulate over more batches.")
+        preempt.reclaim()  # Lightning's own handler ends the training behind a batch, saved or not
+        self._guard.leave_if_asked(self._steps)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Saves where it is time."""

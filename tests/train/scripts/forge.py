@@ -1,8 +1,10 @@
 """Starts trainings as children of a process that has imported the heavy libraries already, so that a hundred starts cost
 seconds: each is a process of its own, killed by real signals.
 
-    forge.py MODULE ...     then on stdin, one JSON document a line: {"argv": [script, ...], "said": path}
-                            and on stdout two lines for each: its pid, and when it has ended its wait status
+    forge.py MODULE ...     then on stdin, one JSON document a line: {"argv": [script, ...], "said": [path, ...],
+                            "env": {...}}; with several paths as many processes, with RANK and WORLD_SIZE, in one $STORE
+                            and on stdout two JSON lines for each: their pids, and when all have ended their wait
+                            statuses. When one dies of a signal the others get SIGTERM, as from torchrun.
 """
 
 import atexit
@@ -10,6 +12,7 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
 
@@ -39,8 +42,20 @@ def train(argv, said):
 
 for line in sys.stdin:
     job = json.loads(line)
-    pid = os.fork()
-    if pid == 0:
-        train(**job)
-    print(pid, flush=True)
-    print(os.waitpid(pid, 0)[1], flush=True)
+    pids, status = [], {}
+    for rank, said in enumerate(job["said"]):
+        pid = os.fork()
+        if pid == 0:
+            os.environ.update(job["env"])
+            if len(job["said"]) > 1:
+                os.environ.update(RANK=str(rank), WORLD_SIZE=str(len(job["said"])))
+            train(job["argv"], said)
+        pids.append(pid)
+    print(json.dumps(pids), flush=True)
+    while len(status) < len(pids):
+        pid, word = os.wait()
+        status[pid] = word
+        for other in pids:
+            if other not in status and word & 0x7F:
+                os.kill(other, signal.SIGTERM)
+    print(json.dumps([status[pid] for pid in pids]), flush=True)
