@@ -1,4 +1,4 @@
-"""Trainings under other libraries' loops, struck by real signals; each library is imported once, by `scripts/forge.py`."""
+"""Trainings of slow libraries, struck by real signals; each library is imported once, by `scripts/forge.py`."""
 
 from __future__ import annotations
 
@@ -81,14 +81,17 @@ def strike_until_done(
 ) -> list[str]:
     """Attempts until one ends by itself; each signal comes a random part of `longest_s` after the training began.
 
-    Of several processes a random one is struck. What each attempt said.   Raises: AssertionError where an attempt ended otherwise than by its signal.
+    Of several processes a random one is struck. What each attempt said.
+    Raises: AssertionError where an attempt ended otherwise than by its signal.
     """
     said = []
     for index, number in enumerate([*signals, None]):
         out = folder / ("said%d" % index)
         victim, after_s = dice.randrange(ranks), dice.uniform(0.0, longest_s)
         rcs = forge.run(*args, said=out, strike=number, after_s=after_s, ranks=ranks, victim=victim)
-        said.append("".join(path.read_text() for path in sorted(folder.glob(out.name + "*")) if path.suffix != ".store"))
+        said.append(
+            "".join(path.read_text() for path in sorted(folder.glob(out.name + "*")) if path.suffix != ".store")
+        )
         if number == signal.SIGKILL:  # what the others do then is not theirs to choose
             assert rcs[victim] == -signal.SIGKILL and 0 not in rcs, (index, victim, rcs, said[-1])
         else:

@@ -1,5 +1,5 @@
-"""Under the real Trainers of Hugging Face and of Lightning a training killed at any moment ends with the very same bytes
-(CPU), and what lies in its folder is whole.
+"""Under the real Trainers of Hugging Face and of Lightning a training killed at any moment ends with the very same
+bytes (CPU), and what lies in its folder is whole.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def test_a_damaged_newest_is_said_and_the_one_before_taken(trained: tuple, tmp_p
     victim.write_bytes(data)
     said = tmp_path / "said"
     assert forge.run(name + "_net.py", tmp_path / "ckpt", tmp_path / "out", EPOCHS, said=said) == [0], said.read_text()
-    assert "ckpt-t000001-s00000060 is damaged and passed over: %s is not what was sealed" % victim.name in said.read_text()
+    assert (
+        "ckpt-t000001-s00000060 is damaged and passed over: %s is not what was sealed" % victim.name in said.read_text()
+    )
     assert "goes on from ckpt-t000001-s00000056: step 56, every byte checked" in said.read_text()
     assert (tmp_path / "out").read_bytes() == whole
 

@@ -7,7 +7,6 @@ import sys
 
 from sojourn.wire.errors import Misuse
 
-
 _is_quiet = False
 
 

@@ -17,7 +17,7 @@ from sojourn.train.progress import Progress, light
 from sojourn.train.saving import NotSaved
 from sojourn.train.shelf import Superseded
 from sojourn.train.state import Items
-from sojourn.wire import torch_write, units
+from sojourn.wire import units
 
 
 class Checkpointer:
@@ -60,13 +60,15 @@ class Checkpointer:
     ) -> None:
         if keep < 1 or "sojourn" in items:
             raise BadUse(detail="keep must be at least 1, and no item may be called sojourn.")
+        self._items = Items(items)
+        if best is not None and self._items.shards.names:
+            raise BadUse(detail="best.pt is not kept of a sharded state (FSDP); leave `best` out.")
         if when_behind not in ("skip", "wait"):
             raise BadUse(detail=f'when_behind is "skip" or "wait", not {when_behind!r}.')
-        self._items = Items(items)
         self._loader = loader
         self._best = Best(best)
         self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
-        self._team = distributed.join()
+        self._team = distributed.join(bool(self._items.shards.names))
         around.hush(not self._team.is_first)
         self._folder, self._saver = desk(self._team, around.place(folder), keep, self._pace, background, say)
         self._when_behind = when_behind
@@ -337,7 +339,7 @@ class Checkpointer:
             self._is_clean = False
             raise
 
-    def _plan(self, is_best: bool, now_s: float) -> torch_write.Plan:
+    def _plan(self, is_best: bool, now_s: float) -> contents.AnyPlan:
         position = {"epoch": self._epoch, "pass": self._pass, "consumed": self._consumed, "after": self._after}
         if self._reader is not None:
             position.update(loaders.place(self._reader))

@@ -44,6 +44,7 @@ class Alone:
     """The only process."""
 
     rank, size, is_first = 0, 1, True
+    group: Any = None  # for torch.distributed
     is_leaving = False  # at the latest `agree`, some process had been asked to leave
 
     def share(self, value: Any) -> Any:
@@ -55,7 +56,7 @@ class Alone:
         return [value]
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. Besides, `is_leaving` says from now on whether any of them was asked to leave."""
+        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
         self.is_leaving = preempt.preempted()
         return claim
 
@@ -76,25 +77,25 @@ class Team(Alone):
         self._dist = dist
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.is_first = self.rank == 0
-        self._group = self._ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
+        self.group = self._ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
 
     def share(self, value: Any) -> Any:
         """What the first process gave; plain values."""
         box = [value if self.is_first else None]
-        self._ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self._group))
+        self._ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self.group))
         return box[0]
 
     def gather(self, value: Any) -> list[Any]:
         """What every process gave, by rank; plain values."""
         out: list[Any] = [None] * self.size
-        self._ask(lambda: self._dist.all_gather_object(out, value, group=self._group))
+        self._ask(lambda: self._dist.all_gather_object(out, value, group=self.group))
         return out
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. Besides, `is_leaving` says from now on whether any of them was asked to leave."""
+        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
         torch = sys.modules["torch"]
         words = torch.tensor([preempt.preempted(), claim and self.is_first], dtype=torch.uint8)
-        self._ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self._group))
+        self._ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self.group))
         self.is_leaving = bool(words[0])
         if self.is_leaving and not preempt.preempted():
             preempt.ask("a signal to another process")
@@ -108,11 +109,14 @@ class Team(Alone):
             raise RankLost(rank=self.rank, size=self.size, detail=detail) from e
 
 
-def join() -> Alone:
-    """The team this process is in. To be called by all of its processes.   Raises: SeveralProcesses, RankLost."""
+def join(is_sharded: bool = False) -> Alone:
+    """The team this process is in, be it of one where the state `is_sharded`. To be called by all of its processes.
+
+    Raises: SeveralProcesses, RankLost.
+    """
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
-        return Team(dist) if dist.get_world_size() > 1 else Alone()
+        return Team(dist) if is_sharded or dist.get_world_size() > 1 else Alone()
     said = os.environ.get("WORLD_SIZE", "")
     if said.isdigit() and int(said) > 1:
         raise SeveralProcesses(count=int(said))

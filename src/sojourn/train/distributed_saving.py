@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable
+from typing import Any, Callable, Union, cast
 
-from sojourn.train import around
-from sojourn.train.distributed import Alone
+from sojourn.train import around, distributed_shards
+from sojourn.train.contents import AnyPlan
+from sojourn.train.distributed import Alone, Team
+from sojourn.train.distributed_shards import ShardedPlan
 from sojourn.train.folder import Folder
 from sojourn.train.pace import Pace
 from sojourn.train.saving import Saver
-from sojourn.wire import torch_zip
-from sojourn.wire.torch_write import Plan
+from sojourn.wire import torch_zip, units
 
 
 def desk(
     team: Alone, path: str, keep: int, pace: Pace, background: bool | None, say: Callable[[str], None]
-) -> tuple[Any, Any]:
+) -> tuple[Union[Folder, TeamFolder], TeamSaver]:
     """(folder, saver): of this process where it is alone, else of the team it is in.   Raises: NoPlace, FolderBusy."""
-    if team.size == 1:
+    if not isinstance(team, Team):
         folder = Folder(path, around.token(), keep, say)
-        return folder, Saver(folder, pace, background, say)
+        return folder, cast(TeamSaver, Saver(folder, pace, background, say))  # of the same methods; nothing sharded
     shared = TeamFolder(team, path, around.token(), keep, say)
     return shared, TeamSaver(shared, pace, background, say)
 
@@ -41,7 +42,7 @@ class TeamFolder:
             return found
         if not os.path.exists(path):
             raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
-        return torch_zip.read(path)
+        return distributed_shards.read(path, is_checked=True)
 
     def best(self) -> torch_zip.Opened | None:
         """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
@@ -88,14 +89,21 @@ class TeamSaver:
             self.real.goes_on(name, step, size_bytes, place)
             self.latest = self.real.latest
 
-    def prepare(self, plan: Plan) -> str:
+    def prepare(self, plan: AnyPlan) -> str:
         """As of a Saver. Not waited for."""
+        if isinstance(plan, ShardedPlan):
+            return "by all processes together, which wait for the disk"
         return "" if self.real is None else self.real.prepare(plan)
 
     def save(
-        self, plan: Plan, step: int, at_s: float, place: tuple[int, ...], is_best: bool, undo: Callable[[], None]
+        self, plan: AnyPlan, step: int, at_s: float, place: tuple[int, ...], is_best: bool, undo: Callable[[], None]
     ) -> bool:
-        """As of a Saver: all hear whether the first process could hand it over, or write it."""
+        """As of a Saver: all hear whether the first process could hand it over, or write it.
+
+        A sharded one is written by all, each its part.
+        """
+        if isinstance(plan, ShardedPlan):
+            return bool(self._word(self._save_sharded(plan, step, at_s, place)))
         done = None if self.real is None else self.real.save(plan, step, at_s, place, is_best, undo)
         return bool(self._word(done))
 
@@ -125,6 +133,29 @@ class TeamSaver:
         """As of a Saver. Not waited for."""
         if self.real is not None:
             self.real.close()
+
+    def _save_sharded(self, plan: ShardedPlan, step: int, at_s: float, place: tuple[int, ...]) -> bool:
+        if self.real is None:
+            aside = self.team.share(None)
+            try:
+                if aside is not None:
+                    plan.shards.write(aside, self.team.group)
+            except OSError:
+                pass  # of all processes alike; the first one says it
+            return False
+        began = []
+
+        def fill(aside: str) -> None:
+            began.append(aside)
+            plan.shards.write(self.team.share(aside), self.team.group)
+            plan.write_rest(aside)
+
+        facts = {"step": step, "world_size": self.team.size, "at": units.stamp(at_s)}
+        try:
+            return self.real.save_folder(fill, plan.bytes, step, at_s, place, facts)
+        finally:
+            if not began:
+                self.team.share(None)
 
     def _word(self, done: Any) -> Any:
         told = self.team.share(None if self.real is None else (done, self.real.latest, self.real.why_not))

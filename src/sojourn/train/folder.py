@@ -13,6 +13,7 @@ import os
 import time
 from typing import Any, Callable, Iterator, TypeVar
 
+from sojourn.train import distributed_shards
 from sojourn.train.shelf import BEST, Shelf, highest_token
 from sojourn.wire import torch_zip, units
 from sojourn.wire.errors import Misuse, WorldError
@@ -84,7 +85,7 @@ class Folder:
         best.pt is the last resort. None where there is nothing.   Raises: Damaged where nothing of what is there is
         valid; Superseded.
         """
-        return self.newest(torch_zip.read)
+        return self.newest(distributed_shards.read)
 
     def newest(self, read: Callable[[str], T]) -> T | None:
         """`read(path)` of the newest checkpoint for which it does not raise Damaged; as `latest_valid`."""

@@ -97,21 +97,25 @@ class Guard:
         self.pace.saved(took_s, took_s)
         self._bytes, self._latest = size, {"path": os.path.join(self.path, name), "step": step, "bytes": size}
         if self.team.is_leaving:
-            if self.team.is_first:
-                say(f"{preempt.why()} at step {step}: saved at step {step}; leaving with {preempt.AGAIN} to be run again")
-            raise SystemExit(preempt.AGAIN)
+            self._leave(step, f"saved at step {step}")
+
+    def _leave(self, step: int, what: str) -> None:
+        if self.team.is_first:
+            say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
+        raise SystemExit(preempt.AGAIN)
 
     def _fill(self, fill: Callable[[str], None], aside: str | None) -> None:
         fill(self.team.share(aside))
         self.team.gather(None)  # all have written their part
 
     def leave_if_asked(self, step: int) -> None:
-        """At a place where nothing is to be saved: leave with 75 if any process was asked to.   Raises: SystemExit(75)."""
+        """At a place where nothing is to be saved: leave with 75 if any process was asked to.
+
+        Raises: SystemExit(75).
+        """
         self.team.agree(False)
         if self.team.is_leaving:
-            if self.team.is_first:
-                say(f"{preempt.why()} at step {step}: nothing new to save; leaving with {preempt.AGAIN} to be run again")
-            raise SystemExit(preempt.AGAIN)
+            self._leave(step, "nothing new to save")
 
     def close(self) -> None:
         """The training is over: give back the folder and the signals. Idempotent."""

@@ -1,7 +1,7 @@
 """Sealed folders: a folder whose every file is listed with its sha256 in the one file that is written last.
 
-For checkpoints that another library writes as a folder of files. It counts only with its seal, and only while every byte
-is as it was sealed.
+For checkpoints that another library writes as a folder of files. It counts only with its seal, and only while every
+byte is as it was sealed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def seal(path: str, facts: Mapping[str, Any]) -> tuple[str, int]:
     `facts`: plain values that `check` gives back. What is in the folder must not change any more.   Raises: OSError.
     """
     unseal(path)
-    rows = []
+    rows, total = [], 0
     for name in manifest.walk(path):
         full = os.path.join(path, name)
         fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
@@ -33,12 +33,13 @@ def seal(path: str, facts: Mapping[str, Any]) -> tuple[str, int]:
             os.close(fd)
         size, sha256 = manifest.sha256_file(full)
         rows.append({"path": name, "bytes": size, "sha256": sha256})
+        total += size
     for folder, _, _ in os.walk(path, topdown=False):
         atomic.sync_folder(folder)
     digest = names.digest([rows, dict(facts)])
     document = {"schema": SCHEMA, "files": rows, "facts": dict(facts), "digest": digest}
     atomic.write_json(os.path.join(path, SEAL), document)
-    return digest, sum(row["bytes"] for row in rows)
+    return digest, total
 
 
 def is_sealed(path: str) -> bool:

@@ -16,8 +16,9 @@ from sojourn.train import sealed
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Refusal
 
-_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt)?")  # a file of ours, or a sealed folder
-_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}(?:\.pt)?|latest\.json)\.\d+\.tmp")
+# A file of ours, or a sealed folder; a folder cannot take the place of another one, so it is counted at the same step.
+_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-(\d+))?")
+_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}(?:\.pt|-\d+)?|latest\.json)\.\d+\.tmp")
 _FENCE = re.compile(r"\.t(\d{6,})\.fence")
 LATEST = "latest.json"
 BEST = "best.pt"
@@ -55,12 +56,14 @@ class Shelf:
         `write` returns the sums_sha256 of what it wrote. On any error nothing half-written stays and nothing is pruned.
         Raises: OSError, Superseded, and what `check` raises.
         """
-        return self._publish(f"{self._stem(step)}.pt", lambda aside: (write(aside), size_bytes), size_bytes, step, at_s)[0]
+        return self._publish(
+            f"{self._stem(step)}.pt", lambda aside: (write(aside), size_bytes), size_bytes, step, at_s
+        )[0]
 
     def commit_folder(
         self, fill: Callable[[str], None], size_bytes: int, step: int, at_s: float, facts: Mapping[str, Any]
     ) -> tuple[str, int]:
-        """Let `fill(aside)` put files into an empty folder, seal and publish it likewise; (its name, bytes of all files).
+        """Let `fill(aside)` put files into an empty folder, seal and publish it likewise; (name, bytes of all files).
 
         `size_bytes`: what it will take at least, as far as that is known. `facts`: see `sealed.seal`.
         Raises: as `commit`, and what `fill` raises.
@@ -71,7 +74,10 @@ class Shelf:
             fill(aside)
             return sealed.seal(aside, facts)
 
-        return self._publish(self._stem(step), write, size_bytes, step, at_s)
+        name, count = self._stem(step), 1
+        while os.path.exists(os.path.join(self.path, name)):
+            name, count = f"{self._stem(step)}-{count}", count + 1
+        return self._publish(name, write, size_bytes, step, at_s)
 
     def _stem(self, step: int) -> str:
         return f"ckpt-t{self.token:06d}-s{step:08d}"
@@ -89,8 +95,6 @@ class Shelf:
             sums_sha256, size_bytes = write(aside)
             self.check()
             self.check_token()
-            if os.path.isdir(target):  # found damaged, else the training would have gone on from it
-                forget(target)
             os.rename(aside, target)
         except BaseException:
             forget(aside)
@@ -134,7 +138,8 @@ class Shelf:
     def listed(self) -> list[tuple[int, int, str]]:
         """(token, step, name) of every checkpoint by name, newest first."""
         found = [(hit, name) for hit, name in ((_NAME.fullmatch(name), name) for name in os.listdir(self.path)) if hit]
-        return sorted(((int(hit.group(1)), int(hit.group(2)), name) for hit, name in found), reverse=True)
+        rows = [(int(hit.group(1)), int(hit.group(2)), int(hit.group(3) or 0), name) for hit, name in found]
+        return [(token, step, name) for token, step, _, name in sorted(rows, reverse=True)]
 
     def check_token(self) -> None:
         """Raises: Superseded where an attempt with a higher token has begun or saved here."""

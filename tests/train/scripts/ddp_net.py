@@ -54,6 +54,7 @@ ckpt = Checkpointer(
 print("start", rank, ckpt.epoch, ckpt.step_count, ckpt.resumed, flush=True)
 for epoch in ckpt.epochs(epochs):
     sampler.set_epoch(epoch)
+    loss = torch.zeros(())
     for x, y in ckpt.batches(loader):
         loss = nn.functional.mse_loss(model(x), y)
         optimizer.zero_grad()

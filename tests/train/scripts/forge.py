@@ -1,5 +1,5 @@
-"""Starts trainings as children of a process that has imported the heavy libraries already, so that a hundred starts cost
-seconds: each is a process of its own, killed by real signals.
+"""Starts trainings as children of a process that has imported the slow libraries already, so that a hundred starts
+cost seconds: each is a process of its own, killed by real signals.
 
     forge.py MODULE ...     then on stdin, one JSON document a line: {"argv": [script, ...], "said": [path, ...],
                             "env": {...}}; with several paths as many processes, with RANK and WORLD_SIZE, in one $STORE
@@ -31,7 +31,7 @@ def train(argv, said):
         runpy.run_path(argv[0], run_name="__main__")
     except SystemExit as e:
         code = e.code if isinstance(e.code, int) else int(e.code is not None)
-    except BaseException:
+    except Exception:  # noqa: BLE001 as Python itself does at the top
         traceback.print_exc()
         code = 1
     atexit._run_exitfuncs()

@@ -31,7 +31,11 @@ class Net(PreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
         self.body = torch.nn.Sequential(
-            torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 2)
+            torch.nn.Linear(8, 16),
+            torch.nn.BatchNorm1d(16),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.2),
+            torch.nn.Linear(16, 2),
         )
         self.post_init()
 

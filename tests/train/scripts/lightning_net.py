@@ -1,10 +1,9 @@
-"""A small model under the real Trainer of Lightning, for the kill tests: dropout, augmentation, a scheduler, validation.
+"""A small model under the real Trainer of Lightning, for the kill tests: dropout, augmentation, scheduler, validation.
 
-    lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate
+lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate
 """
 
 import logging
-import os
 import sys
 import time
 import warnings
