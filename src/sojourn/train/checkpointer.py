@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Iterator
 
-from sojourn.train import around, arrays, contents, distributed, loaders, preempt, rng
+from sojourn.train import around, arrays, contents, distributed, loaders, preempt, rng, trackers
 from sojourn.train.around import BadUse, say
 from sojourn.train.best import Best
 from sojourn.train.contents import Resume
@@ -395,4 +395,5 @@ class Checkpointer:
         self._pace.expect(plan.bytes)
         by = self._saver.prepare(plan)
         say(f"a checkpoint is {units.say_bytes(plan.bytes)}, written {self._pace.words()}" + (f", {by}" if by else ""))
-        say(self._folder.budget(plan.bytes, with_best=self._best.of is not None))
+        for text in (self._folder.budget(plan.bytes, with_best=self._best.of is not None), *trackers.remarks()):
+            say(text)
