@@ -11,11 +11,14 @@ import os
 import shutil
 from typing import Any
 
-from transformers import TrainerCallback
-
 from sojourn.train.around import BadUse
 from sojourn.train.guard import Guard
 from sojourn.wire import atomic
+
+try:
+    from transformers import TrainerCallback
+except ImportError:  # then there is no Trainer to give this to
+    TrainerCallback = object
 
 _STAGED = ".sojourn-staged.json"  # in output_dir: the folder the Trainer is writing for us
 

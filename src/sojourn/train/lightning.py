@@ -11,11 +11,14 @@ from __future__ import annotations
 import os
 from typing import Any, Iterator, Mapping
 
-from lightning.pytorch.callbacks import Checkpoint
-
 from sojourn.train import loaders, preempt, rng
 from sojourn.train.around import BadUse, say
 from sojourn.train.guard import Guard
+
+try:
+    from lightning.pytorch.callbacks import Checkpoint
+except ImportError:  # then there is no Trainer to give this to
+    Checkpoint = object
 
 FILE = "lightning.ckpt"
 
