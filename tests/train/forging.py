@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -19,9 +18,11 @@ WAIT_S = 120.0
 class Forge:
     """Starts scripts one after the other; leave it by `with`."""
 
-    def __init__(self, *modules: str, **env: str) -> None:
-        argv, pipe = [sys.executable, str(SCRIPTS / "forge.py"), *modules], subprocess.PIPE
-        self._process = subprocess.Popen(argv, env=environment(**env), stdin=pipe, stdout=pipe, universal_newlines=True)
+    def __init__(self, *modules: str) -> None:
+        argv, env, pipe = [str(SCRIPTS / "forge.py"), *modules], environment(HF_HUB_OFFLINE="1"), subprocess.PIPE
+        self._process = subprocess.Popen(
+            [sys.executable, *argv], env=env, stdin=pipe, stdout=pipe, universal_newlines=True
+        )
 
     def __enter__(self) -> Forge:
         return self
@@ -35,12 +36,13 @@ class Forge:
         said: Path,
         strike: signal.Signals | None = None,
         after_s: float = 0.0,
+        is_from_birth: bool = False,
         ranks: int = 1,
         victim: int = 0,
         **env: str,
     ) -> list[int]:
         """Exit statuses (negative: the signal it died of) of one attempt by `ranks` processes, of which `victim` is
-        struck `after_s` after its training began.
+        struck `after_s` after its training began, or after its birth.
 
         What they say goes to the file `said`, of further ones to `said.1` ...
         """
@@ -58,7 +60,7 @@ class Forge:
         pids = json.loads(self._process.stdout.readline())
         if strike is not None:
             deadline = time.monotonic() + WAIT_S
-            while b"start" not in files[victim].read_bytes():
+            while not is_from_birth and b"start" not in files[victim].read_bytes():
                 assert time.monotonic() < deadline, files[victim].read_text()
                 time.sleep(0.005)
             time.sleep(after_s)
@@ -68,35 +70,6 @@ class Forge:
                 pass
         statuses = json.loads(self._process.stdout.readline())
         return [-(word & 0x7F) if word & 0x7F else word >> 8 for word in statuses]
-
-
-def strike_until_done(
-    forge: Forge,
-    dice: random.Random,
-    signals: list[signal.Signals],
-    longest_s: float,
-    folder: Path,
-    *args: object,
-    ranks: int = 1,
-) -> list[str]:
-    """Attempts until one ends by itself; each signal comes a random part of `longest_s` after the training began.
-
-    Of several processes a random one is struck. What each attempt said.
-    Raises: AssertionError where an attempt ended otherwise than by its signal.
-    """
-    said = []
-    for index, number in enumerate([*signals, None]):
-        out = folder / ("said%d" % index)
-        victim, after_s = dice.randrange(ranks), dice.uniform(0.0, longest_s)
-        rcs = forge.run(*args, said=out, strike=number, after_s=after_s, ranks=ranks, victim=victim)
-        said.append(
-            "".join(path.read_text() for path in sorted(folder.glob(out.name + "*")) if path.suffix != ".store")
-        )
-        if number == signal.SIGKILL:  # what the others do then is not theirs to choose
-            assert rcs[victim] == -signal.SIGKILL and 0 not in rcs, (index, victim, rcs, said[-1])
-        else:
-            assert rcs == [0 if number is None else 75] * ranks, (index, number, victim, rcs, said[-1])
-    return said
 
 
 def computed_twice(log: Path) -> list[int]:

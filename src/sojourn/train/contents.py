@@ -9,7 +9,7 @@ from sojourn.train import arrays, rng
 from sojourn.train.distributed import Alone
 from sojourn.train.distributed_shards import ShardedPlan
 from sojourn.train.progress import finite, numbers
-from sojourn.train.state import Items
+from sojourn.train.state import Items, OtherState
 from sojourn.wire import torch_write, torch_zip
 from sojourn.wire.errors import Misuse
 
@@ -73,7 +73,10 @@ class Resume:
         """All items and all random numbers as they were. Idempotent.   Raises: OtherState."""
         self._items.restore(self._tree, self.name)
         if self._items.shards.names:
-            self._items.shards.restore(self._path, self._team.group)
+            try:
+                self._items.shards.restore(self._path, self._team)
+            except ValueError as e:
+                raise OtherState(where=self.name, detail=str(e)) from e
         self.set_rng("rng")
 
     def set_rng(self, which: str) -> Any:

@@ -47,6 +47,10 @@ class Alone:
     group: Any = None  # for torch.distributed
     is_leaving = False  # at the latest `agree`, some process had been asked to leave
 
+    def ask(self, exchange: Callable[[], Any]) -> Any:
+        """What came of something that all processes do together."""
+        return exchange()
+
     def share(self, value: Any) -> Any:
         """What the first process gave."""
         return value
@@ -77,31 +81,32 @@ class Team(Alone):
         self._dist = dist
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.is_first = self.rank == 0
-        self.group = self._ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
+        self.group = self.ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
 
     def share(self, value: Any) -> Any:
         """What the first process gave; plain values."""
         box = [value if self.is_first else None]
-        self._ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self.group))
+        self.ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self.group))
         return box[0]
 
     def gather(self, value: Any) -> list[Any]:
         """What every process gave, by rank; plain values."""
         out: list[Any] = [None] * self.size
-        self._ask(lambda: self._dist.all_gather_object(out, value, group=self.group))
+        self.ask(lambda: self._dist.all_gather_object(out, value, group=self.group))
         return out
 
     def agree(self, claim: bool) -> bool:
         """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
         torch = sys.modules["torch"]
         words = torch.tensor([preempt.preempted(), claim and self.is_first], dtype=torch.uint8)
-        self._ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self.group))
+        self.ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self.group))
         self.is_leaving = bool(words[0])
         if self.is_leaving and not preempt.preempted():
             preempt.ask("a signal to another process")
         return bool(words[1])
 
-    def _ask(self, exchange: Callable[[], Any]) -> Any:
+    def ask(self, exchange: Callable[[], Any]) -> Any:
+        """What came of something that all processes do together."""
         try:
             return exchange()
         except RuntimeError as e:  # gloo says so when a connection ends

@@ -139,7 +139,7 @@ class TeamSaver:
             aside = self.team.share(None)
             try:
                 if aside is not None:
-                    plan.shards.write(aside, self.team.group)
+                    plan.shards.write(aside, self.team)
             except OSError:
                 pass  # of all processes alike; the first one says it
             return False
@@ -147,7 +147,7 @@ class TeamSaver:
 
         def fill(aside: str) -> None:
             began.append(aside)
-            plan.shards.write(self.team.share(aside), self.team.group)
+            plan.shards.write(self.team.share(aside), self.team)
             plan.write_rest(aside)
 
         facts = {"step": step, "world_size": self.team.size, "at": units.stamp(at_s)}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
 from sojourn.train import sealed
+from sojourn.train.distributed import Alone
 from sojourn.wire import torch_zip
 from sojourn.wire.torch_write import Plan
 
@@ -36,19 +37,25 @@ class Shards:
         self.names = sorted({*self._modules, *self._optimizers})
 
     def bytes(self) -> int:
-        """Bytes of all parts of the modules and of what the optimizers keep by now, over all processes."""
-        kept = [p for module in self._modules.values() for p in module.state_dict().values()]
+        """Bytes of the modules and of what the optimizers keep by now, over all processes. Asks none of them."""
+        kept = [p for module in self._modules.values() for p in _kept(module)]
         kept += [p for _, item in self._optimizers.values() for state in item.state.values() for p in state.values()]
-        return sum(p.numel() * p.element_size() for p in kept if hasattr(p, "element_size"))
+        # A DTensor tells the size of the whole, the first FSDP's flat parameters that of this process's part.
+        is_part = any(map(_is_flat, self._modules.values()))
+        parts = int(sys.modules["torch.distributed"].get_world_size()) if is_part else 1
+        return parts * sum(int(p.numel() * p.element_size()) for p in kept if hasattr(p, "element_size"))
 
-    def write(self, path: str, group: Any) -> None:
-        """This process's part into the folder `path`; all of `group` at once.   Raises: OSError, in all of them."""
-        self._run("save", path, group, self._state())
+    def write(self, path: str, team: Alone) -> None:
+        """This process's part into the folder `path`; all of `team` at once.   Raises: RankLost; OSError, in all."""
+        self._run("save", path, team, self._state())
 
-    def restore(self, path: str, group: Any) -> None:
-        """Put everything back, in place, from the folder `path`; all of `group` at once.   Raises: OSError."""
+    def restore(self, path: str, team: Alone) -> None:
+        """Put everything back, in place, from the folder `path`; all of `team` at once.
+
+        Raises: RankLost; OSError; ValueError where it does not fit.
+        """
         state, how = self._state(), importlib.import_module("torch.distributed.checkpoint.state_dict")
-        self._run("load", path, group, state)
+        self._run("load", path, team, state)
         for name, module in self._modules.items():
             how.set_model_state_dict(module, state[name])
         for name, (module, optimizer) in self._optimizers.items():
@@ -60,13 +67,15 @@ class Shards:
         state.update({name: how.get_optimizer_state_dict(*pair) for name, pair in self._optimizers.items()})
         return state
 
-    def _run(self, verb: str, path: str, group: Any, state: Any) -> None:
+    def _run(self, verb: str, path: str, team: Alone, state: Any) -> None:
         dcp = importlib.import_module("torch.distributed.checkpoint")
         try:
-            getattr(dcp, verb)(state, checkpoint_id=path, process_group=group)
+            team.ask(lambda: getattr(dcp, verb)(state, checkpoint_id=path, process_group=team.group))
         except dcp.api.CheckpointException as e:  # no Exception: it would pass every handler
             first = next(iter(e.failures.values()))[0]
             number = first.errno if isinstance(first, OSError) and first.errno else errno.EIO
+            if verb == "load" and not isinstance(first, OSError):
+                raise ValueError(str(first)[:200]) from e
             raise OSError(number, f"{type(first).__name__}: {str(first)[:200]}", path) from e
 
 
@@ -104,18 +113,17 @@ def read(path: str, is_checked: bool = False) -> torch_zip.Opened:
 
 
 def _is_sharded_module(item: Any, torch: Any) -> bool:
+    tensor = sys.modules.get("torch.distributed.tensor")
     if not isinstance(item, torch.nn.Module):
         return False
-    return any(_is_sharded(part, torch) for part in [*item.modules(), *_kept(item)])
+    return _is_flat(item) or (tensor is not None and any(isinstance(p, tensor.DTensor) for p in _kept(item)))
+
+
+def _is_flat(module: Any) -> bool:
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and any(isinstance(part, fsdp.FullyShardedDataParallel) for part in module.modules())
 
 
 def _kept(module: Any) -> Iterator[Any]:
     yield from module.parameters()
     yield from module.buffers()
-
-
-def _is_sharded(part: Any, torch: Any) -> bool:
-    tensor, fsdp = sys.modules.get("torch.distributed.tensor"), sys.modules.get("torch.distributed.fsdp")
-    return (tensor is not None and isinstance(part, tensor.DTensor)) or (
-        fsdp is not None and isinstance(part, fsdp.FullyShardedDataParallel)
-    )

@@ -37,6 +37,7 @@ class Guard:
             raise around.BadUse(detail="keep must be at least 1.")
         self.pace = Pace(every_s, every_steps, None, mtbf_s)
         self.team = distributed.join()
+        around.hush(not self.team.is_first)
         self.path = os.path.abspath(around.place(folder))
         self._folder = Folder(self.path, around.token(), keep, say) if self.team.is_first else None
         self.path = self.team.share(self.path)
@@ -62,8 +63,7 @@ class Guard:
         if not os.path.isdir(path):
             raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
         self._latest = {"path": path, "step": facts["step"], "bytes": size}
-        if self.team.is_first:
-            say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
+        say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
         return path, facts
 
     def is_due(self, step: int, total: int | None, may_save: bool = True, at_end: bool = False) -> bool:
@@ -100,8 +100,7 @@ class Guard:
             self._leave(step, f"saved at step {step}")
 
     def _leave(self, step: int, what: str) -> None:
-        if self.team.is_first:
-            say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
+        say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
         raise SystemExit(preempt.AGAIN)
 
     def _fill(self, fill: Callable[[str], None], aside: str | None) -> None:
@@ -129,7 +128,6 @@ class Guard:
 
     def _tell(self) -> None:
         self._is_told = True
-        if self.team.is_first:
-            say(f"checkpoints are written to {self.path} {self.pace.words()}")
-            for text in trackers.remarks():
-                say(text)
+        say(f"checkpoints are written to {self.path} {self.pace.words()}")
+        for text in trackers.remarks():
+            say(text)

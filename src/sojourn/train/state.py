@@ -32,7 +32,7 @@ class Items:
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self.generators = {name: value for name, value in items.items() if rng.is_generator(value)}
-        self.kept = {name: value for name, value in items.items() if name not in self.generators}
+        self.kept = {name: _bare(value) for name, value in items.items() if name not in self.generators}
         self.shards = Shards(self.kept)
         for name, value in self.kept.items():
             if not (_has_state(value) or isinstance(value, (dict, list)) or _is_array(value)):
@@ -72,6 +72,12 @@ class Items:
                 if not _takes_all(value, tree):
                     tree = arrays.thaw(saved[name])  # what takes a place itself needs memory of its own
                 _put_back(value, tree, f"{where}: {name}")
+
+
+def _bare(value: Any) -> Any:
+    """What DistributedDataParallel wraps, so that a script without it can read the checkpoint."""
+    parallel = sys.modules.get("torch.nn.parallel")
+    return value.module if parallel is not None and isinstance(value, parallel.DistributedDataParallel) else value
 
 
 def _has_state(value: Any) -> bool:

@@ -1,13 +1,11 @@
 """A small DistributedDataParallel training for the kill tests, on gloo: a DistributedSampler, dropout, augmentation.
 
-    ddp_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, background, die (rank:step, the
-    first time)
+    ddp_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, background, plain (no DDP)
 Processes find each other by torchrun's environment, or by the file $STORE.
 """
 
 import os
 import random
-import signal
 import sys
 import time
 
@@ -20,7 +18,7 @@ from sojourn.train import Checkpointer
 folder, out, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
 more = dict(pair.split("=") for pair in sys.argv[4:])
 torch.set_num_threads(1)
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 dist.init_process_group("gloo", init_method=os.environ.get("STORE", "env://"), rank=rank, world_size=size)
 torch.manual_seed(0)
 
@@ -39,9 +37,8 @@ class Data(torch.utils.data.Dataset):
 data = Data()
 sampler = torch.utils.data.distributed.DistributedSampler(data, size, rank, seed=5)
 loader = torch.utils.data.DataLoader(data, batch_size=4, sampler=sampler)
-model = nn.parallel.DistributedDataParallel(
-    nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
-)
+bare = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+model = bare if "plain" in more else nn.parallel.DistributedDataParallel(bare)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 torch.manual_seed(rank)  # each draws its own
 random.seed(rank)
@@ -64,13 +61,11 @@ for epoch in ckpt.epochs(epochs):
         if "log" in more and rank == 0:
             with open(more["log"], "a") as log:
                 log.write("%d\n" % (ckpt.step_count + 1))
-        if more.get("die") == "%d:%d" % (rank, ckpt.step_count + 1) and not ckpt.resumed:
-            os.kill(os.getpid(), signal.SIGKILL)
         ckpt.step(loss=loss)
     ckpt.end_epoch(loss=loss)
 
 with open("%s.%d" % (out, rank), "wb") as f:
-    for value in model.module.state_dict().values():
+    for value in bare.state_dict().values():
         f.write(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     f.write(repr((optimizer.state_dict(), torch.rand(3), random.random())).encode())
 dist.destroy_process_group()

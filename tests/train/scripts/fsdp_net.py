@@ -1,6 +1,6 @@
 """A small FSDP2 training for the kill tests, on gloo: every process holds a part of each parameter.
 
-fsdp_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log
+fsdp_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, width, old (the first FSDP)
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
 from sojourn.train import Checkpointer
 
@@ -23,8 +23,9 @@ torch.manual_seed(0)
 data = torch.utils.data.TensorDataset(torch.randn(96, 8), torch.randn(96, 2))
 sampler = torch.utils.data.distributed.DistributedSampler(data, size, rank, seed=5)
 loader = torch.utils.data.DataLoader(data, batch_size=8 // size, sampler=sampler)
-model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
-fully_shard(model)
+width = int(more.get("width", 16))
+model = nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 2))
+model = FullyShardedDataParallel(model, device_id=torch.device("cpu")) if "old" in more else fully_shard(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 torch.manual_seed(rank)
@@ -47,10 +48,12 @@ for epoch in ckpt.epochs(epochs):
     scheduler.step()
     ckpt.end_epoch(loss=loss)
 
-whole = [value.full_tensor() for value in model.state_dict().values()]
-whole += [s[key].full_tensor() for s in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq")]
+whole = list(model.state_dict().values())
+if "old" not in more:  # its optimizer has no state that could be made whole
+    whole += [s[key] for s in optimizer.state.values() for key in ("exp_avg", "exp_avg_sq")]
 with open("%s.%d" % (out, rank), "wb") as f:
     for value in whole:
+        value = value.full_tensor() if hasattr(value, "full_tensor") else value
         f.write(value.detach().contiguous().numpy().tobytes())
     f.write(repr((scheduler.state_dict(), torch.rand(3))).encode())
 dist.destroy_process_group()
