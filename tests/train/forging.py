@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from tests.train.killing import SCRIPTS, environment
+from tests.train.lives import is_alive
 
 WAIT_S = 120.0
 
@@ -60,7 +61,7 @@ class Forge:
         pids = json.loads(self._process.stdout.readline())
         if strike is not None:
             deadline = time.monotonic() + WAIT_S
-            while not is_from_birth and b"start" not in files[victim].read_bytes():
+            while not is_from_birth and b"start" not in files[victim].read_bytes() and is_alive(pids[victim]):
                 assert time.monotonic() < deadline, files[victim].read_text()
                 time.sleep(0.005)
             time.sleep(after_s)

@@ -50,7 +50,7 @@ class Kind:
 KINDS = {
     "torch": Kind(
         "torch_net.py",
-        ("torch",),
+        ("torch", "torch._dynamo"),  # which making an optimizer imports
         ways=(
             Way(("background=0",)),
             Way(("background=1",), times=2),

@@ -154,7 +154,7 @@ class Folder:
             return {}
 
     def _take_lock(self) -> bool:
-        """A lock that lasts as long as this process; a forked data worker of a killed one may hold it for some seconds.
+        """A lock that lasts as long as this process, whatever it forks.
 
         False where the file system has no locks: then the fence of the later of two trainings ends the earlier one.
         Raises: FolderBusy.
@@ -172,6 +172,17 @@ class Folder:
             time.sleep(wait_s)
         os.close(fd)
         raise FolderBusy(folder=self.path)
+
+
+def _in_child() -> None:
+    """A forked child (a worker of a loader) must not hold the lock on when the training was killed."""
+    for folder in _here.values():
+        if folder._lock >= 0:
+            os.close(folder._lock)  # the lock itself is its parent's
+            folder._lock = -1
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _waits(total_s: float) -> Iterator[float]:
