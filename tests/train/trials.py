@@ -44,6 +44,10 @@ class Kind:
     ranks: int = 1
     ways: tuple[Way, ...] = (Way(),)
 
+    def way(self, seed: int) -> Way:
+        """How it is done in the trial of this seed."""
+        return self.ways[seed % len(self.ways)]
+
 
 # While another process writes a save, the steps up to the next one are at stake too. Behind the last batch of an epoch
 # Lightning's state is no longer what it was: a save that is due there comes a batch later.
@@ -105,7 +109,7 @@ class Trials:
         """Strike a training until all the signals of `seed` have come, and let it end."""
         dice, folder = random.Random(f"{self.name} {seed}"), self.folder / f"{self.name}-{seed}"
         folder.mkdir()
-        way = self.kind.ways[seed % len(self.kind.ways)]
+        way = self.kind.way(seed)
         signals = [signal.SIGKILL] * KILLS + [signal.SIGTERM] * TERMS
         dice.shuffle(signals)
         verdict = Verdict(self.name, seed, every=dice.choice([1, 3, 5]))
