@@ -45,7 +45,8 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         ("XDG_CACHE_HOME", ".cache"),
     ):
         monkeypatch.setenv(name, str(home / folder))
-    for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in (MARK, "SOJOURN_LAB")]:
+    ours = (MARK, "SOJOURN_LAB", "SOJOURN_SOAK_TRIALS")
+    for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in ours]:
         monkeypatch.delenv(name)
     return home
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, TypeVar
 
 from sojourn.train import distributed_shards
 from sojourn.train.shelf import BEST, Shelf, highest_token
-from sojourn.wire import torch_zip, units
+from sojourn.wire import atomic, torch_zip, units
 from sojourn.wire.errors import Misuse, WorldError
 from sojourn.wire.torch_values import Damaged
 from sojourn.wire.torch_write import Plan
@@ -50,7 +50,7 @@ class Folder:
         self.path, self.say = os.path.abspath(path), say
         self._lock = -1
         try:
-            os.makedirs(self.path, exist_ok=True)
+            _make(self.path)
         except OSError as e:
             raise NoPlace(folder=self.path, detail=e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
@@ -172,6 +172,26 @@ class Folder:
             time.sleep(wait_s)
         os.close(fd)
         raise FolderBusy(folder=self.path)
+
+
+def _make(path: str) -> None:
+    """The folder and what is missing above it, so that a power cut leaves it where its checkpoints are.
+
+    Raises: OSError.
+    """
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    _make(above)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    try:
+        atomic.sync_folder(above)
+    except OSError:
+        pass  # one that may not be read, or a file system without: as durable as it gets
 
 
 def _in_child() -> None:
