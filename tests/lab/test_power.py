@@ -83,7 +83,7 @@ def box(lab: object, tmp_path: Path) -> Iterator[None]:
 
 
 def save_until_dark(way: str, after_s: float | None) -> tuple[dict[str, Any], int]:
-    """(what the last cut left, last step it told was saved) until the power goes, so long after it began (None: at once).
+    """(what the last cut left, last step told) until the power goes, so long after it began (None: at once).
 
     It is switched on first.
     """
