@@ -44,14 +44,23 @@ RUN_EXITS = {
 }
 
 
+SLOW = ("transformers", "lightning")
+
+
 def error_classes() -> list[type[SojournError]]:
     """Every error class of the package, by importing every module; sorted by exit status and code.
 
     Raises: whatever an import raises, since a module that cannot be imported hides its errors.
     """
-    for module in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
-        if not module.name.endswith(".__main__"):
-            importlib.import_module(module.name)
+    hidden = {name: None for name in SLOW if name not in sys.modules}  # the adapters can be read without
+    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: to import it is an error
+    try:
+        for module in pkgutil.walk_packages(sojourn.__path__, "sojourn."):
+            if not module.name.endswith(".__main__"):
+                importlib.import_module(module.name)
+    finally:
+        for name in hidden:
+            del sys.modules[name]
     found, waiting = set(), [SojournError]
     while waiting:
         for child in waiting.pop().__subclasses__():

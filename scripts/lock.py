@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 LISTS = Path(__file__).resolve().parent.parent / "requirements"
-ORDER = ["run", "dev", "demo", "torch", "py38"]
+ORDER = ["run", "dev", "demo", "torch", "adapters", "py38"]
 UNWANTED = re.compile(r"://|/(work|root|home|opt|tmp|Users)/|index-url|find-links")
 
 # PyTorch's CPU build for x86_64 Linux: torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl.
@@ -50,7 +50,7 @@ def main() -> int:
     args = parser.parse_args()
     for name in args.names or ORDER:
         lock = compiled(args.uv, name)
-        if name == "torch":
+        if "\ntorch==" in lock:
             lock = cpu_only(lock)
         if unwanted := UNWANTED.search(lock):
             print(f"lock: {name}.txt would name {unwanted.group(0)!r}; nothing written", file=sys.stderr)

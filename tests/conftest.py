@@ -16,6 +16,7 @@ import pytest
 MARK = "SOJOURN_TEST_SESSION"
 SESSION = "{}-{}".format(os.getpid(), uuid.uuid4().hex)
 LEAVE_TIME_S = 5.0
+NEEDS = {"torch": ["torch"], "adapters": ["torch", "transformers", "accelerate", "lightning"]}  # by mark
 
 skipped: dict[str, str] = {}
 leftover: list[str] = []
@@ -44,25 +45,27 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         ("XDG_CACHE_HOME", ".cache"),
     ):
         monkeypatch.setenv(name, str(home / folder))
-    for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in (MARK, "SOJOURN_LAB")]:
+    ours = (MARK, "SOJOURN_LAB", "SOJOURN_SOAK_TRIALS")
+    for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in ours]:
         monkeypatch.delenv(name)
     return home
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out tests marked `torch` where PyTorch cannot be imported."""
-    if not any(item.get_closest_marker("torch") for item in items) or has_torch():
-        return
-    for item in items:
-        if item.get_closest_marker("torch"):
-            item.add_marker(pytest.mark.skip(reason="PyTorch is not installed (scripts/setup torch)"))
+    """Leave out tests whose libraries cannot be imported."""
+    for mark, modules in NEEDS.items():
+        marked = [item for item in items if item.get_closest_marker(mark)]
+        missing = [name for name in modules if marked and not has(name)]
+        for item in marked if missing else ():
+            why = "{} is not installed (scripts/setup {})".format(", ".join(missing), mark)
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
-def has_torch() -> bool:
-    """Whether PyTorch is there; does not load it."""
+def has(module: str) -> bool:
+    """Whether it is there; does not load it."""
     from importlib.util import find_spec
 
-    return find_spec("torch") is not None
+    return find_spec(module) is not None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

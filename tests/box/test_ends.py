@@ -34,7 +34,7 @@ from sojourn.box.ending import Exit, judge, may_retry, words
         (75, None, "shutdown", 0, "preempted"),
         (143, None, "shutdown", 0, "preempted"),
         (None, 9, "shutdown", 0, "preempted"),
-        (1, None, "shutdown", 0, "failed"),
+        (1, None, "shutdown", 0, "preempted"),
     ],
 )
 def test_an_end_is_judged_by_what_is_known(

@@ -97,4 +97,7 @@ def cut(image: Path, mounted: Path, copy: Path, is_flushed: bool) -> None:
         os.fsync(number)
         os.close(number)
         subprocess.run(["sync", "-f", str(mounted)], check=True)
-    subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+    while True:  # the kernel may write meanwhile, and a copy of two moments is no cut
+        subprocess.run(["cp", "--sparse=always", str(image), str(copy)], check=True)
+        if subprocess.run(["cmp", "-s", str(image), str(copy)]).returncode == 0:
+            return

@@ -59,31 +59,6 @@ def run_killed(dice: random.Random, kills: int, longest_s: float, script: str, *
         assert process.returncode in (-signal.SIGKILL, -signal.SIGTERM, 75), said[-1]
 
 
-def strike(
-    dice: random.Random, signals: list[signal.Signals], longest_s: float, script: str, *args: object
-) -> list[str]:
-    """Run to the end through these signals, each a random part of `longest_s` after the training began; all it said.
-
-    Raises: AssertionError where it was over before the last of them.
-    """
-    said = []
-    for number in [*signals, None]:
-        process = start(script, *args)
-        assert process.stdout is not None
-        begun = b""
-        for line in iter(process.stdout.readline, b""):
-            begun += line
-            if line.startswith(b"start "):
-                break
-        if number is not None:
-            time.sleep(dice.uniform(0.0, longest_s))
-            process.send_signal(number)
-        said.append((begun + process.communicate(timeout=120)[0]).decode())
-        want = 0 if number is None else 75 if number == signal.SIGTERM else -int(number)
-        assert process.returncode == want, said[-1]
-    return said
-
-
 def wait_for(path: Path, glob: str, timeout_s: float = 60.0) -> Path:
     """The first file in `path` that fits `glob`, as soon as it is there."""
     deadline = time.monotonic() + timeout_s

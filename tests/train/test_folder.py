@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from sojourn.train.saving import NotSaved
 from sojourn.wire import torch_zip
 from sojourn.wire.torch_values import Damaged
 from tests.train.killing import environment
+from tests.train.lives import is_alive
 
 MOUNTS = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts small disks")
 
@@ -234,6 +236,30 @@ def test_a_second_training_in_one_folder_is_refused_and_the_killed_ones_place_is
     other.kill()
     other.communicate()
     assert not Checkpointer(folder=tmp_path, state={}).resumed
+
+
+def test_a_worker_that_outlives_a_killed_training_does_not_hold_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "LOCK_WAIT_S", 0.3)
+    code = (
+        "import os, sys, time; from sojourn.train import Checkpointer; c = Checkpointer(folder=sys.argv[1], state={});"
+    )
+    code += "pid = os.fork(); pid and print(pid, flush=True); time.sleep(60)"
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    process = subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    with pytest.raises(FolderBusy):
+        Checkpointer(folder=tmp_path, state={})
+    process.kill()
+    process.wait()
+    try:
+        assert not Checkpointer(folder=tmp_path, state={}).resumed
+        assert is_alive(worker)
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        process.stdout.close()
 
 
 def test_two_attempts_writing_at_once_never_mix_and_the_later_one_wins(tmp_path: Path) -> None:

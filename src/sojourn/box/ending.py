@@ -39,13 +39,13 @@ def judge(exit: Exit, why: str, oom_kills: int) -> str:
         return "succeeded"
     if exit.rc == RUN_ME_AGAIN:
         return "preempted"
+    if why in ("shutdown", "walltime"):  # whatever it made of our signal: torchrun ends with 1 where its processes saved and left
+        return "preempted"
     number = exit.signal
     if exit.rc in (128 + _KILL, 128 + _TERM):  # a shell says so of its child
         number = exit.rc - 128
     if number is None:
         return "failed"
-    if why in ("shutdown", "walltime"):
-        return "preempted"
     return "oom" if number == _KILL and oom_kills > 0 else "killed"
 
 

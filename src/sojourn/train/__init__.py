@@ -1,7 +1,7 @@
 """Inside the user's training process: Checkpointer, preemption flag, progress. Works without any sojourn around.
 
 Imports: wire
-Outside: torch, numpy (only when the process already uses them; Python 3.8)
+Outside: torch, numpy (only when the process already uses them), transformers, lightning (in hf and lightning)
 """
 
 from sojourn.train.checkpointer import Checkpointer

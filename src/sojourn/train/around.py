@@ -7,28 +7,13 @@ import sys
 
 from sojourn.wire.errors import Misuse
 
-
-class SeveralProcesses(Misuse):
-    """{count} processes train together; this version of the Checkpointer keeps the state of one."""
-
-    code = "several-processes"
+_is_quiet = False
 
 
 class BadUse(Misuse):
     """{detail}"""
 
     code = "checkpointer-misuse"
-
-
-def refuse_several() -> None:
-    """Raises: SeveralProcesses where torchrun's environment or torch.distributed says that there are more."""
-    dist = sys.modules.get("torch.distributed")
-    said = os.environ.get("WORLD_SIZE", "")
-    count = int(said) if said.isdigit() else 1
-    if dist is not None and dist.is_available() and dist.is_initialized():
-        count = dist.get_world_size()
-    if count > 1:
-        raise SeveralProcesses(count=count)
 
 
 def token() -> int | None:
@@ -55,7 +40,15 @@ def from_root(path: str) -> str:
     return os.path.relpath(os.path.realpath(path), os.path.realpath(root))
 
 
+def hush(is_quiet: bool) -> None:
+    """Of several processes that train together one speaks."""
+    global _is_quiet
+    _is_quiet = is_quiet
+
+
 def say(text: str) -> None:
     """One line to stderr, at once."""
+    if _is_quiet:
+        return
     sys.stderr.write(f"sojourn: {text}\n")
     sys.stderr.flush()

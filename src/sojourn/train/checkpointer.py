@@ -6,18 +6,18 @@ import os
 import time
 from typing import Any, Iterator
 
-from sojourn.train import around, arrays, contents, loaders, preempt, rng
+from sojourn.train import around, arrays, contents, distributed, loaders, preempt, rng, trackers
 from sojourn.train.around import BadUse, say
 from sojourn.train.best import Best
 from sojourn.train.contents import Resume
-from sojourn.train.folder import Folder
+from sojourn.train.distributed_saving import desk
 from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import Pace
 from sojourn.train.progress import Progress, light
-from sojourn.train.saving import NotSaved, Saver
+from sojourn.train.saving import NotSaved
 from sojourn.train.shelf import Superseded
 from sojourn.train.state import Items
-from sojourn.wire import torch_write, units
+from sojourn.wire import units
 
 
 class Checkpointer:
@@ -58,19 +58,21 @@ class Checkpointer:
         folder: str | os.PathLike[str] | None = None,
         **items: Any,
     ) -> None:
-        around.refuse_several()
         if keep < 1 or "sojourn" in items:
             raise BadUse(detail="keep must be at least 1, and no item may be called sojourn.")
+        self._items = Items(items)
+        if best is not None and self._items.shards.names:
+            raise BadUse(detail="best.pt is not kept of a sharded state (FSDP); leave `best` out.")
         if when_behind not in ("skip", "wait"):
             raise BadUse(detail=f'when_behind is "skip" or "wait", not {when_behind!r}.')
-        self._items = Items(items)
         self._loader = loader
         self._best = Best(best)
         self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
-        self._folder = Folder(around.place(folder), around.token(), keep, say)
-        self._saver = Saver(self._folder, self._pace, background, say)
+        self._team = distributed.join(bool(self._items.shards.names))
+        around.hush(not self._team.is_first)
+        self._folder, self._saver = desk(self._team, around.place(folder), keep, self._pace, background, say)
         self._when_behind = when_behind
-        self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", ""))
+        self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self._team.is_first else "")
         self._metrics: dict[str, Any] = {}
         self._step = self._epoch = self._pass = self._consumed = self._after = 0
         self._said: set[str] = set()
@@ -125,8 +127,8 @@ class Checkpointer:
                 yield before
             except GeneratorExit:
                 # `break`, to stop early, or an error on its way out: only behind `end_epoch` is the state surely whole.
-                if self._is_clean and self._epoch != before:
-                    self.save()
+                if self._is_clean and self._epoch != before and self._team.size == 1:
+                    self.save()  # of several, one alone may be on its way out
                 preempt.uninstall()
                 raise
             if self._epoch == before:
@@ -175,7 +177,7 @@ class Checkpointer:
                 yield batch
         except Exception as e:
             # A signal to the whole process group also ends a DataLoader's workers, which ends the loader.
-            if not preempt.preempted():
+            if not preempt.preempted() or self._team.size > 1:
                 raise
             say(f"the loader ended with the signal: {type(e).__name__}: {str(e)[:120]}")
             self._leave()
@@ -200,10 +202,11 @@ class Checkpointer:
             self._tell()
         self._pace.stepped(self._saver.is_busy)
         self._hear()
-        if preempt.preempted():
+        is_time = self._team.agree(not self._is_blind and self._is_time(self._pace.is_due(self._step)))
+        if self._team.is_leaving:
             self._leave()
-        if (self._is_owed or self._pace.is_due(self._step)) and not self._is_blind:
-            self._save_or_owe()
+        if is_time:
+            self._save()
         self._show()
 
     def end_epoch(self, **metrics: Any) -> None:
@@ -221,14 +224,12 @@ class Checkpointer:
         self._rng_epoch, self._rng_pass = self._rng(), None
         self._steps_per_epoch = self._step / self._epoch
         self._hear(wait=self._best.of is not None)  # a best one that could not be saved is none to be measured against
-        is_best = self._best.offer(metrics, self._epoch, self._step)
-        is_due = self._is_owed or self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
-        if preempt.preempted() or is_best:
+        is_best = self._team.is_first and self._best.offer(metrics, self._epoch, self._step)
+        is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
+        if self._team.agree(is_best or self._is_time(is_due)) or self._team.is_leaving:
             self._save(is_best)
-        elif is_due:
-            self._save_or_owe()
         self._show(force=True)
-        if preempt.preempted():
+        if self._team.is_leaving:
             self._leave()
 
     def save(self) -> bool:
@@ -266,7 +267,7 @@ class Checkpointer:
         found = self._folder.latest_valid()
         if found is None:
             return False
-        self._resume = at = Resume(found, self._items, self._loader_rngs, say)
+        self._resume = at = Resume(found, self._items, self._loader_rngs, say, self._team)
         self._step, self._epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
         place = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
         self._saver.goes_on(at.name, self._step, at.bytes, place)
@@ -319,13 +320,13 @@ class Checkpointer:
             self._is_clean = False
             raise
 
-    def _save_or_owe(self) -> None:
-        """Save; where the one before is still being written and is not to be waited for, when that has ended."""
-        self._is_owed = self._saver.is_busy and self._when_behind == "skip"
-        if self._is_owed:
+    def _is_time(self, is_due: bool) -> bool:
+        """Save now? Where the one before is still being written and is not to be waited for: when that has ended."""
+        is_due, self._is_owed = is_due or self._is_owed, False
+        if is_due and self._saver.is_busy and self._when_behind == "skip":
+            self._is_owed = True
             self._saver.tell_behind()
-        else:
-            self._save()
+        return is_due and not self._is_owed
 
     def _hear(self, wait: bool = False) -> None:
         """What came of a save under way.   Raises: Superseded."""
@@ -338,13 +339,14 @@ class Checkpointer:
             self._is_clean = False
             raise
 
-    def _plan(self, is_best: bool, now_s: float) -> torch_write.Plan:
+    def _plan(self, is_best: bool, now_s: float) -> contents.AnyPlan:
         position = {"epoch": self._epoch, "pass": self._pass, "consumed": self._consumed, "after": self._after}
         if self._reader is not None:
             position.update(loaders.place(self._reader))
         own: dict[str, Any] = {"rng": self._rng(), "rng_epoch": self._rng_epoch, "rng_pass": self._rng_pass}
-        own["position"], own["interruptions"] = position, self._pace.interruptions.as_saved()
-        own["loader"] = self._loader.state_dict() if loaders.is_stateful(self._loader) else None
+        own.update(position=position, loader=self._loader.state_dict() if loaders.is_stateful(self._loader) else None)
+        own.update(ranks=self._team.gather(own) if self._team.size > 1 else None)
+        own["interruptions"] = self._pace.interruptions.as_saved()
         shown = {"step": self._step, "epoch": self._epoch, "best": self._best.record}
         facts = dict(shown, token=self._folder.token, is_best=is_best, at=units.stamp(now_s))
         return contents.plan(self._items, own, dict(shown, metrics=self._metrics), facts)
@@ -394,4 +396,5 @@ class Checkpointer:
         self._pace.expect(plan.bytes)
         by = self._saver.prepare(plan)
         say(f"a checkpoint is {units.say_bytes(plan.bytes)}, written {self._pace.words()}" + (f", {by}" if by else ""))
-        say(self._folder.budget(plan.bytes, with_best=self._best.of is not None))
+        for text in (self._folder.budget(plan.bytes, with_best=self._best.of is not None), *trackers.remarks()):
+            say(text)

@@ -11,15 +11,17 @@ import errno
 import fcntl
 import os
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, TypeVar
 
+from sojourn.train import distributed_shards
 from sojourn.train.shelf import BEST, Shelf, highest_token
-from sojourn.wire import torch_zip, units
+from sojourn.wire import atomic, torch_zip, units
 from sojourn.wire.errors import Misuse, WorldError
 from sojourn.wire.torch_values import Damaged
 from sojourn.wire.torch_write import Plan
 
 LOCK_WAIT_S = 10.0
+T = TypeVar("T")
 _here: dict[str, Folder] = {}  # this process's folders by their real path
 
 
@@ -48,7 +50,7 @@ class Folder:
         self.path, self.say = os.path.abspath(path), say
         self._lock = -1
         try:
-            os.makedirs(self.path, exist_ok=True)
+            _make(self.path)
         except OSError as e:
             raise NoPlace(folder=self.path, detail=e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
@@ -83,13 +85,17 @@ class Folder:
         best.pt is the last resort. None where there is nothing.   Raises: Damaged where nothing of what is there is
         valid; Superseded.
         """
+        return self.newest(distributed_shards.read)
+
+    def newest(self, read: Callable[[str], T]) -> T | None:
+        """`read(path)` of the newest checkpoint for which it does not raise Damaged; as `latest_valid`."""
         self.shelf.check_token()
         names = [name for _, _, name in self.shelf.listed()]
         names += [BEST] if names and os.path.exists(os.path.join(self.path, BEST)) else []
         last: Exception | None = None
         for name in names:
             try:
-                return torch_zip.read(os.path.join(self.path, name))
+                return read(os.path.join(self.path, name))
             except Damaged as e:
                 self.shelf.damaged.add(name)
                 self.say(f"{name} is damaged and passed over: {e.fields['detail']}")
@@ -148,7 +154,7 @@ class Folder:
             return {}
 
     def _take_lock(self) -> bool:
-        """A lock that lasts as long as this process; a forked data worker of a killed one may hold it for some seconds.
+        """A lock that lasts as long as this process, whatever it forks.
 
         False where the file system has no locks: then the fence of the later of two trainings ends the earlier one.
         Raises: FolderBusy.
@@ -166,6 +172,37 @@ class Folder:
             time.sleep(wait_s)
         os.close(fd)
         raise FolderBusy(folder=self.path)
+
+
+def _make(path: str) -> None:
+    """The folder and what is missing above it, so that a power cut leaves it where its checkpoints are.
+
+    Raises: OSError.
+    """
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    _make(above)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    try:
+        atomic.sync_folder(above)
+    except OSError:
+        pass  # one that may not be read, or a file system without: as durable as it gets
+
+
+def _in_child() -> None:
+    """A forked child (a worker of a loader) must not hold the lock on when the training was killed."""
+    for folder in _here.values():
+        if folder._lock >= 0:
+            os.close(folder._lock)  # the lock itself is its parent's
+            folder._lock = -1
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _waits(total_s: float) -> Iterator[float]:

@@ -40,6 +40,16 @@ def install() -> bool:
     return True
 
 
+def reclaim() -> None:
+    """Handle the signals alone again, where a library took them over since and calls our handler from its own.
+
+    Nothing where they were never handled here.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in _before:
+            signal.signal(number, _on_signal)
+
+
 def uninstall() -> None:
     """Put back what handled the signals before, unless somebody took them over since. Idempotent."""
     if threading.current_thread() is threading.main_thread():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from sojourn.train import arena
 from sojourn.train.background import Background, WriterEnded, wait
@@ -111,6 +111,32 @@ class Saver:
         self._saved(name, step, plan.bytes, place)
         if is_best:
             self.link_best(name)
+        return True
+
+    def save_folder(
+        self,
+        fill: Callable[[str], None],
+        size_bytes: int,
+        step: int,
+        at_s: float,
+        place: tuple[int, ...],
+        facts: Mapping[str, Any],
+    ) -> bool:
+        """Save what `fill` writes (`Shelf.commit_folder`), here and now; False where it failed.
+
+        Raises: Superseded, FolderBusy, and what `fill` raises but for OSError.
+        """
+        self.folder.check_open()
+        began_s = time.monotonic()
+        try:
+            name, size_bytes = self.folder.shelf.commit_folder(fill, size_bytes, step, at_s, facts)
+        except OSError as e:
+            self._failed(step, f"{e.strerror or e} ({e.filename or self.folder.path})", lambda: None)
+            return False
+        took_s = time.monotonic() - began_s
+        self.pace.copied()
+        self.pace.saved(took_s, took_s)
+        self._saved(name, step, size_bytes, place)
         return True
 
     def poll(self) -> None:

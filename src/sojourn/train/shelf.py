@@ -10,13 +10,15 @@ import os
 import re
 import shutil
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Any, Callable, Mapping
 
+from sojourn.train import sealed
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Refusal
 
-_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})\.pt")
-_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}\.pt|latest\.json)\.\d+\.tmp")
+# A file of ours, or a sealed folder; a folder cannot take the place of another one, so it is counted at the same step.
+_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-(\d+))?")
+_ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}(?:\.pt|-\d+)?|latest\.json)\.\d+\.tmp")
 _FENCE = re.compile(r"\.t(\d{6,})\.fence")
 LATEST = "latest.json"
 BEST = "best.pt"
@@ -54,14 +56,43 @@ class Shelf:
         `write` returns the sums_sha256 of what it wrote. On any error nothing half-written stays and nothing is pruned.
         Raises: OSError, Superseded, and what `check` raises.
         """
+        return self._publish(
+            f"{self._stem(step)}.pt", lambda aside: (write(aside), size_bytes), size_bytes, step, at_s
+        )[0]
+
+    def commit_folder(
+        self, fill: Callable[[str], None], size_bytes: int, step: int, at_s: float, facts: Mapping[str, Any]
+    ) -> tuple[str, int]:
+        """Let `fill(aside)` put files into an empty folder, seal and publish it likewise; (name, bytes of all files).
+
+        `size_bytes`: what it will take at least, as far as that is known. `facts`: see `sealed.seal`.
+        Raises: as `commit`, and what `fill` raises.
+        """
+
+        def write(aside: str) -> tuple[str, int]:
+            os.mkdir(aside)
+            fill(aside)
+            return sealed.seal(aside, facts)
+
+        name, count = self._stem(step), 1
+        while os.path.exists(os.path.join(self.path, name)):
+            name, count = f"{self._stem(step)}-{count}", count + 1
+        return self._publish(name, write, size_bytes, step, at_s)
+
+    def _stem(self, step: int) -> str:
+        return f"ckpt-t{self.token:06d}-s{step:08d}"
+
+    def _publish(
+        self, name: str, write: Callable[[str], tuple[str, int]], least_bytes: int, step: int, at_s: float
+    ) -> tuple[str, int]:
+        """`write`: gives (a sha256 that names the content, bytes)."""
         self.check_token()
-        name = f"ckpt-t{self.token:06d}-s{step:08d}.pt"
         target, aside = os.path.join(self.path, name), self._aside(name)
         disk = os.statvfs(self.path)
-        if disk.f_blocks and disk.f_bavail * disk.f_frsize < size_bytes:
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < least_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
         try:
-            sums_sha256 = write(aside)
+            sums_sha256, size_bytes = write(aside)
             self.check()
             self.check_token()
             os.rename(aside, target)
@@ -76,9 +107,9 @@ class Shelf:
             atomic.write_json(os.path.join(self.path, LATEST), pointer)
         except OSError as e:
             self.say(f"{name} is saved; {LATEST} could not be brought up to date: {e.strerror}")
-            return name  # what the old pointer names is not pruned
+            return name, size_bytes  # what the old pointer names is not pruned
         self._prune()
-        return name
+        return name, size_bytes
 
     def make_best(self, name: str) -> None:
         """Let `best.pt` be the checkpoint `name`, durably: a second link to it, a copy where links are not to be had.
@@ -107,7 +138,8 @@ class Shelf:
     def listed(self) -> list[tuple[int, int, str]]:
         """(token, step, name) of every checkpoint by name, newest first."""
         found = [(hit, name) for hit, name in ((_NAME.fullmatch(name), name) for name in os.listdir(self.path)) if hit]
-        return sorted(((int(hit.group(1)), int(hit.group(2)), name) for hit, name in found), reverse=True)
+        rows = [(int(hit.group(1)), int(hit.group(2)), int(hit.group(3) or 0), name) for hit, name in found]
+        return [(token, step, name) for token, step, _, name in sorted(rows, reverse=True)]
 
     def check_token(self) -> None:
         """Raises: Superseded where an attempt with a higher token has begun or saved here."""
@@ -161,7 +193,10 @@ def highest_token(path: str) -> int:
 
 
 def forget(path: str) -> None:
-    """Remove a file if that can be done."""
+    """Remove a file, or a folder with all that is in it, if that can be done."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        sealed.forget(path)
+        return
     try:
         os.unlink(path)
     except OSError:

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Mapping
 
 from sojourn.train import arrays, rng
+from sojourn.train.distributed_shards import Shards
 from sojourn.wire.errors import Misuse
 
 
@@ -31,7 +32,8 @@ class Items:
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self.generators = {name: value for name, value in items.items() if rng.is_generator(value)}
-        self.kept = {name: value for name, value in items.items() if name not in self.generators}
+        self.kept = {name: _bare(value) for name, value in items.items() if name not in self.generators}
+        self.shards = Shards(self.kept)
         for name, value in self.kept.items():
             if not (_has_state(value) or isinstance(value, (dict, list)) or _is_array(value)):
                 kind = type(value).__qualname__
@@ -40,19 +42,28 @@ class Items:
                 )
 
     def capture(self) -> dict[str, Any]:
-        """The live state by item name; nothing is copied."""
-        return {name: value.state_dict() if _has_state(value) else value for name, value in self.kept.items()}
+        """The live state by item name, without what is sharded; nothing is copied."""
+        here = {name: value for name, value in self.kept.items() if name not in self.shards.names}
+        return {name: value.state_dict() if _has_state(value) else value for name, value in here.items()}
 
-    def check(self, saved: Mapping[str, Any], generators: Mapping[str, Any], where: str) -> None:
+    def check(self, saved: Mapping[str, Any], own: Mapping[str, Any], where: str) -> None:
         """Raises: OtherState unless the same items were saved. A checkpoint that fits in part is not used in part."""
-        names, now = {*saved, *generators} - {"sojourn"}, {*self.kept, *self.generators}
+        generators, sharded = own["rng"]["named"], own.get("sharded") or []
+        if sharded != self.shards.names:
+            theirs, ours = ", ".join(sharded) or "nothing", ", ".join(self.shards.names) or "nothing"
+            raise OtherState(where=where, detail=f"sharded in it: {theirs}; sharded here: {ours}.")
+        names, now = {*saved, *generators, *sharded} - {"sojourn"}, {*self.kept, *self.generators}
         if names != now or set(generators) != set(self.generators):
             theirs, ours = ", ".join(sorted(names)) or "nothing", ", ".join(sorted(now)) or "nothing"
             raise OtherState(where=where, detail=f"it holds {theirs}; the Checkpointer was given {ours}.")
 
     def restore(self, saved: Mapping[str, Any], where: str) -> None:
-        """Put everything back from a tree that was read.   Raises: OtherState, and what a `load_state_dict` raises."""
+        """Put back what is not sharded from a tree that was read.   Raises: OtherState, and what a `load_state_dict`
+        raises.
+        """
         for name, value in self.kept.items():
+            if name in self.shards.names:
+                continue
             if _has_state(value):
                 # A module copies what it is given; others may keep it, so they get memory of their own.
                 value.load_state_dict(arrays.thaw(saved[name], share=_is_module(value)))
@@ -61,6 +72,12 @@ class Items:
                 if not _takes_all(value, tree):
                     tree = arrays.thaw(saved[name])  # what takes a place itself needs memory of its own
                 _put_back(value, tree, f"{where}: {name}")
+
+
+def _bare(value: Any) -> Any:
+    """What DistributedDataParallel wraps, so that a script without it can read the checkpoint."""
+    parallel = sys.modules.get("torch.nn.parallel")
+    return value.module if parallel is not None and isinstance(value, parallel.DistributedDataParallel) else value
 
 
 def _has_state(value: Any) -> bool:

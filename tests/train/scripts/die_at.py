@@ -1,6 +1,7 @@
 """Run a training that ends by SIGKILL at the N-th thing it does to the disk; a write is cut in its middle.
 
 die_at.py N SCRIPT ARGS...        N = 0: never; prints how many there were
+die_at.py RANK:N SCRIPT ARGS...   only the process of that rank, and not when torchrun has started it again
 """
 
 import os
@@ -8,7 +9,9 @@ import runpy
 import signal
 import sys
 
-wanted, count = int(sys.argv[1]), 0
+rank, _, number = sys.argv[1].rpartition(":")
+is_mine = rank == os.environ.get("RANK", "") and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
+wanted, count = int(number) if is_mine else 0, 0
 
 
 def watch(name: str) -> None:

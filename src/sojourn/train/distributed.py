@@ -1,0 +1,128 @@
+"""Several processes that train one model (torchrun): what they tell each other so that all save, or leave, at one step.
+
+Every process of the training calls the same methods in the same order. What is exchanged is small and goes over a gloo
+group of its own, beside whatever the training uses.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from typing import Any, Callable
+
+from sojourn.train import preempt
+from sojourn.wire.errors import Misuse, WorldError
+
+_WAIT = datetime.timedelta(hours=1)  # for the word of the one that writes; a process that is gone is noticed at once
+
+
+class SeveralProcesses(Misuse):
+    """{count} processes train together, and torch.distributed does not know of it yet: call
+    torch.distributed.init_process_group before the Checkpointer is made.
+    """
+
+    code = "several-processes"
+
+
+class OtherWorld(Misuse):
+    """The checkpoint stands inside an epoch that {saved} processes read together; now there are {now}."""
+
+    code = "other-world"
+    next_step = "start {saved} processes; another number can go on from the end of an epoch"
+
+
+class RankLost(WorldError):
+    """Another process of this training is gone, so process {rank} of {size} stops: {detail}. What was saved stands."""
+
+    code = "rank-lost"
+    retry = True
+    next_step = "start all of them again, as torchrun --max-restarts does: they go on from the newest checkpoint"
+
+
+class Alone:
+    """The only process."""
+
+    rank, size, is_first = 0, 1, True
+    group: Any = None  # for torch.distributed
+    is_leaving = False  # at the latest `agree`, some process had been asked to leave
+
+    def ask(self, exchange: Callable[[], Any]) -> Any:
+        """What came of something that all processes do together."""
+        return exchange()
+
+    def share(self, value: Any) -> Any:
+        """What the first process gave."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every process gave, by rank."""
+        return [value]
+
+    def agree(self, claim: bool) -> bool:
+        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
+        self.is_leaving = preempt.preempted()
+        return claim
+
+    def mine(self, of_ranks: list[Any], is_inside: bool) -> Any:
+        """This process's part of what was gathered in a checkpoint; None where there were fewer processes then.
+
+        `is_inside`: it stands inside an epoch, and so can only be gone on from by as many.   Raises: OtherWorld.
+        """
+        if len(of_ranks) != self.size and is_inside:
+            raise OtherWorld(saved=len(of_ranks), now=self.size)
+        return of_ranks[self.rank] if self.rank < len(of_ranks) else None
+
+
+class Team(Alone):
+    """This process among `size`. Each method waits for all the others.   Raises: RankLost."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist = dist
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.is_first = self.rank == 0
+        self.group = self.ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
+
+    def share(self, value: Any) -> Any:
+        """What the first process gave; plain values."""
+        box = [value if self.is_first else None]
+        self.ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self.group))
+        return box[0]
+
+    def gather(self, value: Any) -> list[Any]:
+        """What every process gave, by rank; plain values."""
+        out: list[Any] = [None] * self.size
+        self.ask(lambda: self._dist.all_gather_object(out, value, group=self.group))
+        return out
+
+    def agree(self, claim: bool) -> bool:
+        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
+        torch = sys.modules["torch"]
+        words = torch.tensor([preempt.preempted(), claim and self.is_first], dtype=torch.uint8)
+        self.ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self.group))
+        self.is_leaving = bool(words[0])
+        if self.is_leaving and not preempt.preempted():
+            preempt.ask("a signal to another process")
+        return bool(words[1])
+
+    def ask(self, exchange: Callable[[], Any]) -> Any:
+        """What came of something that all processes do together."""
+        try:
+            return exchange()
+        except RuntimeError as e:  # gloo says so when a connection ends
+            detail = (str(e).splitlines() or ["no word"])[0][:200]
+            raise RankLost(rank=self.rank, size=self.size, detail=detail) from e
+
+
+def join(is_sharded: bool = False) -> Alone:
+    """The team this process is in, be it of one where the state `is_sharded`. To be called by all of its processes.
+
+    Raises: SeveralProcesses, RankLost.
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        return Team(dist) if is_sharded or dist.get_world_size() > 1 else Alone()
+    said = os.environ.get("WORLD_SIZE", "")
+    if said.isdigit() and int(said) > 1:
+        raise SeveralProcesses(count=int(said))
+    return Alone()

@@ -1,0 +1,163 @@
+"""Folder and saver of a team: the first process has real ones, the others wait for its word and no longer."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Union, cast
+
+from sojourn.train import around, distributed_shards
+from sojourn.train.contents import AnyPlan
+from sojourn.train.distributed import Alone, Team
+from sojourn.train.distributed_shards import ShardedPlan
+from sojourn.train.folder import Folder
+from sojourn.train.pace import Pace
+from sojourn.train.saving import Saver
+from sojourn.wire import torch_zip, units
+
+
+def desk(
+    team: Alone, path: str, keep: int, pace: Pace, background: bool | None, say: Callable[[str], None]
+) -> tuple[Union[Folder, TeamFolder], TeamSaver]:
+    """(folder, saver): of this process where it is alone, else of the team it is in.   Raises: NoPlace, FolderBusy."""
+    if not isinstance(team, Team):
+        folder = Folder(path, around.token(), keep, say)
+        return folder, cast(TeamSaver, Saver(folder, pace, background, say))  # of the same methods; nothing sharded
+    shared = TeamFolder(team, path, around.token(), keep, say)
+    return shared, TeamSaver(shared, pace, background, say)
+
+
+class TeamFolder:
+    """What a Checkpointer asks of a Folder, for each process of a team. Only the first one's makes and locks it."""
+
+    def __init__(self, team: Alone, path: str, token: int | None, keep: int, say: Callable[[str], None]) -> None:
+        self.team = team
+        self.real = Folder(path, token, keep, say) if team.is_first else None
+        self.path, self.token = team.share(None if self.real is None else (self.real.path, self.real.token))
+
+    def latest_valid(self) -> torch_zip.Opened | None:
+        """The checkpoint that the first process found to be the newest valid one; each reads and checks it."""
+        found = None if self.real is None else self.real.latest_valid()
+        path = self.team.share(None if found is None else found.path)
+        if path is None or found is not None:
+            return found
+        if not os.path.exists(path):
+            raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
+        return distributed_shards.read(path, is_checked=True)
+
+    def best(self) -> torch_zip.Opened | None:
+        """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
+        try:
+            return torch_zip.read(os.path.join(self.path, "best.pt"))
+        except FileNotFoundError:
+            return None
+
+    def best_facts(self) -> Any:
+        """As of a Folder; {} where this process does not write."""
+        return {} if self.real is None else self.real.best_facts()
+
+    def budget(self, size_bytes: int, with_best: bool) -> str:
+        """As of a Folder; "" where this process does not write."""
+        return "" if self.real is None else self.real.budget(size_bytes, with_best)
+
+    def close(self) -> None:
+        """As of a Folder. Not waited for."""
+        if self.real is not None:
+            self.real.close()
+
+
+class TeamSaver:
+    """What a Checkpointer asks of a Saver, for each process of a team. `latest` and `why_not`: as of the last word."""
+
+    def __init__(self, folder: TeamFolder, pace: Pace, background: bool | None, say: Callable[[str], None]) -> None:
+        self.team = folder.team
+        self.real = None if folder.real is None else Saver(folder.real, pace, background, say)
+        self.latest: dict[str, Any] | None = None
+        self.why_not = ""
+
+    @property
+    def is_busy(self) -> bool:
+        """A save is under way; only the first process knows."""
+        return self.real is not None and self.real.is_busy
+
+    def has(self, place: tuple[int, ...]) -> bool:
+        """As of a Saver; the word of the first process."""
+        return bool(self.team.share(None if self.real is None else self.real.has(place)))
+
+    def goes_on(self, name: str, step: int, size_bytes: int, place: tuple[int, ...]) -> None:
+        """As of a Saver. Not waited for."""
+        if self.real is not None:
+            self.real.goes_on(name, step, size_bytes, place)
+            self.latest = self.real.latest
+
+    def prepare(self, plan: AnyPlan) -> str:
+        """As of a Saver. Not waited for."""
+        if isinstance(plan, ShardedPlan):
+            return "by all processes together, which wait for the disk"
+        return "" if self.real is None else self.real.prepare(plan)
+
+    def save(
+        self, plan: AnyPlan, step: int, at_s: float, place: tuple[int, ...], is_best: bool, undo: Callable[[], None]
+    ) -> bool:
+        """As of a Saver: all hear whether the first process could hand it over, or write it.
+
+        A sharded one is written by all, each its part.
+        """
+        if isinstance(plan, ShardedPlan):
+            return bool(self._word(self._save_sharded(plan, step, at_s, place)))
+        done = None if self.real is None else self.real.save(plan, step, at_s, place, is_best, undo)
+        return bool(self._word(done))
+
+    def poll(self) -> None:
+        """As of a Saver. Not waited for."""
+        if self.real is not None:
+            self.real.poll()
+            self.latest, self.why_not = self.real.latest, self.real.why_not
+
+    def land(self) -> None:
+        """Wait for the word of the first process that nothing is under way.   Raises: Superseded, RankLost."""
+        if self.real is not None:
+            self.real.land()
+        self._word(None)
+
+    def tell_behind(self) -> None:
+        """As of a Saver. Not waited for."""
+        if self.real is not None:
+            self.real.tell_behind()
+
+    def link_best(self, name: str) -> None:
+        """As of a Saver. Not waited for."""
+        if self.real is not None:
+            self.real.link_best(name)
+
+    def close(self) -> None:
+        """As of a Saver. Not waited for."""
+        if self.real is not None:
+            self.real.close()
+
+    def _save_sharded(self, plan: ShardedPlan, step: int, at_s: float, place: tuple[int, ...]) -> bool:
+        if self.real is None:
+            aside = self.team.share(None)
+            try:
+                if aside is not None:
+                    plan.shards.write(aside, self.team)
+            except OSError:
+                pass  # of all processes alike; the first one says it
+            return False
+        began = []
+
+        def fill(aside: str) -> None:
+            began.append(aside)
+            plan.shards.write(self.team.share(aside), self.team)
+            plan.write_rest(aside)
+
+        facts = {"step": step, "world_size": self.team.size, "at": units.stamp(at_s)}
+        try:
+            return self.real.save_folder(fill, plan.bytes, step, at_s, place, facts)
+        finally:
+            if not began:
+                self.team.share(None)
+
+    def _word(self, done: Any) -> Any:
+        told = self.team.share(None if self.real is None else (done, self.real.latest, self.real.why_not))
+        done, self.latest, self.why_not = told
+        return done

@@ -1,0 +1,133 @@
+"""What the adapters for other trainers share: when to save, how the folder they wrote is committed, what to go on from.
+
+The other trainer writes its own checkpoint, as a folder of files; here it is sealed, made durable, renamed and pointed
+to by the same protocol as the Checkpointer's files (`Shelf.commit`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable
+
+from sojourn.train import around, distributed, preempt, sealed, trackers
+from sojourn.train.around import say
+from sojourn.train.folder import Folder
+from sojourn.train.pace import Pace
+from sojourn.train.progress import Progress
+from sojourn.wire import units
+
+
+class Guard:
+    """Saves of a training whose loop is another library's. All processes of the training make one and call alike.
+
+    `keep`, `every_s`, `every_steps`, `mtbf_s`, `folder`: as of the Checkpointer.
+    Raises: BadPace, NoPlace, FolderBusy, SeveralProcesses.
+    """
+
+    def __init__(
+        self,
+        keep: int,
+        every_s: float | None,
+        every_steps: int | None,
+        mtbf_s: float | None,
+        folder: str | os.PathLike[str] | None,
+    ) -> None:
+        if keep < 1:
+            raise around.BadUse(detail="keep must be at least 1.")
+        self.pace = Pace(every_s, every_steps, None, mtbf_s)
+        self.team = distributed.join()
+        around.hush(not self.team.is_first)
+        self.path = os.path.abspath(around.place(folder))
+        self._folder = Folder(self.path, around.token(), keep, say) if self.team.is_first else None
+        self.path = self.team.share(self.path)
+        self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self.team.is_first else "")
+        self.is_owed = False
+        self._latest: dict[str, Any] | None = None
+        self._is_told = False
+        self._bytes = 0
+        preempt.install()
+
+    def newest(self) -> tuple[str, dict[str, Any]] | None:
+        """(path, facts) of the newest checkpoint every byte of which is as it was written; says which are not.
+
+        None where there is nothing.   Raises: Damaged where nothing of what is there is valid; Superseded.
+        """
+        found = None
+        if self._folder is not None:
+            found = self._folder.newest(lambda path: (path, *sealed.check(path)))
+        found = self.team.share(found)
+        if found is None:
+            return None
+        path, facts, size = found
+        if not os.path.isdir(path):
+            raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
+        self._latest = {"path": path, "step": facts["step"], "bytes": size}
+        say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
+        return path, facts
+
+    def is_due(self, step: int, total: int | None, may_save: bool = True, at_end: bool = False) -> bool:
+        """After a step: whether all save now. Where they may not yet, the save is owed to the next step that may."""
+        if not self._is_told:
+            self._tell()
+        self.pace.stepped(False)
+        self.is_owed = self.team.agree(self.is_owed or at_end or self.pace.is_due(step)) or self.team.is_leaving
+        self._progress.write(step, total, 0, {}, self._shown())
+        return self.is_owed and may_save
+
+    def commit(self, step: int, fill: Callable[[str], None]) -> None:
+        """Let `fill(aside)` put a whole checkpoint into an empty folder, in every process; publish it. Then leave with
+        75 if preempted. What goes wrong raises: the trainer that wrote it has no way to go on.
+
+        Raises: OSError, Superseded, RankLost, SystemExit(75).
+        """
+        self.is_owed, began_s, now_s = False, time.monotonic(), time.time()
+        facts = {"step": step, "world_size": self.team.size, "at": units.stamp(now_s)}
+        done: tuple[str, int] | None = None
+        if self._folder is not None:
+            self._folder.check_open()
+            done = self._folder.shelf.commit_folder(
+                lambda aside: self._fill(fill, aside), self._bytes, step, now_s, facts
+            )
+        else:
+            self._fill(fill, None)
+        name, size = self.team.share(done)
+        took_s = time.monotonic() - began_s
+        self.pace.copied()
+        self.pace.saved(took_s, took_s)
+        self._bytes, self._latest = size, {"path": os.path.join(self.path, name), "step": step, "bytes": size}
+        if self.team.is_leaving:
+            self._leave(step, f"saved at step {step}")
+
+    def _leave(self, step: int, what: str) -> None:
+        say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
+        raise SystemExit(preempt.AGAIN)
+
+    def _fill(self, fill: Callable[[str], None], aside: str | None) -> None:
+        fill(self.team.share(aside))
+        self.team.gather(None)  # all have written their part
+
+    def leave_if_asked(self, step: int) -> None:
+        """At a place where nothing is to be saved: leave with 75 if any process was asked to.
+
+        Raises: SystemExit(75).
+        """
+        self.team.agree(False)
+        if self.team.is_leaving:
+            self._leave(step, "nothing new to save")
+
+    def close(self) -> None:
+        """The training is over: give back the folder and the signals. Idempotent."""
+        preempt.uninstall()
+        preempt.forget()
+        if self._folder is not None:
+            self._folder.close()
+
+    def _shown(self) -> dict[str, Any] | None:
+        return self._latest and dict(self._latest, path=around.from_root(self._latest["path"]))
+
+    def _tell(self) -> None:
+        self._is_told = True
+        say(f"checkpoints are written to {self.path} {self.pace.words()}")
+        for text in trackers.remarks():
+            say(text)

@@ -1,0 +1,113 @@
+"""For the Trainer of Hugging Face: `hf.train(trainer)` in the place of `trainer.train()` goes on where it stood.
+
+The Trainer writes its own checkpoint, in its own format; the callback says when, and commits it so that it is whole or
+absent. What the Trainer saves by itself (`save_strategy`) stays its own affair.
+Source: transformers/trainer.py and trainer_callback.py of transformers 5.23, 2026-11.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+from sojourn.train.around import BadUse
+from sojourn.train.guard import Guard
+from sojourn.wire import atomic
+
+try:
+    from transformers import TrainerCallback
+except ImportError:  # then there is no Trainer to give this to
+    TrainerCallback = object
+
+_STAGED = ".sojourn-staged.json"  # in output_dir: the folder the Trainer is writing for us
+
+
+class Checkpoints(TrainerCallback):  # type: ignore[misc]
+    """Saves a Trainer's training now and then, on preemption (then it leaves with 75) and at its end.
+
+    Make it after the Trainer's arguments (they set up torch.distributed), give it to `callbacks`, and start with
+    `trainer.train(resume_from_checkpoint=checkpoints.newest())`; or leave all that to `train`.
+    Parameters and errors: as of the Checkpointer. Exact on a CPU, as long as the data set draws no random numbers in
+    the main process: the Trainer itself does not put those back for the first batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep: int = 2,
+        every_s: float | None = None,
+        every_steps: int | None = None,
+        mtbf_s: float | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._guard = Guard(keep, every_s, every_steps, mtbf_s, folder)
+        self._is_ours = self._is_theirs = False
+
+    def newest(self) -> str | None:
+        """The checkpoint to resume from, every byte checked; None where there is none.   Raises: Damaged."""
+        found = self._guard.newest()
+        return None if found is None else found[0]
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Refuses what would make a resume inexact; sweeps what a killed attempt left half-written."""
+        if args.save_only_model or args.ignore_data_skip:
+            raise BadUse(detail="save_only_model and ignore_data_skip leave out what an exact resume needs.")
+        marker = os.path.join(args.output_dir, _STAGED)
+        left = atomic.read_json(marker) if self._guard.team.is_first else None
+        if left:
+            shutil.rmtree(os.path.join(args.output_dir, os.path.basename(left["name"])), ignore_errors=True)
+            os.unlink(marker)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+        """Asks the Trainer to save where it is time."""
+        is_end = state.global_step >= state.max_steps
+        if self._guard.is_due(state.global_step, state.max_steps, at_end=is_end):
+            self._is_ours, self._is_theirs = True, control.should_save
+            if self._guard.team.is_first and not self._is_theirs:
+                os.makedirs(args.output_dir, exist_ok=True)
+                name = f"checkpoint-{state.global_step}"
+                atomic.write_json(os.path.join(args.output_dir, _STAGED), {"name": name}, durable=False)
+            control.should_save = True
+        return control
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The Trainer has written: commit it, if it was asked for."""
+        if not self._is_ours:
+            return
+        self._is_ours = False
+        written = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+        self._guard.team.gather(None)  # all have written
+
+        def fill(aside: str) -> None:
+            if self._guard.team.is_first:
+                _take(written, aside, keep=self._is_theirs)
+                if not self._is_theirs:
+                    os.unlink(os.path.join(args.output_dir, _STAGED))
+
+        self._guard.commit(state.global_step, fill)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Gives back the folder."""
+        self._guard.close()
+
+
+def train(trainer: Any, **pace: Any) -> Any:
+    """`trainer.train()`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
+    checkpoints = Checkpoints(**pace)
+    trainer.add_callback(checkpoints)
+    return trainer.train(resume_from_checkpoint=checkpoints.newest())
+
+
+def _take(written: str, aside: str, keep: bool) -> None:
+    """Move everything in `written` to `aside`, as links where it is to be kept; copied from another file system."""
+    for folder, _, names in os.walk(written):
+        into = os.path.join(aside, os.path.relpath(folder, written))
+        os.makedirs(into, exist_ok=True)
+        for name in names:
+            try:
+                os.link(os.path.join(folder, name), os.path.join(into, name))
+            except OSError:
+                shutil.copyfile(os.path.join(folder, name), os.path.join(into, name))
+    if not keep:
+        shutil.rmtree(written)

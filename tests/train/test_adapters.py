@@ -1,0 +1,86 @@
+"""Under the real Trainers of Hugging Face and of Lightning a training killed at any moment ends with the very same
+bytes (CPU), and what lies in its folder is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+from sojourn.train import sealed
+from tests.train import trials
+from tests.train.forging import Forge
+
+pytestmark = pytest.mark.adapters
+EPOCHS, STEPS = 5, 60
+
+
+@pytest.fixture(scope="module", params=["hf", "lightning"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
+    """(adapter, forge, final bytes of the uninterrupted training, the folder it left)."""
+    name, folder = request.param, tmp_path_factory.mktemp(request.param)
+    with Forge(*trials.KINDS[name].modules) as forge:
+        said = folder / "said"
+        rc = forge.run(name + "_net.py", folder / "ckpt", folder / "out", EPOCHS, "every_steps=7", said=said)
+        assert rc == [0], said.read_text()
+        yield name, forge, (folder / "out").read_bytes(), folder / "ckpt"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_little_twice(
+    seed: int, trained: tuple, tmp_path: Path
+) -> None:
+    name, forge, _, _ = trained
+    verdict = trials.Trials(name, forge, tmp_path).play(seed)
+    assert not verdict.breaches, trials.stories([verdict])
+
+
+def test_what_it_writes_is_listed_and_pointed_to(trained: tuple) -> None:
+    name, _, _, folder = trained
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [".lock", "ckpt-t000001-s%08d" % 56, "ckpt-t000001-s%08d" % STEPS, "latest.json"]
+    pointer = json.loads((folder / "latest.json").read_text())
+    facts, size = sealed.check(str(folder / names[2]))
+    assert (pointer["path"], pointer["step"], pointer["bytes"]) == (names[2], STEPS, size)
+    assert facts["step"] == STEPS and facts["world_size"] == 1
+
+
+def test_a_damaged_newest_is_said_and_the_one_before_taken(trained: tuple, tmp_path: Path) -> None:
+    name, forge, whole, folder = trained
+    shutil.copytree(str(folder), str(tmp_path / "ckpt"))
+    newest = tmp_path / "ckpt" / ("ckpt-t000001-s%08d" % STEPS)
+    victim = max((path for path in newest.iterdir() if path.name != sealed.SEAL), key=lambda path: path.stat().st_size)
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    said = tmp_path / "said"
+    assert forge.run(name + "_net.py", tmp_path / "ckpt", tmp_path / "out", EPOCHS, said=said) == [0], said.read_text()
+    assert (
+        "ckpt-t000001-s00000060 is damaged and passed over: %s is not what was sealed" % victim.name in said.read_text()
+    )
+    assert "goes on from ckpt-t000001-s00000056: step 56, every byte checked" in said.read_text()
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+def test_started_again_when_it_is_over_it_trains_nothing(trained: tuple, tmp_path: Path) -> None:
+    name, forge, whole, folder = trained
+    shutil.copytree(str(folder), str(tmp_path / "ckpt"))
+    said, log = tmp_path / "said", tmp_path / "log"
+    args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS, "log=%s" % log)
+    assert forge.run(name + "_net.py", *args, said=said) == [0], said.read_text()
+    assert "goes on from ckpt-t000001-s00000060" in said.read_text() and not log.exists()
+
+
+def test_an_attempt_that_was_overtaken_stops(trained: tuple, tmp_path: Path) -> None:
+    name, forge, _, _ = trained
+    (tmp_path / "ckpt").mkdir()
+    (tmp_path / "ckpt" / ".t000009.fence").touch()
+    said = tmp_path / "said"
+    args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS)
+    rc = forge.run(name + "_net.py", *args, said=said, SOJOURN_TOKEN="3")
+    assert rc == [1] and re.search(r"A later attempt \(fencing token 9\)", said.read_text()), said.read_text()

@@ -1,0 +1,86 @@
+"""A hundred SIGKILLs and twenty SIGTERMs at random moments for every kind of training, for docs/reliability.md.
+
+A tenth of it is in test_torch_kill, test_adapters and test_ranks. One trial again, with its story:
+`.venv/bin/python -m tests.train --kind hf --seed 1003`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.train import trials
+from tests.train.forging import Forge
+
+TITLE = "Training is killed at random"
+WHAT = """\
+A training of 60 steps is struck by six real signals, five SIGKILLs and one SIGTERM, each at a random moment of the
+process (a third of the SIGKILLs while it starts and reads its checkpoint), is started again by the same command each
+time, and at last left to end. The training, the cadence (every 1, 3 or 5 steps), the order of the signals and who of
+several processes is struck come from the seed. Each start is a process of its own, forked from one that has imported
+the libraries. The Trainers of Hugging Face and Lightning are the real ones; several processes are two, on gloo."""
+HELD = """\
+Held in every trial that is not broken: the final weights, the optimizers' state and what is drawn next are those of the
+uninterrupted training, bit for bit on a CPU; SIGTERM ended it with 75; what the pointer called saved was there and
+whole after every strike; nothing half-written is left; no strike made it compute more steps twice than the cadence
+(where another process writes: than twice the cadence, since the steps after a save that is being written are at stake
+too; Lightning: one more, since behind the last batch of an epoch nothing can be saved)."""
+AGAIN = "One trial again, with its story: `.venv/bin/python -m tests.train --kind hf --seed 1003`."
+NAMES = {
+    "torch": "PyTorch", "hf": "Hugging Face Trainer", "lightning": "Lightning",
+    "ddp": "DistributedDataParallel", "fsdp": "FSDP",
+}  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.adapters
+@pytest.mark.timeout(6 * 3600)
+def test_a_hundred_kills_of_every_kind_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Writes docs/reliability.md. SOJOURN_SOAK_TRIALS: how many trials of each kind, of six signals each."""
+    from tests import reliability
+
+    count, began_s = int(os.environ.get("SOJOURN_SOAK_TRIALS", "20")), time.monotonic()
+    verdicts = []
+    for kind, about in trials.KINDS.items():
+        with Forge(*about.modules) as forge:
+            played = trials.Trials(kind, forge, tmp_path)
+            for seed in range(1000, 1000 + count):
+                verdicts.append(played.play(seed))
+                with capsys.disabled():  # a silent hour would be a bug
+                    print(verdicts[-1], flush=True)
+    reliability.put(TITLE, [WHAT, "", HELD, "", AGAIN, "", *table(verdicts)], time.monotonic() - began_s)
+    assert not trials.stories(verdicts), trials.stories(verdicts)
+
+
+def table(verdicts: Sequence[trials.Verdict]) -> list[str]:
+    """A row for each kind of training and way to save; then what broke."""
+    rows: dict[str, list[trials.Verdict]] = {}
+    for one in verdicts:
+        way = trials.KINDS[one.kind].way(one.seed)
+        rows.setdefault(NAMES[one.kind] + (", another process writes" if way.times > 1 else ""), []).append(one)
+    out = ["| training | trials | broken | SIGKILL | SIGTERM | starts | steps computed twice | most by one strike |"]
+    out.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    for name, ones in rows.items():
+        broken = sum(bool(one.breaches) for one in ones)
+        sums = [sum(row) for row in zip(*((one.kills, one.terms, one.attempts, sum(one.twice)) for one in ones))]
+        worst = {one.every: 0 for one in sorted(ones, key=lambda one: one.every)}
+        for one in ones:
+            worst[one.every] = max(worst[one.every], *one.twice, 0)
+        most = ", ".join(f"{most} at every {every}" for every, most in worst.items())
+        out.append(f"| {name} | {len(ones)} | {broken} | {' | '.join(f'{number:,}' for number in sums)} | {most} |")
+    return out + [f"\nBroken: {one.kind} seed {one.seed}: {one.breaches[0][:200]}" for one in verdicts if one.breaches]
+
+
+def test_the_page_tells_how_many_signals_came_and_what_broke() -> None:
+    good = trials.Verdict("torch", 1000, every=3, kills=5, terms=1, attempts=7, twice=[2, 3])
+    bad = trials.Verdict("torch", 1004, every=1, kills=2, attempts=2, breaches=["it ended with other bytes"])
+    other = trials.Verdict("torch", 1001, every=3, kills=5, terms=1, attempts=7, twice=[6])
+    assert table([good, bad, other])[2:] == [
+        "| PyTorch | 2 | 1 | 7 | 1 | 9 | 5 | 0 at every 1, 3 at every 3 |",
+        "| PyTorch, another process writes | 1 | 0 | 5 | 1 | 7 | 6 | 6 at every 3 |",
+        "\nBroken: torch seed 1004: it ended with other bytes",
+    ]
