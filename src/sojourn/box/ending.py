@@ -39,7 +39,8 @@ def judge(exit: Exit, why: str, oom_kills: int) -> str:
         return "succeeded"
     if exit.rc == RUN_ME_AGAIN:
         return "preempted"
-    if why in ("shutdown", "walltime"):  # whatever it made of our signal: torchrun ends with 1 where its processes saved and left
+    # Whatever it made of our signal: torchrun ends with 1 where its processes saved and left.
+    if why in ("shutdown", "walltime"):
         return "preempted"
     number = exit.signal
     if exit.rc in (128 + _KILL, 128 + _TERM):  # a shell says so of its child
