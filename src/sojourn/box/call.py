@@ -36,6 +36,8 @@ _OPS = {
     "want": "intent",
     "stop": "intent",
     "since": "since",
+    "enqueue": "queue",
+    "withdraw": "queue",
     "manifest": "files",
     "read": "files",
     "roots": "roots",

@@ -21,7 +21,6 @@ LONGEST = 63  # characters of a run's name
 MARK = 10  # hex digits of the values' digest, where a name alone would not tell them apart
 LIMIT_BYTES = 8 << 20
 _PLAIN = re.compile(r"[a-z0-9.]([a-z0-9._-]*[a-z0-9])?|-[a-z0-9.]*[a-z0-9]")
-_SHELL = ("run", "setup", "smoke")
 _NOT_EACH = ("site", "workdir", "candidates", "file_mounts")
 
 
@@ -93,15 +92,16 @@ def job_of(job: JobFile, cell: Cell) -> JobFile:
     """The job file as it stands for one cell: its name, its values in `envs` and wherever `${NAME}` stood."""
     values = {**job.envs, **cell.values}
     envs = {name: fill(value, cell.values) for name, value in job.envs.items()}
-    shell = {key: fill_shell(getattr(job, key), values) for key in _SHELL}
     return replace(
         job,
         name=cell.name,
         envs={**envs, **cell.values},
         outputs=tuple(fill(glob, cell.values) for glob in job.outputs),
         scratch=tuple(fill(glob, cell.values) for glob in job.scratch),
+        run=fill_shell(job.run, values),
+        setup=fill_shell(job.setup, values),
+        smoke=fill_shell(job.smoke, values),
         sweep=None,
-        **shell,
     )
 
 
@@ -141,8 +141,8 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
     except OSError as error:
         raise BadQueue(path=path, line=1, what=error.strerror or str(error), more="") from error
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise BadQueue(path=path, line=line, what="this is not UTF-8 text", more="") from error
+        at = data[: error.start].count(b"\n") + 1
+        raise BadQueue(path=path, line=at, what="this is not UTF-8 text", more="") from error
     if len(data) > LIMIT_BYTES or "\0" in text:
         raise BadQueue(path=path, line=1, what="no queue file: it is over 8 MiB, or not text", more="")
     for number, line in enumerate(text.split("\n"), 1):
