@@ -16,7 +16,7 @@ from sojourn.wire.names import nearest
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
     ("before it costs anything", ("init", "doctor", "plan", "smoke")),
-    ("run it", ("run", "status", "watch", "logs", "why", "stop", "resume")),
+    ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
     ("bring it home", ("pull", "verify")),
     ("let go", ("down", "leases", "cost", "clean")),
     ("take over", ("recover", "handbook", "tunnel")),

@@ -102,14 +102,17 @@ class Index:
 
         A beginning that only a sweep and its own cells share means the sweep. Raises: NotFound, Ambiguous.
         """
+        sweep = self.sweep(wanted)
+        return self.cells(sweep) if sweep else [self.find(wanted)]
+
+    def sweep(self, wanted: str) -> str:
+        """The sweep that `wanted` names, as `named` has it; "" where it names a run, or nothing."""
         rows = self._safely(_select, "SELECT id, sweep FROM runs ORDER BY n, rowid", ())
-        sweeps = dict.fromkeys(sweep for _, sweep in rows if sweep)
-        if wanted in sweeps and all(run != wanted for run, _ in rows):
-            return self.cells(wanted)
+        if not wanted or any(run == wanted for run, _ in rows):
+            return ""
+        sweeps = {sweep for _, sweep in rows if sweep}
         hits = {sweep if sweep.startswith(wanted) else run for run, sweep in rows if run.startswith(wanted)}
-        if wanted and len(hits) == 1 and hits <= sweeps.keys() and all(run != wanted for run, _ in rows):
-            return self.cells(hits.pop())
-        return [self.find(wanted)]
+        return wanted if wanted in sweeps else hits.pop() if len(hits) == 1 and hits <= sweeps else ""
 
     def runs_on(self, lease: str) -> list[RunRecord]:
         """Every run that was ever launched on the newest lease of this name, in the order they were planned."""

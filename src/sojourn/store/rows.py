@@ -96,7 +96,7 @@ def _planned(db: sqlite3.Connection, r: Record) -> None:
     if kept is not None and kept[2] != r["site"]["name"]:
         # Where it was before may still hold something of it.
         db.execute("INSERT OR REPLACE INTO earlier VALUES (?, ?, ?)", (r["run"], kept[2], kept[1]))
-    if kept is not None and (kept[0], kept[1]) == (spec["identity"], site):
+    if kept is not None and (kept[0], kept[1]) == (spec["identity"], site) and not r.get("again"):
         db.execute("UPDATE runs SET run = ?, local = ? WHERE id = ?", (_text(run), _text(local), r["run"]))
         return
     db.execute(
@@ -122,7 +122,9 @@ def _swept(db: sqlite3.Connection, r: Record) -> None:
         spec = {**r["template"], **cell["spec"]}
         local = {**r.get("local", {}), **cell.get("local", {})}
         common = {key: r[key] for key in ("n", "at", "job_file", "workdir") if key in r}
-        _planned(db, {**common, "run": spec["run"], "site": r["sites"][cell["site"]], "spec": spec, "local": local})
+        again = bool(cell.get("again"))  # what its earlier box had of it is lost, or given up
+        planned = {**common, "run": spec["run"], "site": r["sites"][cell["site"]], "spec": spec, "local": local}
+        _planned(db, {**planned, "again": again})
 
 
 def _queueing(db: sqlite3.Connection, r: Record) -> None:

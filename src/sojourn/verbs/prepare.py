@@ -7,7 +7,7 @@ import posixpath
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core import money
@@ -108,6 +108,7 @@ class Trees:
 
     trees: tuple[tuple[str, Snapshot], ...]
     mounts: Mapping[str, str]
+    setups: dict[str, str] = field(default_factory=dict, compare=False)  # text of a setup -> its digest
 
     @property
     def code(self) -> Snapshot:
@@ -138,13 +139,15 @@ def read_trees(ctx: Context, job: JobFile) -> Trees:
 
 def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
     """Most of run.json of a job: all that its identity covers, and its limits."""
+    if job.setup not in tree.setups:
+        tree.setups[job.setup] = setup_digest(job.setup, tree.code.rows)
     spec: dict[str, Any] = {
         "schema": "sojourn/run/v1",
         "run": job.name,
         "name": job.name,
         "argv": ["bash", "-eo", "pipefail", "-c", job.run],
         "setup": job.setup,
-        "setup_digest": setup_digest(job.setup, tree.code.rows),
+        "setup_digest": tree.setups[job.setup],
         "envs": dict(job.envs),
         "secrets": sorted(job.secrets),
         "outputs": list(job.outputs),

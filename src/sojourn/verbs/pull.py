@@ -14,7 +14,7 @@ from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
-from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.hear import View, hear, hear_one
 from sojourn.verbs.standings import MANIFEST_S, keep_manifest
 from sojourn.verbs.status import chosen, meter_of, spent_micro
 from sojourn.wire import units
@@ -39,11 +39,14 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
     records = chosen(ctx, names)
+    if any(ctx.store.index.sweep(name) for name in names):
+        views = hear(ctx, records)  # of a sweep: what has begun
+        records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
         records = [r for r in records if r.attempt and not r.is_home and not r.status.state.is_alive]
     for record in records:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
-        if to and len(names) != 1:
+        if to and (len(names) != 1 or ctx.store.index.sweep(names[0])):
             folder = os.path.join(folder, record.id)
         try:
             yield _pull_one(ctx, record, Home(record.id, folder))

@@ -19,7 +19,7 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Make the root of every cell and put them into the queue of `queue` (a sweep's name), in this order. Idempotent.
 
     `template`: what the run.json of all cells have in common; `cells`: {"spec": the rest, "attempt", "token"} each.
-    `lanes`: what each slot has from now on. `secrets`: their values, for every cell. `keeper`: the file that keeps the
+    `lanes`: what each slot has from now on (none: as before). `secrets`: their values, for every cell. `keeper`: the file that keeps the
     queue. Answer: root, added, argv (what a launcher is to start).
     Refused, before anything is made: name-taken (`runs`: the cells whose name another job has here), bad-spec.
     """
@@ -39,8 +39,8 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     with secrets.held(queue):
         book = Book(queue)
         lines: List[Dict[str, Any]] = []
-        lanes = [str(lane) for lane in request.get("lanes") or [""]]
-        if lanes != book.lanes or not book.cells:
+        lanes = [str(lane) for lane in request.get("lanes") or book.lanes]
+        if lanes != book.lanes:
             lines.append({"kind": "lanes", "lanes": lanes})
         for spec, cell in asked:
             name = line_id(str(spec["run"]), int(cell["attempt"]), str(spec.get("identity")))

@@ -1,0 +1,30 @@
+"""What `sweep` came to: a line a site, then what was done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, command, count, line, table
+
+if TYPE_CHECKING:
+    from sojourn.verbs.sweep import Swept
+
+_LISTED = 6  # names of cells in a line
+
+
+def lines(answer: Swept, columns: int) -> list[str]:
+    """The sweep, its boxes and their cells, what was done, the next command."""
+    out = line("sweep", f"{clean(answer.id)}, {count(answer.cells, 'cell')}", columns)
+    parts = [part for part in answer.sites if part.cells]
+    if parts:
+        rows = [(clean(p.site), str(len(p.cells)), str(p.slots), " ".join(p.gpus), _some(p.cells)) for p in parts]
+        out += table(("SITE", "NEW", "SLOTS", "GPUS", "CELLS"), rows, columns, right=(1, 2), leave_out=(3, 4))
+    out += findings.lines(answer.findings, columns)
+    out += line(answer.did, clean(answer.why), columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _some(cells: tuple[str, ...]) -> str:
+    more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
+    return " ".join(clean(cell) for cell in cells[:_LISTED]) + more
