@@ -17,7 +17,7 @@ from sojourn.wire.names import nearest
 GROUPS = (
     ("before it costs anything", ("init", "doctor", "plan", "smoke")),
     ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
-    ("bring it home", ("pull", "verify")),
+    ("bring it home", ("pull", "verify", "reconcile")),
     ("let go", ("down", "leases", "cost", "clean")),
     ("take over", ("recover", "handbook", "tunnel")),
     ("your shell", ("completion",)),

@@ -45,6 +45,7 @@ NEEDS = {
     "queueing": ("sweep", "site", "cells"),
     "queued": ("sweep", "site", "runs", "tether"),
     "withdrawn": ("sweep", "site", "runs", "why"),
+    "given-up": ("sweep", "site", "runs"),
     "launching": ("run", "attempt"),
     "launched": ("run", "attempt", "tether"),
     "heard": ("run", "offset", "status"),

@@ -49,15 +49,14 @@ class Offer:
         return f"{self.hello.get('host')} {self.hello.get('boot_id')} {self.hello.get('base')}"
 
 
-def ask_sites(ctx: Context, boxes: Sequence[Box], prepared: PreparedSweep) -> list[Offer]:
-    """What each box has, all asked at once, one call each. A box that does not answer, or says no, is an offer with
-    an `error`. Lanes are not set yet.
+def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[str]) -> list[Offer]:
+    """What each box has, of these snapshots too; all asked at once, one call each. A box that does not answer, or
+    says no, is an offer with an `error`. Lanes are not set yet.
     """
-    digests = [tree.digest for _, tree in prepared.tree.trees]
 
     def ask(box: Box) -> Offer:
         trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
-        ops = [{"op": "hello", "queue": prepared.name}, ask_missing(digests), trains]
+        ops = [{"op": "hello", "queue": sweep}, ask_missing(digests), trains]
         try:
             said = box.keeper.ask_all(ops)
         except WorldError as error:

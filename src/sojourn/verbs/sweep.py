@@ -186,7 +186,8 @@ def _offers(
     offers, remarks = [], []
     living = [r for r in ctx.store.index.runs() if r.sweep != prepared.name and r.attempt and r.status.state.is_alive]
     first: Misuse | WorldError | None = None
-    for offer in ask_sites(ctx, [ctx.box(site) for site in here.values()], prepared):
+    digests = [tree.digest for _, tree in prepared.tree.trees]
+    for offer in ask_sites(ctx, [ctx.box(site) for site in here.values()], prepared.name, digests):
         name, error = offer.box.site.name, offer.error
         try:
             if error is not None:

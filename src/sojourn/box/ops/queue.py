@@ -19,8 +19,8 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Make the root of every cell and put them into the queue of `queue` (a sweep's name), in this order. Idempotent.
 
     `template`: what the run.json of all cells have in common; `cells`: {"spec": the rest, "attempt", "token"} each.
-    `lanes`: what each slot has from now on (none: as before). `secrets`: their values, for every cell. `keeper`: the file that keeps the
-    queue. Answer: root, added, argv (what a launcher is to start).
+    `lanes`: what each slot has from now on (none: as before). `secrets`: their values, for every cell. `keeper`: the
+    file that keeps the queue. Answer: root, added, argv (what a launcher is to start).
     Refused, before anything is made: name-taken (`runs`: the cells whose name another job has here), bad-spec.
     """
     queue = find_queue(box, str(request["queue"]), must_exist=False)
