@@ -126,6 +126,9 @@ def read_trees(ctx: Context, job: JobFile) -> Trees:
 
     ctx.say(f"reading {job.workdir}")
     code = snapshot.take(job.workdir)
+    if job.sweep is not None:
+        # They grow with the sweep; what they say of a cell is in its specification.
+        code = snapshot.without(code, [job.path, *([job.sweep.queue] if job.sweep.queue else [])])
     trees, mounts = [("code", code)], {}
     for mount in job.file_mounts:
         ctx.say(f"reading {mount.source}")

@@ -196,7 +196,7 @@ def _duplicates(ctx: Context, sweep: str) -> tuple[list[dict[str, Any]], list[st
         sites[site.name] = site
     for name, runs in by_site.items():
         try:
-            answer = ctx.box(sites[name]).ask("since", runs=dict.fromkeys(runs, 0), limit_bytes=1)
+            answer = ctx.box(sites[name]).ask("since", runs=dict.fromkeys(runs, 0))
         except WorldError as error:
             remarks.append(f"{name}: {error.message}")
             continue

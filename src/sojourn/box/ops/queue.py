@@ -45,7 +45,9 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         for spec, cell in asked:
             name = line_id(str(spec["run"]), int(cell["attempt"]), str(spec.get("identity")))
             fields = {"run": spec["run"], "attempt": int(cell["attempt"]), "token": str(cell.get("token") or "")}
-            while name in book.taken:  # it was taken away and is wanted again: a line of its own
+            was_made = last_attempt(find_root(box, str(spec["run"]))) >= int(cell["attempt"])
+            # Taken away, or lost with its root, and wanted again: a line of its own.
+            while name in book.taken or (name in book.done and not was_made):
                 name = line_id(name, int(cell["attempt"]), "again")
             if name not in book.cells:
                 lines.append(dict(fields, kind="cell", id=name))
