@@ -285,3 +285,19 @@ def test_a_sweep_is_named_by_a_beginning_that_only_it_and_its_cells_have(field: 
     assert (index.sweep("a"), index.sweep("ab"), index.sweep("ab-lr1"), index.sweep("zz")) == ("ab", "ab", "", "")
     assert [record.id for record in index.named("ab-lr1")] == ["ab-lr1"]
     boxes.over()
+
+
+def test_balance_moves_what_waits_on_a_slow_box_and_nothing_runs_twice(field: Make) -> None:
+    boxes = field("a b")
+    boxes.sweep({"lr": [1, 2, 3, 4, 5, 6]})
+    boxes.until(lambda states: list(states.values()).count("running") == 2)
+    quick = [cell for cell, site in boxes.sites().items() if site == "b"]
+    for cell in quick:
+        boxes.open(cell)
+    boxes.until(lambda states: all(states[cell] == "succeeded" for cell in quick))
+    said = boxes.sweep({"lr": [1, 2, 3, 4, 5, 6]}, balance=True)
+    assert len(said.new) == 1 and boxes.sites()[said.new[0]] == "b"
+    boxes.open()
+    boxes.over()
+    all_home(boxes)
+    assert sorted(boxes.begun()) == sorted(boxes.sites())

@@ -106,6 +106,13 @@ def costs_of(records: Sequence[RunRecord], wanted: Mapping[str, Wanted]) -> tupl
     return expected(wanted, siblings), fast
 
 
+def speeds_of(sites: Sequence[Site], learned: Mapping[str, float]) -> dict[str, float]:
+    """How fast each site's box is: as its finished cells show where all have some, else as settings say, else 1."""
+    if all(site.name in learned for site in sites):
+        return dict(learned)
+    return {site.name: float(site.options.get("speed") or 1.0) for site in sites}
+
+
 def wanted_of(record: RunRecord) -> Wanted:
     """A cell as it was planned, for what it may cost."""
     return Wanted(record.local.get("values") or {}, record.local.get("epochs"))

@@ -16,6 +16,7 @@ from sojourn.verbs.cells import costs_of, shared, wanted_of
 from sojourn.verbs.context import Context
 from sojourn.verbs.enqueue import Asked, enqueue, proven
 from sojourn.verbs.launch import read_secrets
+from sojourn.verbs.placing import lanes_of
 from sojourn.verbs.prepare import Trees, on_site, read_trees
 from sojourn.verbs.reconcile import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
 from sojourn.verbs.slots import Offer, Oversubscribed, ask_sites, lanes
@@ -180,10 +181,7 @@ def _placed(
         if one.view.status.state.is_alive or one.what == WAITING:
             site = one.view.record.site_name
             loads[site] = loads.get(site, 0.0) + costs[one.id]
-    boxes = [
-        spread.Lanes(name, len(offer.lanes), fast.get(name, 1.0), loads.get(name, 0.0))
-        for name, offer in offers.items()
-    ]
+    boxes = lanes_of(list(offers.values()), fast, loads)
     return spread.place({record.id: costs[record.id] for record in moving}, boxes), []
 
 

@@ -15,14 +15,15 @@ from sojourn.core.sweep import Cell, Collision, Sweep
 from sojourn.core.values import Finding, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
-from sojourn.verbs.cells import PreparedCell, PreparedSweep, costs_of, prepare_sweep, shared, wanted_of
+from sojourn.verbs.cells import PreparedCell, PreparedSweep, costs_of, prepare_sweep, shared
 from sojourn.verbs.context import Context
 from sojourn.verbs.decide import differing
 from sojourn.verbs.enqueue import Asked, enqueue, proven
 from sojourn.verbs.hear import hear
 from sojourn.verbs.launch import read_secrets
+from sojourn.verbs.placing import by_site, placed_on, taken_back
 from sojourn.verbs.push import remember
-from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, judged, lanes
+from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -82,11 +83,13 @@ def sweep(
     slots: int = 0,
     oversubscribe: bool = False,
     env: Mapping[str, str] | None = None,
+    balance: bool = False,
     dry_run: bool = False,
 ) -> Swept:
     """Place the cells of a job's sweep on sites and queue them there; comes back when each queue is kept.
 
     `sites`: () = the job's candidates, else its site. `slots`: cells at once on each box, 0 = one a GPU, or one.
+    `balance`: cells that wait on a box where they would be done much later than elsewhere are moved there.
     Of several sites those that do not answer or lack something are left out, with a remark.
     Raises: Misuse (bad-cells, sweep-taken, collision, oversubscribed, ...), Unreachable, WorldError where no site is
     left; a site that fails half way is a remark, and the identical call goes on with it.
@@ -97,10 +100,17 @@ def sweep(
         known = _known(ctx, prepared)
         new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
         cut_off = [cell for cell in prepared.cells if cell.id in known and known[cell.id].phase in UNPLACED]
-        if not new and not cut_off:
+        if not new and not cut_off and not balance:
             return _nothing(ctx, prepared, known, began_s)
         offers, remarks = _offers(ctx, prepared, known, cut_off, sites, slots, oversubscribe)
-        placed, offers, findings = _placed(prepared, known, new, cut_off, offers, sites)
+        if balance and not dry_run:
+            taken = taken_back(ctx, prepared, known, offers)
+            known = _known(ctx, prepared)
+            new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
+            if not new and not cut_off:
+                return _nothing(ctx, prepared, known, began_s)
+            remarks += [f"{len(taken)} cells that waited are placed anew"] if taken else []
+        placed, offers, findings = placed_on(prepared, known, new, cut_off, offers, sites)
         parts = _parts(prepared, known, new, placed, offers)
         answer = Swept(
             id=prepared.name,
@@ -121,7 +131,7 @@ def sweep(
             following = quote.join(["sojourn", "sweep", *prepared.given])
             return replace(answer, did="planned", why="nothing was changed", next=following)
         done = _queue(ctx, prepared, new, placed, offers)
-    seen = proven(ctx, [cells[0] for cells in _by_site(placed).values() if cells])
+    seen = proven(ctx, [cells[0] for cells in by_site(placed).values() if cells])
     return replace(
         answer,
         why=done.why,
@@ -205,70 +215,6 @@ def _offers(
     return offers, remarks
 
 
-def _placed(
-    prepared: PreparedSweep,
-    known: Mapping[str, RunRecord],
-    new: Sequence[PreparedCell],
-    cut_off: Sequence[PreparedCell],
-    offers: Sequence[Offer],
-    sites: Sequence[str],
-) -> tuple[dict[str, str], list[Offer], tuple[Finding, ...]]:
-    """The site of each cell that is to be queued now, the offers that are used, and blockers where none is left.
-
-    A box without room for its part is left out, and its part placed on the others.
-    """
-    first: tuple[Finding, ...] = ()
-    fixed = {cell.id: known[cell.id].site_name for cell in cut_off}
-    while offers:
-        placed = {**place(prepared.cells, known, new, offers), **fixed}
-        parts = _by_site(placed)
-        left = []
-        for offer in offers:
-            found = judged(offer, prepared, len(parts.get(offer.box.site.name, ())))
-            if replace(offer, findings=found).is_usable:
-                left.append(offer)
-            else:
-                first = first or found
-        usable = {offer.box.site.name for offer in left}
-        if len(left) == len(offers):
-            return {cell: site for cell, site in placed.items() if site in usable}, list(offers), ()
-        offers = left
-    return {}, [], first
-
-
-def place(
-    cells: Sequence[PreparedCell],
-    known: Mapping[str, RunRecord],
-    new: Sequence[PreparedCell],
-    offers: Sequence[Offer],
-) -> dict[str, str]:
-    """The site of each new cell, by what cells cost and what each box has to do already; the longest first."""
-    wanted = {cell.id: spread.Wanted(cell.cell.values, cell.cell.epochs) for cell in cells}
-    wanted |= {record.id: wanted_of(record) for record in known.values() if record.id not in wanted}
-    costs, fast = costs_of(list(known.values()), wanted)
-    loads: dict[str, float] = {}
-    for record in known.values():
-        if not record.status.state.is_final:
-            loads[record.site_name] = loads.get(record.site_name, 0.0) + costs[record.id]
-    boxes = [
-        spread.Lanes(
-            offer.box.site.name,
-            len(offer.lanes),
-            fast.get(offer.box.site.name, 1.0),
-            loads.get(offer.box.site.name, 0.0),
-        )
-        for offer in offers
-    ]
-    return spread.place({cell.id: costs[cell.id] for cell in new}, boxes)
-
-
-def _by_site(placed: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for cell, site in placed.items():
-        found.setdefault(site, []).append(cell)
-    return found
-
-
 def _parts(
     prepared: PreparedSweep,
     known: Mapping[str, RunRecord],
@@ -278,7 +224,7 @@ def _parts(
 ) -> tuple[Part, ...]:
     wanted = {cell.id: spread.Wanted(cell.cell.values, cell.cell.epochs) for cell in prepared.cells}
     costs, _ = costs_of(list(known.values()), wanted)
-    parts = _by_site(placed)
+    parts = by_site(placed)
     return tuple(
         Part(
             offer.box.site.name,
@@ -327,7 +273,7 @@ def _queue(
     remember(prepared.tree.code)
     remarks: list[str] = []
     exit_status, queued = 0, 0
-    for site, cells in _by_site(placed).items():
+    for site, cells in by_site(placed).items():
         offer = at[site]
         records = [record for record in map(ctx.store.index.run, cells) if record is not None]
         asked = [Asked(record.run.spec, max(1, record.attempt)) for record in records]
@@ -348,7 +294,7 @@ def _queue(
         except WorldError as error:
             remarks.append(f"{site}: its {len(cells)} cells are not queued yet: {error.message}")
             exit_status = max(exit_status, error.exit_status)
-    why = f"{queued} cells are queued on {len(_by_site(placed))} site{'s' if len(_by_site(placed)) > 1 else ''}"
+    why = f"{queued} cells are queued on {len(by_site(placed))} site{'s' if len(by_site(placed)) > 1 else ''}"
     return Swept(prepared.name, "queued", why, 0, (), (), "", remarks=tuple(remarks), exit_status=exit_status)
 
 

@@ -38,6 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
     )
+    parser.add_argument(
+        "--balance", action="store_true", help="also move cells that wait to boxes that are done sooner"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be placed where")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing)")
     add_json(parser)
@@ -58,6 +61,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
             slots=args.slots,
             oversubscribe=args.oversubscribe,
             env=dict(args.env),
+            balance=args.balance,
             dry_run=args.dry_run,
         )
     for remark in answer.remarks:
