@@ -33,7 +33,7 @@ class StillThere(Misuse):
 class NoSuchPart(Misuse):
     """No cell of {sweep} is on a site called {site!r}."""
 
-    code = "not-found"
+    code = "no-such-part"
     next_step = "sojourn status {sweep}"
 
 
