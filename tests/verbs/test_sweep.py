@@ -13,6 +13,7 @@ from sojourn.core.sweep import Collision
 from sojourn.store.cells import BadCells
 from sojourn.verbs.down import down
 from sojourn.verbs.pull import pull
+from sojourn.verbs.recover import recover
 from sojourn.verbs.repair import StillThere
 from sojourn.verbs.resume import resume
 from sojourn.verbs.slots import Oversubscribed
@@ -301,3 +302,28 @@ def test_balance_moves_what_waits_on_a_slow_box_and_nothing_runs_twice(field: Ma
     boxes.over()
     all_home(boxes)
     assert sorted(boxes.begun()) == sorted(boxes.sites())
+
+
+def test_a_client_that_lost_its_records_finds_the_sweep_on_its_box(field: Make) -> None:
+    boxes = field("a")
+    boxes.sweep({"lr": [1, 2]})
+    boxes.until(lambda states: "running" in states.values())
+    boxes.ctx.store.close()
+    shutil.rmtree(boxes.ctx.store.state_dir)
+    boxes.ctx = boxes.client()
+    assert recover(boxes.ctx, "a").exit_status == 0
+    assert boxes.states() == {"ab-lr1": "running", "ab-lr2": "queued"}
+    boxes.open()
+    boxes.over()
+    all_home(boxes)
+    assert boxes.begun() == ["ab-lr1", "ab-lr2"]
+
+
+def test_every_cell_finds_the_secret_and_none_leaves_it_behind(field: Make, world: World) -> None:
+    boxes = field("a")
+    world.ctx.environ = boxes.ctx.environ = {**os.environ, "TOKEN": "a-long-secret-value"}
+    boxes.open()
+    boxes.sweep({"lr": [1, 2]}, {"secrets": ["TOKEN"]})
+    assert boxes.over() == {"ab-lr1": "succeeded", "ab-lr2": "succeeded"}
+    held = [path for path in boxes.bases["a"].rglob("*") if path.is_file() and b"a-long-secret" in path.read_bytes()]
+    assert held == []

@@ -9,6 +9,7 @@ from sojourn.box.call import Box, Refused
 from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
 from sojourn.box.queue import SCHEMA, Book, find_queue, line_id
 from sojourn.box.root import read_fields
+from sojourn.wire import names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +89,14 @@ def state(box: Box, name: str) -> Dict[str, Any]:
     book = Book(queue)
     here = {"keeper": pulse(queue), "waiting": len(book.waiting()), "living": len(book.living())}
     return dict(here, argv=supervise_argv(box, queue))
+
+
+def waiting(box: Box, name: str) -> Dict[str, int]:
+    """The attempt that waits in a sweep's queue, by run."""
+    if not names.is_name(name):
+        return {}
+    book = Book(find_queue(box, name, must_exist=False))
+    return {str(book.cells[one]["run"]): int(book.cells[one]["attempt"]) for one in book.waiting()}
 
 
 def _refuse(box: Box, specs: List[Dict[str, Any]]) -> None:
