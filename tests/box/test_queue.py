@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sojourn.box.probes.machine import boot_id
 from sojourn.box.probes.process import is_alive
 from sojourn.box.root import Root
 from sojourn.wire import atomic
@@ -200,6 +201,37 @@ def test_torn_lines_cost_only_themselves(queue: Queue) -> None:
     queue.ask("b", script="true")
     assert queue.keep().wait(60) == 0
     assert queue.order() == ["a", "b"]
+
+
+def another_boot(root: Root) -> None:
+    """Everything that a keeper wrote of its boot is of an earlier one."""
+    for name in ("events.jsonl", "keeper.json", "exits/1.begun.json"):
+        path = Path(root.path, name)
+        if path.exists():
+            path.write_text(path.read_text().replace(boot_id(), "0" * 36))
+
+
+def test_after_a_restart_of_the_machine_the_cut_off_cells_go_on_and_the_hook_goes(queue: Queue, tmp_path: Path) -> None:
+    queue.ask("a b c", lanes=("", ""))
+    keeper = queue.keep()
+    queue.begun(2)
+    until(lambda: found(queue.cell("a"), "started") and found(queue.cell("b"), "started"))
+    hook = {"hook": "cron", "remove": ["rm", "-f", str(tmp_path / "hook"), queue.root.reboot]}
+    (tmp_path / "hook").touch()
+    keeper.kill()
+    keeper.wait(60)
+    atomic.write_json(queue.root.reboot, hook)
+    for name in "ab":  # as the restart's queue would have laid it when it began them
+        atomic.write_json(queue.cell(name).reboot, {"hook": "queue"})
+    queue.rig.close()
+    for root in (queue.root, queue.cell("a"), queue.cell("b")):
+        another_boot(root)
+    queue.open()
+    assert queue.keep().wait(60) == 0
+    assert sorted(queue.order()) == ["a", "a", "b", "b", "c"]
+    ends = {name: [event["state"] for event in found(queue.cell(name), "ended")] for name in "abc"}
+    assert ends == {"a": ["lost", "succeeded"], "b": ["lost", "succeeded"], "c": ["succeeded"]}
+    assert not (tmp_path / "hook").exists() and not os.path.exists(queue.root.reboot)
 
 
 def test_a_look_at_a_cell_tells_whether_its_queue_is_kept(queue: Queue) -> None:
