@@ -161,12 +161,13 @@ def test_what_was_taken_away_is_never_begun_and_what_was_begun_is_kept(queue: Qu
     queue.open()
     assert keeper.wait(60) == 0
     assert queue.order() == ["a", "c"]
-    assert not os.path.exists(queue.cell("b").want)
+    assert not os.path.exists(queue.cell("b").path)  # nothing of it is left, its secrets neither
 
 
 def test_a_withdrawal_counts_though_no_keeper_heard_it(queue: Queue) -> None:
     queue.ask("a b", script="true")
-    assert queue.take() == (["a", "b"], [])
+    assert queue.take(why="stop") == (["a", "b"], [])
+    assert os.path.exists(queue.cell("a").run)  # it may be resumed here
     assert queue.keep().wait(60) == 0
     assert queue.order() == []
     assert queue.ask("b", script="true")["added"] == 1  # wanted here again after all

@@ -43,7 +43,7 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
         views = hear(ctx, records)  # of a sweep: what has begun
         records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
-        records = [r for r in records if r.attempt and not r.is_home and not r.status.state.is_alive]
+        records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
     for record in records:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
         if to and (len(names) != 1 or ctx.store.index.sweep(names[0])):
@@ -54,6 +54,11 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
             if len(records) == 1:
                 raise
             yield _not_pulled(record, folder, error)
+
+
+def _has_begun(record: RunRecord) -> bool:
+    """It was launched; of a cell, a queue began it."""
+    return bool(record.heard.attempt if record.sweep else record.attempt)
 
 
 @dataclass

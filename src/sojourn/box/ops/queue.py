@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 
 from sojourn.box import job, secrets
 from sojourn.box.call import Box, Refused
@@ -71,6 +73,8 @@ def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         book = Book(queue)
         taking = [name for name in book.waiting() if wanted is None or book.cells[name]["run"] in wanted]
         book.ask([{"kind": "take", "id": name, "why": str(request.get("why"))} for name in taking])
+    for name in taking:
+        _leave_nothing(box, str(book.cells[name]["run"]), is_moving=request.get("why") == "move")
     wake_keeper(queue)
     living, taken, known = (
         {book.cells[name]["run"] for name in some if name in book.cells}
@@ -89,6 +93,19 @@ def state(box: Box, name: str) -> Dict[str, Any]:
     book = Book(queue)
     here = {"keeper": pulse(queue), "waiting": len(book.waiting()), "living": len(book.living())}
     return dict(here, argv=supervise_argv(box, queue))
+
+
+def _leave_nothing(box: Box, run: str, is_moving: bool) -> None:
+    """Of a cell that was never begun here: its secrets go, and its root too where it is to run elsewhere."""
+    root = find_root(box, run, must_exist=False)
+    if not os.path.isdir(root.path) or last_attempt(root) or os.path.exists(root.want):
+        return
+    with secrets.held(root):
+        for path in (root.secrets, root.secrets + ".new"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    if is_moving:
+        shutil.rmtree(root.path, ignore_errors=True)
 
 
 def waiting(box: Box, name: str) -> Dict[str, int]:

@@ -20,6 +20,8 @@ def lines(answer: Swept, columns: int) -> list[str]:
     if parts:
         rows = [(clean(p.site), str(len(p.cells)), str(p.slots), " ".join(p.gpus), _some(p.cells)) for p in parts]
         out += table(("SITE", "NEW", "SLOTS", "GPUS", "CELLS"), rows, columns, right=(1, 2), leave_out=(3, 4))
+    for part in parts if answer.did == "planned" else ():
+        out += line("", f"{clean(part.site)}: {', '.join(clean(cell) for cell in part.cells)}", columns)
     out += findings.lines(answer.findings, columns)
     out += line(answer.did, clean(answer.why), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
