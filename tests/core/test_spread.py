@@ -98,3 +98,9 @@ def test_equal_names_are_refused_wherever_they_are() -> None:
 
 def test_roots_that_only_begin_alike_are_no_collision() -> None:
     assert len(Sweep("s", (Cell("a", "b", "/r/x"), Cell("c", "b", "/r/x1"), Cell("d", "b", "/r/x-1"))).cells) == 3
+
+
+def test_nine_cells_on_three_boxes_of_different_speed_end_near_the_best_there_is() -> None:
+    costs = [40, 40, 40, 30, 30, 30, 20, 20, 20]
+    boxes = [Lanes("slow"), Lanes("twice", speed=2.0), Lanes("four", speed=4.0)]
+    assert placed(costs, boxes) <= 1.3 * best(costs, [1.0, 2.0, 4.0])

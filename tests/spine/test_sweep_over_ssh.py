@@ -1,5 +1,6 @@
 """A sweep over three bare boxes: the client dies, one box is cut off, one goes for good."""
 
+import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -84,3 +85,45 @@ def test_nine_cells_on_three_boxes_survive_client_link_and_box(inside: Lab, away
         epochs = int(name.split("epochs")[1].split("-")[0])
         assert json.loads(home.read_text())["value"] == result(epochs)
         assert successes(one, name) + successes(two, name) == 1
+
+
+def best(costs: list[float], paces: list[float]) -> float:
+    """The least time in which boxes of these paces can do these cells one after the other."""
+    ends = (
+        [sum(cost * paces[box] for cost, at in zip(costs, chosen, strict=True) if at == box) for box in range(3)]
+        for chosen in itertools.product(range(3), repeat=len(costs))
+    )
+    return min(max(end) for end in ends)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["told", "learned"])
+def test_boxes_of_different_speed_are_done_near_the_best_time_there_is(inside: Lab, away: Desk, how: str) -> None:
+    paces = [0.8, 0.4, 0.2]  # seconds that an epoch takes
+    settings = away.home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    tables = []
+    for box, pace in zip(inside.boxes, paces, strict=True):
+        box.sh(f"echo {pace} > /srv/pace")
+        speed = f"speed = {0.8 / pace}\n" if how == "told" else ""
+        tables.append(f'[sites.b{box.number}]\ntransport = "ssh"\naddress = "box{box.number}"\n{speed}')
+    settings.write_text("".join(tables))
+    matrix = {"epochs": [40, 60, 80], "seed": [0, 1, 2]}
+    away.job(
+        "python3 train.py ${epochs} $(cat /srv/pace)",
+        name="ab",
+        candidates=[f"b{box.number}" for box in inside.boxes],
+        sweep={"matrix": matrix},
+    )
+    away("sweep")
+    began_s = time.monotonic()
+    while not all(cell["state"] == "succeeded" for cell in cells(away, None).values()):
+        assert time.monotonic() - began_s < 600
+        time.sleep(2)
+        if how == "learned":
+            away("sweep", "--balance")
+    took_s = time.monotonic() - began_s
+    costs = [float(epochs) for epochs in matrix["epochs"] for _ in matrix["seed"]]
+    assert took_s <= 1.3 * best(costs, paces), (took_s, best(costs, paces))
+    away("pull", "ab")
+    away("reconcile", "ab")

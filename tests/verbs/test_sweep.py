@@ -16,6 +16,7 @@ from sojourn.verbs.pull import pull
 from sojourn.verbs.recover import recover
 from sojourn.verbs.repair import StillThere
 from sojourn.verbs.resume import resume
+from sojourn.verbs.run import NameTaken, run
 from sojourn.verbs.slots import Oversubscribed
 from sojourn.verbs.status import status
 from sojourn.verbs.stop import NotConfirmed, stop
@@ -123,6 +124,8 @@ def test_a_changed_cell_or_a_taken_name_is_refused(field: Make) -> None:
         boxes.sweep({"lr": [1]}, {"envs": {"NEW": "1"}})
     with pytest.raises(SweepTaken, match="a run has this name"):
         boxes.sweep({"lr": [1]}, {"name": "ab-lr1"})
+    with pytest.raises(NameTaken, match="that of a sweep"):
+        run(boxes.ctx, boxes.world.job("true"), name="ab")
 
 
 def test_a_site_that_does_not_answer_is_left_out_and_none_is_an_error(field: Make) -> None:
