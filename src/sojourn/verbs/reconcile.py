@@ -141,7 +141,8 @@ def fate(view: View, is_gone: bool = False) -> Fate:
     if state is State.CANCELLED:
         return Fate(view, STOPPED, status.reason or "stopped")
     if state.is_dead:
-        return Fate(view, FAILED, f"{state.value}: {status.reason}" if status.reason else state.value)
+        word = "" if state is State.FAILED and status.reason else state.value
+        return Fate(view, FAILED, f"{word}: {status.reason}".strip(": ") if status.reason else word)
     if state is State.QUEUED:
         return Fate(view, WAITING)
     if state.is_alive:

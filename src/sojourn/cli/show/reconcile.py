@@ -35,8 +35,8 @@ def lines(answer: Reconciled, columns: int) -> list[str]:
         for why, cells in causes.items():
             named = ", ".join(clean(cell) for cell in cells[:_LISTED])
             more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-            out += line("", f"{len(cells)} {words}{': ' + clean(why) if why else ''}", columns)
-            out += line("", f"  {named}{more}", columns)
+            said = f": {clean(why)}" if why else ""
+            out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
     for one in answer.duplicates:
         out += line("twice", f"{clean(one['run'])} was begun on {' and on '.join(map(clean, one['sites']))}", columns)
     if answer.relaunched:

@@ -18,15 +18,17 @@ def lines(answer: Swept, columns: int) -> list[str]:
     out = line("sweep", f"{clean(answer.id)}, {count(answer.cells, 'cell')}", columns)
     parts = [part for part in answer.sites if part.cells]
     if parts:
-        rows = [(clean(p.site), str(len(p.cells)), str(p.slots), " ".join(p.gpus), _some(p.cells)) for p in parts]
-        out += table(("SITE", "NEW", "SLOTS", "GPUS", "CELLS"), rows, columns, right=(1, 2), leave_out=(3, 4))
-    for part in parts if answer.did == "planned" else ():
-        out += line("", f"{clean(part.site)}: {', '.join(clean(cell) for cell in part.cells)}", columns)
+        rows = [(clean(p.site), str(len(p.cells)), str(p.slots), " ".join(p.gpus)) for p in parts]
+        out += table(("SITE", "NEW", "SLOTS", "GPUS"), rows, columns, right=(1, 2), leave_out=(3,))
+    for part in parts:
+        out += line(
+            "", f"{clean(part.site)}: " + _some(part.cells, None if answer.did == "planned" else _LISTED), columns
+        )
     out += findings.lines(answer.findings, columns)
     out += line(answer.did, clean(answer.why), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 
-def _some(cells: tuple[str, ...]) -> str:
-    more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-    return " ".join(clean(cell) for cell in cells[:_LISTED]) + more
+def _some(cells: tuple[str, ...], most: int | None) -> str:
+    more = f" and {len(cells) - most} more" if most is not None and len(cells) > most else ""
+    return ", ".join(clean(cell) for cell in cells[:most]) + more
