@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from sojourn.core.spread import Sibling, Wanted, expected, speeds
@@ -15,6 +16,8 @@ from sojourn.verbs import preflight
 from sojourn.verbs.context import Context
 from sojourn.verbs.prepare import Trees, local_of, on_site, read_trees, spec_of
 from sojourn.wire.errors import Misuse
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class NoSweep(Misuse):
@@ -86,21 +89,26 @@ def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSw
     return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
 
 
-def costs_of(records: Sequence[RunRecord], wanted: Mapping[str, Wanted]) -> tuple[dict[str, float], dict[str, float]]:
-    """(the expected cost of each wanted cell, the speed of each box that has finished one), from what is finished."""
-    done = [record for record in records if record.status.state is State.SUCCEEDED and record.status.spent_s > 0]
+def costs_of(
+    records: Sequence[RunRecord], wanted: Mapping[str, Wanted], running: Mapping[str, float] = NOTHING
+) -> tuple[dict[str, float], dict[str, float]]:
+    """(the expected cost of each wanted cell, the speed of each box that is known), from what is finished.
+
+    `running`: how long cells that are not finished will have taken, as they themselves tell.
+    """
+    took = {r.id: r.status.spent_s for r in records if r.status.state is State.SUCCEEDED and r.status.spent_s > 0}
+    took.update(running)
+    done = [record for record in records if record.id in took]
     stated = {record.id: wanted_of(record) for record in done}
     fast = speeds(
         [
-            (record.site_name, float(stated[record.id].epochs or 1), record.status.spent_s)
+            (record.site_name, float(stated[record.id].epochs or 1), took[record.id])
             for record in done
             if all(one.epochs for one in stated.values()) or not any(one.epochs for one in stated.values())
         ]
     )
     siblings = [
-        Sibling(
-            stated[record.id].values, record.status.spent_s * fast.get(record.site_name, 1.0), stated[record.id].epochs
-        )
+        Sibling(stated[record.id].values, took[record.id] * fast.get(record.site_name, 1.0), stated[record.id].epochs)
         for record in done
     ]
     return expected(wanted, siblings), fast

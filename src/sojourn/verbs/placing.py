@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sojourn.core import spread
+from sojourn.core.fold import Status
 from sojourn.core.values import Finding, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.cells import PreparedCell, PreparedSweep, costs_of, speeds_of, wanted_of
@@ -15,6 +16,7 @@ from sojourn.verbs.slots import Offer, judged
 from sojourn.verbs.stop import withdraw
 from sojourn.wire.errors import WorldError
 
+LEAST_DONE = 0.05  # of a cell, before its pace is believed
 MUCH_SOONER = 0.9  # of what it takes as it stands: less is not worth the moving
 
 
@@ -22,18 +24,18 @@ def placed_on(
     prepared: PreparedSweep,
     known: Mapping[str, RunRecord],
     new: Sequence[PreparedCell],
-    cut_off: Sequence[PreparedCell],
+    fixed: Mapping[str, str],
     offers: Sequence[Offer],
-    sites: Sequence[str],
 ) -> tuple[dict[str, str], list[Offer], tuple[Finding, ...]]:
     """The site of each cell that is to be queued now, the offers that are used, and blockers where none is left.
 
-    A box without room for its part is left out, and its part placed on the others.
+    `fixed`: cells whose site is settled already. A box without room for its part is left out, and its part placed on
+    the others.
     """
     first: tuple[Finding, ...] = ()
-    fixed = {cell.id: known[cell.id].site_name for cell in cut_off}
+    free = [cell for cell in new if cell.id not in fixed]
     while offers:
-        placed = {**place(prepared.cells, known, new, offers), **fixed}
+        placed = {**place(prepared.cells, known, free, offers), **fixed}
         parts = by_site(placed)
         left = []
         for offer in offers:
@@ -79,8 +81,11 @@ def lanes_of(offers: Sequence[Offer], learned: Mapping[str, float], loads: Mappi
 
 def taken_back(
     ctx: Context, prepared: PreparedSweep, known: Mapping[str, RunRecord], offers: Sequence[Offer]
-) -> list[str]:
-    """Cells that wait, withdrawn from boxes that would be done much later than need be. Only what its box let go of."""
+) -> dict[str, str]:
+    """Cells that wait, withdrawn from boxes that would be done much later than need be, and their better sites.
+
+    Only what its box let go of is among them.
+    """
     at = {offer.box.site.name: offer for offer in offers}
     views = hear(ctx, known.values())
     waiting = {
@@ -89,7 +94,8 @@ def taken_back(
         if view.status.state is State.QUEUED and view.reach.ok and view.record.site_name in at
     }
     records = [view.record for view in views.values()]
-    costs, learned = costs_of(records, {record.id: wanted_of(record) for record in records})
+    running = {run: seconds for run, view in views.items() if (seconds := _will_take_s(view.status)) is not None}
+    costs, learned = costs_of(records, {record.id: wanted_of(record) for record in records}, running)
     loads: dict[str, float] = {}
     for run, view in views.items():
         if view.status.state.is_alive and run not in waiting:
@@ -100,15 +106,24 @@ def taken_back(
     ours = {run: costs[run] for run in waiting}
     better = spread.place(ours, boxes)
     if spread.makespan(ours, better, boxes) > MUCH_SOONER * spread.makespan(ours, waiting, boxes):
-        return []
-    taken: list[str] = []
+        return {}
+    taken: dict[str, str] = {}
     for site in dict.fromkeys(waiting.values()):
         moving = [run for run in waiting if waiting[run] == site and better[run] != site]
         try:
-            taken += withdraw(ctx, at[site].box, prepared.name, moving, "move") if moving else []
+            gone = withdraw(ctx, at[site].box, prepared.name, moving, "move") if moving else []
+            taken.update((run, better[run]) for run in gone)
         except WorldError as error:
             ctx.say(f"{site}: {error.message}")  # what it did not let go of stays there
     return taken
+
+
+def _will_take_s(status: Status) -> float | None:
+    """How long a living cell will have taken from its start, by its own pace; None where that does not show yet."""
+    done = (status.percentage or 0.0) / 100.0
+    if status.remaining_s is None or not status.state.is_alive or not LEAST_DONE <= done < 1.0:
+        return None
+    return status.remaining_s / (1.0 - done)
 
 
 def by_site(placed: Mapping[str, str]) -> dict[str, list[str]]:

@@ -103,14 +103,16 @@ def sweep(
         if not new and not cut_off and not balance:
             return _nothing(ctx, prepared, known, began_s)
         offers, remarks = _offers(ctx, prepared, known, cut_off, sites, slots, oversubscribe)
+        fixed = {cell.id: known[cell.id].site_name for cell in cut_off}
         if balance and not dry_run:
             taken = taken_back(ctx, prepared, known, offers)
             known = _known(ctx, prepared)
             new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
             if not new and not cut_off:
                 return _nothing(ctx, prepared, known, began_s)
+            fixed |= taken
             remarks += [f"{len(taken)} cells that waited are placed anew"] if taken else []
-        placed, offers, findings = placed_on(prepared, known, new, cut_off, offers, sites)
+        placed, offers, findings = placed_on(prepared, known, new, fixed, offers)
         parts = _parts(prepared, known, new, placed, offers)
         answer = Swept(
             id=prepared.name,
