@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -15,8 +16,10 @@ from sojourn.box.probes.machine import boot_id
 from sojourn.box.probes.process import is_alive
 from sojourn.box.root import Root
 from sojourn.wire import atomic
-from tests.box.rig import Rig, found, kill, until
+from tests.box import rig as boxes
+from tests.box.rig import Rig, found, kill
 
+until = functools.partial(boxes.until, patience_s=60.0)
 LOG = "printf '%s %s\\n' ${SOJOURN_RUN_ID} ${CUDA_VISIBLE_DEVICES:-none} >>"
 
 
