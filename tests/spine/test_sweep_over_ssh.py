@@ -96,7 +96,7 @@ def best(costs: list[float], paces: list[float]) -> float:
     return min(max(end) for end in ends)
 
 
-def pace(box: Box) -> float:
+def measured_pace(box: Box) -> float:
     """Seconds that an epoch took on a box, over all cells that ended there."""
     folder = "/root/.local/share/sojourn/runs"
     lines = box.sh(f'grep -H \'"kind":"ended"\' {folder}/*/events.jsonl').splitlines()
@@ -133,7 +133,7 @@ def test_boxes_of_different_speed_are_done_near_the_best_time_there_is(inside: L
             away("sweep", "--balance")
     took_s = time.monotonic() - began_s
     costs = [float(epochs) for epochs in matrix["epochs"] for _ in matrix["seed"]]
-    measured = [pace(box) for box in inside.boxes]  # of this machine as busy as it was
+    measured = [measured_pace(box) for box in inside.boxes]  # of this machine as busy as it was
     assert took_s <= 1.3 * best(costs, measured), (took_s, best(costs, measured), measured)
     away("pull", "ab")
     away("reconcile", "ab")
