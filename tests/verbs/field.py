@@ -82,7 +82,7 @@ class Field:
             if holds(states):
                 return states
             assert time.monotonic() < deadline, states
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     def over(self) -> dict[str, str]:
         """Wait until every cell has ended and is sealed."""
@@ -90,7 +90,7 @@ class Field:
         deadline = time.monotonic() + 60
         while not all(r.is_settled or r.heard.attempt == 0 for r in self.ctx.store.index.cells("ab")):
             assert time.monotonic() < deadline
-            time.sleep(0.1)
+            time.sleep(0.25)
             self.states()
         return self.states()
 
