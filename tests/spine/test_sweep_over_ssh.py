@@ -14,6 +14,7 @@ from tests.spine.test_chain import result
 
 pytest_plugins = ["tests.lab.fixtures"]
 pytestmark = pytest.mark.lab
+SLOW_S = 300.0  # for a command that speaks to three boxes, on a busy machine
 SITES = ["ssh:box1", "ssh:box2", "ssh:box3"]
 
 
@@ -33,11 +34,11 @@ def away(ssh_config: Path, inside: Lab, desk: Desk) -> Iterator[Desk]:
 
 def cells(desk: Desk, rc: int | None = 0) -> dict[str, dict[str, str]]:
     """The cells by name, as `status` has them."""
-    said = desk("status", "ab", "--json", rc=rc).json
+    said = desk("status", "ab", "--json", rc=rc, timeout_s=SLOW_S).json
     return {row["id"]: {"state": row["state"], "site": row["site"]} for row in said["runs"]}
 
 
-def until_over(desk: Desk, names: list[str], within_s: float = 120) -> None:
+def until_over(desk: Desk, names: list[str], within_s: float = 300) -> None:
     deadline_s = time.monotonic() + within_s
     while not all(cells(desk, None)[name]["state"] == "succeeded" for name in names):
         assert time.monotonic() < deadline_s, cells(desk, None)
@@ -60,8 +61,8 @@ def test_nine_cells_on_three_boxes_survive_client_link_and_box(inside: Lab, away
         time.sleep(0.02)
     child.kill()  # somewhere in the middle
     away.finish(child)
-    assert away("sweep", "--json").json["exit"] == 0
-    assert away("sweep", "--json").json["did"] == "nothing"
+    assert away("sweep", "--json", timeout_s=SLOW_S).json["exit"] == 0
+    assert away("sweep", "--json", timeout_s=SLOW_S).json["did"] == "nothing"
     placed = {name: cell["site"] for name, cell in cells(away).items()}
     assert sorted(placed.values()) == sorted(SITES * 3)
 
@@ -69,16 +70,16 @@ def test_nine_cells_on_three_boxes_survive_client_link_and_box(inside: Lab, away
     three.fault("power-off")  # with its disk
     on_one = [name for name, site in placed.items() if site == SITES[0]]
     until_over(away, on_one)
-    seen = away("reconcile", "ab", "--repair", "--json", rc=None).json
+    seen = away("reconcile", "ab", "--repair", "--json", rc=None, timeout_s=SLOW_S).json
     assert len(seen["unknown"]) == 6 and not seen["relaunched"]  # what does not answer proves nothing
     two.heal()
     lost = [name for name, site in placed.items() if site == SITES[2]]
-    repaired = away("reconcile", "ab", "--repair", "--abandon", SITES[2], "--json", rc=None).json
+    repaired = away("reconcile", "ab", "--repair", "--abandon", SITES[2], "--json", rc=None, timeout_s=SLOW_S).json
     assert sorted(repaired["relaunched"]) == sorted(lost)
     until_over(away, list(placed))
 
-    away("pull", "ab")
-    done = away("reconcile", "ab", "--json").json
+    away("pull", "ab", timeout_s=SLOW_S)
+    done = away("reconcile", "ab", "--json", timeout_s=SLOW_S).json
     assert sorted(done["loaded"]) == sorted(placed) and not done["duplicates"] and not done["missing"]
     for name in placed:
         home = away.home / ".local/share/sojourn/home" / name / "result.json"
@@ -124,16 +125,16 @@ def test_boxes_of_different_speed_are_done_near_the_best_time_there_is(inside: L
         candidates=[f"b{box.number}" for box in inside.boxes],
         sweep={"matrix": matrix},
     )
-    away("sweep")
+    away("sweep", timeout_s=SLOW_S)
     began_s = time.monotonic()
     while not all(cell["state"] == "succeeded" for cell in cells(away, None).values()):
         assert time.monotonic() - began_s < 600
         time.sleep(2)
         if how == "learned":
-            away("sweep", "--balance")
+            away("sweep", "--balance", timeout_s=SLOW_S)
     took_s = time.monotonic() - began_s
     costs = [float(epochs) for epochs in matrix["epochs"] for _ in matrix["seed"]]
     measured = [measured_pace(box) for box in inside.boxes]  # of this machine as busy as it was
     assert took_s <= 1.3 * best(costs, measured), (took_s, best(costs, measured), measured)
-    away("pull", "ab")
-    away("reconcile", "ab")
+    away("pull", "ab", timeout_s=SLOW_S)
+    away("reconcile", "ab", timeout_s=SLOW_S)
