@@ -100,7 +100,7 @@ class Field:
     def wipe(self, name: str) -> None:
         """The box is gone for good, with all that ran there."""
         self.lines[name].is_cut = True
-        while ours := [pid for pid in processes() if str(self.bases[name]).encode() in command(pid)]:
+        while ours := [pid for pid in processes() if f"{self.bases[name]}/".encode() in command(pid)]:
             for pid in ours:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
