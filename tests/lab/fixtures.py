@@ -11,12 +11,12 @@ import pytest
 from tests.lab import lab as laboratory
 from tests.lab.lab import Box, Lab
 
-BOXES = 2
+BOXES = 3
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """Two boxes, up for the whole session; whatever a killed session left behind is cleared away first."""
+    """The boxes, up for the whole session; whatever a killed session left behind is cleared away first."""
     why_not = laboratory.missing()
     if why_not:
         pytest.skip(why_not)
@@ -46,7 +46,7 @@ def box(inside: Lab) -> Box:
 
 @pytest.fixture
 def ssh_config(inside: Lab, shared_connections: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Settings for `ssh -F` with the aliases box1 and box2, this test's own to change; SOJOURN_SSH_CONFIG points
+    """Settings for `ssh -F` with the aliases box1 to box3, this test's own to change; SOJOURN_SSH_CONFIG points
     to it.
     """
     path = tmp_path / "ssh_config"

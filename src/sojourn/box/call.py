@@ -37,6 +37,8 @@ _OPS = {
     "stop": "intent",
     "judge": "judge",
     "since": "since",
+    "enqueue": "queue",
+    "withdraw": "queue",
     "manifest": "files",
     "read": "files",
     "roots": "roots",

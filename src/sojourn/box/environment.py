@@ -8,7 +8,7 @@ import sys
 
 from sojourn.box import prepare, secrets
 from sojourn.box.history import History
-from sojourn.box.root import Root
+from sojourn.box.root import Root, read_fields
 from sojourn.wire import atomic, names
 
 TYPE_CHECKING = False
@@ -49,13 +49,15 @@ if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
 def variables(
     root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None, history: History
 ) -> Dict[str, str]:
-    """The environment of attempt N: the keeper's own, the job's `envs`, its secrets, and ours on top.
+    """The environment of attempt N: the keeper's own, the job's `envs`, those of who asked for it (the GPUs of a
+    queue's slot), its secrets, and ours on top.
 
     Raises: OSError (scratch), Unprepared (a secret is not here).
     """
     named = spec.get("secrets") or ()
     env = {name: value for name, value in os.environ.items() if name not in named and not name.startswith(_SEAT)}
     env.update((str(name), str(value)) for name, value in (spec.get("envs") or {}).items())
+    env.update((str(name), str(value)) for name, value in (read_fields(root.want).get("envs") or {}).items())
     env.update(_secrets(root, named))
     if cpu_quota:
         for name in _THREADS:

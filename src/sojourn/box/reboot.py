@@ -12,11 +12,11 @@ import os
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.probes import machine
-from sojourn.box.root import read_fields
+from sojourn.box.root import Root, read_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Any, Callable
 
 _REMOVE_S = 30.0
 
@@ -35,12 +35,11 @@ def goes_on(keeper: Keeper) -> bool:
     return (begun.get("boot_id"), begun.get("pid1_start")) != (machine.boot_id(), machine.pid1_start())
 
 
-def unhook(keeper: Keeper, next_attempt: Callable[[Keeper], int]) -> None:
-    """Take the hook away where no attempt is to follow.
+def unhook(root: Root, is_wanted: Callable[[], Any]) -> None:
+    """Take the hook away where nothing more is wanted of this root.
 
-    Who asks for one does so under the same lock, and hooks up after that.
+    Who asks for more does so under the same lock, and hooks up after that.
     """
-    root = keeper.root
     argv = read_fields(root.reboot).get("remove")
     if not isinstance(argv, list) or not argv:
         return
@@ -49,7 +48,7 @@ def unhook(keeper: Keeper, next_attempt: Callable[[Keeper], int]) -> None:
     folder = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if not next_attempt(keeper):
+        if not is_wanted():
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=_REMOVE_S)
             if done.returncode:
                 complain("the reboot hook could not be removed: exit status %d" % done.returncode)

@@ -6,6 +6,7 @@ Adopt what lives, record what ended, start what is wanted, seal what is over.
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import time
 
@@ -21,14 +22,18 @@ _FULL_DISK_S = 5.0  # how often a record that could not be written is tried agai
 
 
 def supervise(path: str) -> int:
-    """Tend the run at `path` until nothing is left to do. 0 done, or another keeper is in charge; 74 the root cannot
-    be used; 75 it was cut off in a scheduler's seat and would get on in another one.
+    """Tend the run, or the queue, at `path` until nothing is left to do. 0 done, or another keeper is in charge; 74
+    the root cannot be used; 75 it was cut off in a scheduler's seat and would get on in another one.
 
     Safe to start at any time and any number of times: the lock decides.
     """
     root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
     wake = Wake()
+    if os.path.basename(os.path.dirname(root.path)) == "queues":
+        from sojourn.box import queue_keeper
+
+        return queue_keeper.supervise(root, wake)
     while True:
         try:
             lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -59,7 +64,7 @@ def supervise(path: str) -> int:
         if keeper.is_told_to_end:
             return ending.RUN_ME_AGAIN if seat.wants_another(keeper) else 0
         if not next_attempt(keeper):
-            reboot.unhook(keeper, next_attempt)
+            reboot.unhook(root, functools.partial(next_attempt, keeper))
             return 0
 
 

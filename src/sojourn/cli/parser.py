@@ -16,8 +16,8 @@ from sojourn.wire.names import nearest
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
     ("before it costs anything", ("init", "doctor", "plan", "smoke")),
-    ("run it", ("run", "status", "watch", "logs", "why", "stop", "resume")),
-    ("bring it home", ("pull", "verify", "seal", "accept", "compare")),
+    ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
+    ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
     ("let go", ("down", "leases", "cost", "clean")),
     ("take over", ("recover", "handbook", "tunnel")),
     ("what is known", ("gotchas", "platforms", "learn")),

@@ -88,11 +88,12 @@ def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
     return status
 
 
-def settle(status: Status, keeper: str, payload: str, asked: int = 0) -> Status:
+def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued: bool = False) -> Status:
     """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown"; the keeper's
     is "queued" while a scheduler has it wait.
 
-    `asked` is the attempt that was launched last. Only evidence moves the state: a pulse that is unknown moves nothing.
+    `asked` is the attempt that was launched last; `is_queued`: a queue on the box begins it in its turn. Only evidence
+    moves the state: a pulse that is unknown moves nothing.
     """
     if keeper == "queued" and (asked > status.attempt or status.awaits_judgement or status.state.is_alive):
         number = max(asked, status.attempt + (1 if status.state.is_final else 0))
@@ -100,6 +101,8 @@ def settle(status: Status, keeper: str, payload: str, asked: int = 0) -> Status:
     if asked > status.attempt:
         if keeper == "alive":
             return replace(status, state=State.STARTING, attempt=asked, reason="", rc=None, signal=None, manifest="")
+        if is_queued:
+            return replace(status, state=State.QUEUED, attempt=asked, reason="", rc=None, signal=None, manifest="")
         return replace(status, reason=f"attempt {asked} was asked for and has not begun")
     if not status.state.is_alive or keeper in ("alive", "unknown", "queued"):
         return status

@@ -58,8 +58,12 @@ def _has(name: str, count: int, gpus: Sequence[str]) -> bool:
 
     "A100-80GB" fits "NVIDIA A100-SXM4-80GB"; "A10" does not fit "NVIDIA A100".
     """
-    wanted = set(_words(name))
-    return sum(wanted <= set(_words(gpu)) for gpu in gpus) >= count
+    return sum(fits(name, gpu) for gpu in gpus) >= count
+
+
+def fits(name: str, gpu: str) -> bool:
+    """Whether the driver's name of a GPU has every part of the wanted one as a word."""
+    return set(_words(name)) <= set(_words(gpu))
 
 
 def _words(name: str) -> list[str]:

@@ -6,6 +6,7 @@ journal. Where it cannot be written (read-only or full disk, locked by a hung pr
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import zlib
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sojourn.core.fold import Status, to_plain
+from sojourn.core.plain import site_from
+from sojourn.core.values import Site
 from sojourn.store import rows
 from sojourn.store.journal import Journal
 from sojourn.store.records import LeaseRecord, RunRecord
@@ -66,7 +69,7 @@ class Index:
 
     def runs(self) -> list[RunRecord]:
         """All runs, in the order they were planned."""
-        return self._runs("ORDER BY n", ())
+        return self._runs("ORDER BY n, rowid", ())
 
     def find(self, wanted: str) -> RunRecord:
         """The run of this id, or the only one whose id begins so. Raises: NotFound, Ambiguous."""
@@ -75,6 +78,41 @@ class Index:
         if record is None:
             raise NotFound(what="run", wanted=wanted, hint="")
         return record
+
+    def sweeps(self) -> list[str]:
+        """Names of all sweeps, in the order they were first planned."""
+        found = self._safely(_select, "SELECT sweep FROM runs WHERE sweep != '' GROUP BY sweep ORDER BY min(n)", ())
+        return [row[0] for row in found]
+
+    def cells(self, sweep: str) -> list[RunRecord]:
+        """The runs of exactly this sweep, in the order they were planned."""
+        return self._runs("WHERE sweep = ? ORDER BY n, rowid", (sweep,))
+
+    def earlier(self, sweep: str) -> list[tuple[str, Site]]:
+        """(run, site) for each site that a cell of this sweep was planned on before it was placed elsewhere."""
+        query = (
+            "SELECT e.run, e.site FROM earlier e JOIN runs r ON r.id = e.run"
+            " WHERE r.sweep = ? AND e.site_name != r.site_name ORDER BY e.run"
+        )
+        rows = self._safely(_select, query, (sweep,))
+        return [(run, site_from(json.loads(site))) for run, site in rows]
+
+    def named(self, wanted: str) -> list[RunRecord]:
+        """The run of this id, or the cells of the sweep of this name; else of a unique beginning of either.
+
+        A beginning that only a sweep and its own cells share means the sweep. Raises: NotFound, Ambiguous.
+        """
+        sweep = self.sweep(wanted)
+        return self.cells(sweep) if sweep else [self.find(wanted)]
+
+    def sweep(self, wanted: str) -> str:
+        """The sweep that `wanted` names, as `named` has it; "" where it names a run, or nothing."""
+        rows = self._safely(_select, "SELECT id, sweep FROM runs ORDER BY n, rowid", ())
+        if not wanted or any(run == wanted for run, _ in rows):
+            return ""
+        sweeps = {sweep for _, sweep in rows if sweep}
+        hits = {sweep if sweep.startswith(wanted) else run for run, sweep in rows if run.startswith(wanted)}
+        return wanted if wanted in sweeps else hits.pop() if len(hits) == 1 and hits <= sweeps else ""
 
     def runs_on(self, lease: str) -> list[RunRecord]:
         """Every run that was ever launched on the newest lease of this name, in the order they were planned."""
@@ -236,18 +274,21 @@ def _emptied(db: sqlite3.Connection) -> None:
 
 
 _RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
+_SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [
     *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),
     *"pulled_dir manifest_digest seal owed home".split(),
     *_RUN_TEXTS,
+    *_SWEEP,
 ]
 _LEASE_TEXTS = ("lease", "abandoned", "lost")
 _LEASE_COLUMNS = [*"name generation state began_s ended_s spent_micro line".split(), *_LEASE_TEXTS]
 
 
 def _run(row: tuple[Any, ...]) -> RunRecord:
-    cut = len(row) - len(_RUN_TEXTS)
-    return RunRecord(*[*row[:cut], dict(zip(_RUN_TEXTS, row[cut:], strict=True))])
+    end = len(row) - len(_SWEEP)
+    cut = end - len(_RUN_TEXTS)
+    return RunRecord(*[*row[:cut], dict(zip(_RUN_TEXTS, row[cut:end], strict=True)), *row[end:]])
 
 
 def _lease(row: tuple[Any, ...]) -> LeaseRecord:

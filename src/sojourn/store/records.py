@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from sojourn.core import plain
 from sojourn.core.fold import Status, from_plain, settle
-from sojourn.core.values import Lease, Meter, Receipt, Run, Site
+from sojourn.core.values import Lease, Meter, Receipt, Run, Site, State
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class RunRecord:
     attempt: int
     token: str
     lease: str  # name of the lease that its last attempt was launched on, or ""
-    phase: str  # the last intent or result in the journal: planned launching launched stopping pulling pulled cleaned
+    # The last intent or result in the journal: planned launching launched stopping pulling pulled cleaned; of a cell
+    # also queueing queued withdrawn moving.
+    phase: str
     offset: int  # of the events heard
     heard_s: float | None  # when the box answered last
     keeper: str  # pulses of that answer: alive gone none unknown, or "" before any
@@ -34,6 +36,8 @@ class RunRecord:
     owed: int  # files in the pulled manifest; before, the number of `outputs` globs
     home: int  # files that came home and were loaded
     row: Mapping[str, str]  # JSON texts of the rest
+    sweep: str = ""  # of which it is a cell
+    queue: str = ""  # the sweep whose queue on its box begins its last attempt; "" = nobody's, or it was taken away
 
     @cached_property
     def run(self) -> Run:
@@ -64,7 +68,17 @@ class RunRecord:
     @cached_property
     def status(self) -> Status:
         """What to show: the fold with the last pulses laid over it."""
-        return settle(self.heard, self.keeper, self.payload, self.attempt)
+        return self.settled(self.heard, self.keeper, self.payload)
+
+    def settled(self, heard: Status, keeper: str, payload: str) -> Status:
+        """`heard` with pulses laid over it, and what is known of its place in a queue."""
+        # A root that is not there has no keeper that is `none`: then its queue never got it, or its disk was wiped.
+        waits = bool(self.queue) and (heard.attempt > 0 or keeper != "gone")
+        status = settle(heard, keeper, payload, self.attempt, is_queued=waits)
+        if self.phase == "withdrawn" and heard.attempt < self.attempt and keeper != "alive":
+            why = "it was taken from its queue before it began"
+            return replace(status, state=State.CANCELLED, attempt=self.attempt, reason=why)
+        return status
 
     @cached_property
     def receipts(self) -> tuple[Receipt, ...]:

@@ -12,7 +12,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -21,9 +21,12 @@ CREATE TABLE runs (
   keeper TEXT NOT NULL DEFAULT '', payload TEXT NOT NULL DEFAULT '',
   pulled_dir TEXT NOT NULL DEFAULT '', manifest_digest TEXT NOT NULL DEFAULT '', seal TEXT NOT NULL DEFAULT '',
   owed INTEGER NOT NULL DEFAULT 0, home INTEGER NOT NULL DEFAULT 0,
+  sweep TEXT NOT NULL DEFAULT '', queue TEXT NOT NULL DEFAULT '',
   run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
   status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]'
 );
+CREATE INDEX runs_by_sweep ON runs (sweep);
+CREATE TABLE earlier (run TEXT NOT NULL, site_name TEXT NOT NULL, site TEXT NOT NULL, PRIMARY KEY (run, site_name));
 CREATE TABLE leases (
   generation INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, began_s REAL NOT NULL, ended_s REAL,
   spent_micro INTEGER, line TEXT NOT NULL DEFAULT '', lease TEXT NOT NULL,
@@ -38,6 +41,11 @@ CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 # kind -> fields that a record of it must have. Kinds that are not here may have any.
 NEEDS = {
     "planned": ("run", "site", "spec"),
+    "swept": ("sweep", "template", "cells", "sites"),
+    "queueing": ("sweep", "site", "cells"),
+    "queued": ("sweep", "site", "runs", "tether"),
+    "withdrawn": ("sweep", "site", "runs", "why"),
+    "given-up": ("sweep", "site", "runs"),
     "launching": ("run", "attempt"),
     "launched": ("run", "attempt", "tether"),
     "heard": ("run", "offset", "status"),
@@ -84,14 +92,17 @@ def _planned(db: sqlite3.Connection, r: Record) -> None:
         "planned_s": at_s,
     }
     local = {"job_file": r.get("job_file", ""), "workdir": r.get("workdir", ""), **r.get("local", {})}
-    kept = db.execute("SELECT identity, site FROM runs WHERE id = ?", (r["run"],)).fetchone()
+    kept = db.execute("SELECT identity, site, site_name FROM runs WHERE id = ?", (r["run"],)).fetchone()
     site = _text(r["site"])
-    if kept is not None and (kept[0], kept[1]) == (spec["identity"], site):
+    if kept is not None and kept[2] != r["site"]["name"]:
+        # Where it was before may still hold something of it.
+        db.execute("INSERT OR REPLACE INTO earlier VALUES (?, ?, ?)", (r["run"], kept[2], kept[1]))
+    if kept is not None and (kept[0], kept[1]) == (spec["identity"], site) and not r.get("again"):
         db.execute("UPDATE runs SET run = ?, local = ? WHERE id = ?", (_text(run), _text(local), r["run"]))
         return
     db.execute(
-        "INSERT OR REPLACE INTO runs (id, n, site_name, planned_s, identity, phase, owed, run, site, local)"
-        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO runs (id, n, site_name, planned_s, identity, phase, owed, run, site, local, sweep)"
+        " VALUES (?, ?, ?, ?, ?, 'planned', ?, ?, ?, ?, ?)",
         (
             r["run"],
             r["n"],
@@ -102,14 +113,50 @@ def _planned(db: sqlite3.Connection, r: Record) -> None:
             _text(run),
             site,
             _text(local),
+            str(spec.get("sweep") or ""),
         ),
     )
+
+
+def _swept(db: sqlite3.Connection, r: Record) -> None:
+    for cell in r["cells"]:
+        spec = {**r["template"], **cell["spec"]}
+        local = {**r.get("local", {}), **cell.get("local", {})}
+        common = {key: r[key] for key in ("n", "at", "job_file", "workdir") if key in r}
+        again = bool(cell.get("again"))  # what its earlier box had of it is lost, or given up
+        planned = {**common, "run": spec["run"], "site": r["sites"][cell["site"]], "spec": spec, "local": local}
+        _planned(db, {**planned, "again": again})
+
+
+def _queueing(db: sqlite3.Connection, r: Record) -> None:
+    lease = r.get("lease", "")
+    for cell in r["cells"]:
+        asked = {"run": cell["run"], "attempt": cell["attempt"], "token": cell.get("token", ""), "lease": lease}
+        _launching(db, asked)
+        db.execute("UPDATE runs SET phase = 'queueing', queue = ? WHERE id = ?", (r["sweep"], cell["run"]))
+
+
+def _queued(db: sqlite3.Connection, r: Record) -> None:
+    for run in r["runs"]:
+        db.execute(
+            "UPDATE runs SET phase = 'queued', tether = ? WHERE id = ? AND phase = 'queueing'",
+            (_text(r["tether"]), run),
+        )
+
+
+def _withdrawn(db: sqlite3.Connection, r: Record) -> None:
+    phase = "moving" if r["why"] == "move" else "withdrawn"
+    for run in r["runs"]:
+        db.execute(
+            "UPDATE runs SET phase = ?, queue = '' WHERE id = ? AND site_name = ? AND queue != ''",
+            (phase, run, r["site"]),
+        )
 
 
 def _launching(db: sqlite3.Connection, r: Record) -> None:
     lease = r.get("lease", "")
     db.execute(
-        "UPDATE runs SET phase = 'launching', attempt = max(attempt, ?), token = ?, lease = ? WHERE id = ?",
+        "UPDATE runs SET phase = 'launching', queue = '', attempt = max(attempt, ?), token = ?, lease = ? WHERE id = ?",
         (r["attempt"], r.get("token", ""), lease, r["run"]),
     )
     found = db.execute("SELECT max(generation) FROM leases WHERE name = ?", (lease,)).fetchone()
@@ -206,6 +253,10 @@ def _settled(db: sqlite3.Connection, r: Record) -> None:
 _NEWEST = "generation = (SELECT max(generation) FROM leases WHERE name = ?)"
 _MOVES = {
     "planned": _planned,
+    "swept": _swept,
+    "queueing": _queueing,
+    "queued": _queued,
+    "withdrawn": _withdrawn,
     "launching": _launching,
     "launched": _launched,
     "heard": _heard,

@@ -145,6 +145,8 @@ class _Reader:
             return self._typed(section, table, key, int, "seconds, 60 to 600")
         if key == "began":
             return self._read(section, table, key, _began)
+        if key == "speed":
+            return self._read(section, table, key, _speed)
         if key == "reboot_hook" and table[key] not in _HOOKS:
             raise self._bad(section, key, f"reboot_hook: write one of {', '.join(_HOOKS)}, not {table[key]!r}")
         return self._typed(section, table, key, str, "text in quotes")
@@ -196,6 +198,13 @@ class _Reader:
         return found.get(f"{section}.{key}" if section else key) or found.get(section) or 1
 
 
+def _speed(value: Any) -> float:
+    """How many times as fast as a box of speed 1. Raises: ValueError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise ValueError(f"not a speed: {value!r} (write 2.0 for twice as fast)")
+    return float(value)
+
+
 def _began(value: Any) -> str:
     """A stamp of an instant written as TOML time or text. Raises: ValueError."""
     from datetime import UTC, datetime
@@ -211,5 +220,5 @@ def _began(value: Any) -> str:
 
 
 _TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
-_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook")
+_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook", "speed")
 _HOOKS = ("cron", "systemd")

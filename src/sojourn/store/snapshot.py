@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from sojourn.store.hashes import Hashes
@@ -65,6 +66,13 @@ def take(path: str, *, everything: bool = False) -> Snapshot:
     rows = tuple(sorted(taker.rows, key=lambda row: str(row["path"])))
     total = sum(row["bytes"] for row in rows)
     return Snapshot(taker.root, rows, roster_digest(rows), total, is_file, tuple(sorted(taker.skipped)))
+
+
+def without(tree: Snapshot, paths: Iterable[str]) -> Snapshot:
+    """The tree without these files; absolute paths, those that are not in it mean nothing."""
+    out = {os.path.relpath(os.path.realpath(path), tree.root) for path in paths}
+    rows = tuple(row for row in tree.rows if row["path"] not in out)
+    return replace(tree, rows=rows, digest=roster_digest(rows), bytes=sum(row["bytes"] for row in rows))
 
 
 def pack(tree: Snapshot, tar_path: str) -> None:

@@ -53,7 +53,9 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         r.ignored(found.pop("outputs"), "outputs", "SkyPilot's sizes; here it is a list of what must come home")
     sweep = read_sweep(r, found["sweep"]) if "sweep" in found else None
     r.declared = sweep_names(sweep)
-    r.values = envs = _envs(r, found.get("envs"), env)
+    envs = _envs(r, found.get("envs"), env)
+    # What a cell sets stands until there is a cell, though `envs` gives the others a value.
+    r.values = {name: value for name, value in envs.items() if name not in r.declared}
     return JobFile(
         path=os.path.join(r.folder, os.path.basename(r.path)),
         name=_name(r, found.get("name")),
@@ -94,7 +96,8 @@ def _envs(r: Reader, tree: Tree | None, given: Mapping[str, str]) -> dict[str, s
             r.wrong(key, f"`envs.{key.text}` has no value here: give one with --env {key.text}=...")
             envs[key.text] = ""
         else:
-            envs[key.text] = r.value(r.filled(inner, envs), f"envs.{key.text}", without_zero, "")
+            known = {name: value for name, value in envs.items() if name not in r.declared}
+            envs[key.text] = r.value(r.filled(inner, known), f"envs.{key.text}", without_zero, "")
     return envs | {name: value for name, value in given.items() if name not in envs}
 
 

@@ -122,10 +122,12 @@ class Status:
     rows: tuple[Row, ...]
     at: str
     exit_status: int = 0
+    sweeps: tuple[Mapping[str, Any], ...] = ()  # of the cells among them: verbs/tally.py
 
     def as_json(self) -> dict[str, Any]:
         """The `status` document."""
-        return {"schema": "sojourn/status/v1", "at": self.at, "runs": [row.as_json() for row in self.rows]}
+        runs = [row.as_json() for row in self.rows]
+        return {"schema": "sojourn/status/v1", "at": self.at, "runs": runs, "sweeps": list(self.sweeps)}
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sojourn.core.fold import Status, fold, settle, with_progress
+from sojourn.core.fold import Status, fold, with_progress
 from sojourn.core.ports import Word
 from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
@@ -36,11 +36,14 @@ class View:
     is_other: bool = False  # the root there is that of a run with another specification, put there by another client
     argv: tuple[str, ...] = ()  # what starts its keeper, as the box says where none lives
     word: Word | None = None  # what the scheduler says of it, on a site that has one
+    queue: Mapping[str, Any] = field(default_factory=dict)  # of a cell: how its box's queue stands, as `since` has it
 
     @property
     def never_began(self) -> bool:
         """Nothing of it was ever on a box: it was not launched, or its client died before the box heard of it."""
         record = self.record
+        if record.phase in ("withdrawn", "moving") and record.heard.attempt == 0:
+            return True
         return record.attempt == 0 or (bool(self.reach.ok) and not self.has_root and record.heard.attempt == 0)
 
 
@@ -126,7 +129,10 @@ def _views(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool)
     for record in settled:
         if record.id in said and said[record.id][0].get("identity") == record.run.spec_digest:
             views[record.id] = take_in(ctx, record, *said[record.id])
-    return _with_ends_recorded(ctx, views, timeout_s) if mend else views
+    if not mend:
+        return views
+    _keep_queues(ctx, views.values())
+    return _with_ends_recorded(ctx, views, timeout_s)
 
 
 # The box answered, and has no such root (its disk was wiped, or the run was never placed there).
@@ -150,14 +156,15 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
     now_s = ctx.now_s()
     ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
     fresh = ctx.store.index.run(record.id) or record
-    shown = settle(status, keeper, payload, fresh.attempt)
+    shown = fresh.settled(status, keeper, payload)
     if word is not None:
         shown = scheduled.shown(shown, word)
     progress = entry.get("progress")
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
     reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
-    return View(fresh, _with_log(shown, entry), reach, keeper, payload, entry is not ABSENT, argv=argv, word=word)
+    there, queue = entry is not ABSENT, entry.get("queue") or {}
+    return View(fresh, _with_log(shown, entry), reach, keeper, payload, there, argv=argv, word=word, queue=queue)
 
 
 def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
@@ -168,6 +175,22 @@ def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
         log_age_s=entry.get("log_age_s", status.log_age_s),
         log_bytes=entry.get("log_bytes", status.log_bytes),
     )
+
+
+def _keep_queues(ctx: Context, views: Iterable[View]) -> None:
+    """A queue that has cells and no keeper gets one again; what lives there is found, and nothing begun twice."""
+    from sojourn.verbs.launch import start
+
+    left = {(v.record.site_name, v.record.queue): v for v in views if v.record.queue and v.status.state.is_alive}
+    for (site, sweep), view in left.items():
+        queue = view.queue
+        if queue.get("keeper") not in ("gone", "none") or not queue["waiting"] + queue["living"] or not queue["argv"]:
+            continue
+        ctx.say(f"{sweep}: its queue on {site} goes on")
+        try:
+            start(ctx.box(view.record.site), queue["argv"])
+        except WorldError as error:
+            ctx.say(error.message)
 
 
 def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) -> dict[str, View]:

@@ -117,7 +117,7 @@ def begin(
         is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
     )
     for is_last in (False, True):
-        starts = _starts(box, run, argv, order(record))
+        starts = starts_of(box, argv, order(record), run=run)
         try:
             answers = box.answer_all([*ask, *starts, stay], blobs, timeout_s=BEGIN_S + (ALONG_S if blobs else 0.0))
             break
@@ -127,17 +127,27 @@ def begin(
             if no.code != "other-argv" or is_last:
                 raise
             argv = no.value["argv"]
-    hooked, started, said = answers[-len(starts) - 1], answers[-2], answers[-1]
-    tether = box.launcher.read(_ended(started.value), argv[-1])
+    said = answers[-1]
+    tether, remarks = started(box, [answer.value for answer in answers[-len(starts) - 1 : -1]], argv)
     ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(tether))
-    remarks = [_hook_remark(box, _ended(hooked.value) if len(starts) > 1 else None), tether.facts.get("remark", "")]
     (entry,) = said.value["runs"]
     view = take_in(ctx, ctx.store.index.find(run), entry, said.blobs[0])
-    return Begun(view, bool(said.value["proven"]), tuple(str(remark) for remark in remarks if remark))
+    return Begun(view, bool(said.value["proven"]), remarks)
 
 
-def _starts(box: Box, run: str, argv: Sequence[str], asked: Order) -> list[dict[str, Any]]:
-    """The ops that start the keeper: of the reboot hook, where the site asks for one, and of the launcher."""
+def started(box: Box, said: Sequence[Mapping[str, Any]], argv: Sequence[str]) -> tuple[Tether, tuple[str, ...]]:
+    """What the ops of `starts_of` came to: how the keeper is found again, and remarks. Raises: NotLaunched and the
+    launcher's own errors.
+    """
+    tether = box.launcher.read(_ended(said[-1]), argv[-1])
+    remarks = [_hook_remark(box, _ended(said[0]) if len(said) > 1 else None), tether.facts.get("remark", "")]
+    return tether, tuple(str(remark) for remark in remarks if remark)
+
+
+def starts_of(box: Box, argv: Sequence[str], asked: Order | None = None, **of: str) -> list[dict[str, Any]]:
+    """The ops that start the keeper of a `run`, or of the `queue` of a sweep: of the reboot hook, where the site asks
+    for one, and of the launcher.
+    """
     root = argv[-1] if argv else ""
     commands: list[dict[str, Any]] = [{"words": box.launcher.command(argv, root, asked)}]
     if kind := _hook(box):
@@ -145,7 +155,7 @@ def _starts(box: Box, run: str, argv: Sequence[str], asked: Order) -> list[dict[
 
         words = reboot.command(kind, argv, root)
         commands[:0] = [{"words": words, "may_fail": True}] if words else []
-    return [{"op": "command", "run": run, "argv": list(argv), "timeout_s": COMMAND_S, **one} for one in commands]
+    return [{"op": "command", **of, "argv": list(argv), "timeout_s": COMMAND_S, **one} for one in commands]
 
 
 def _hook(box: Box) -> str:

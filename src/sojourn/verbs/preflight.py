@@ -41,6 +41,21 @@ def room(rosters: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], lacking: Se
     return Room(total, len(new) + inodes + SPARE_INODES, copied, inodes)
 
 
+# Of a cell that waits in a queue: its root and folders, run.json, events and logs.
+CELL_BYTES, CELL_INODES = 1 << 20, 40
+
+
+def room_for_cells(one: Room, cells: int) -> Room:
+    """The room for several runs of one job, of which `one` is for the first: the code comes once, a copy for each."""
+    more = max(0, cells - 1)
+    return Room(
+        one.bytes + more * (one.copied_bytes + CELL_BYTES),
+        one.inodes + more * (one.copied_inodes + CELL_INODES),
+        one.copied_bytes * cells,
+        one.copied_inodes * cells,
+    )
+
+
 def judge(hello: Mapping[str, Any], need: Need, takes: Room) -> tuple[Finding, ...]:
     """Findings about running a job there. Blockers are confirmed by what the box itself said just now."""
     found = list(_resources(hello, need))

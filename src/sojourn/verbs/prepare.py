@@ -7,7 +7,7 @@ import posixpath
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core import money
@@ -16,7 +16,7 @@ from sojourn.core.values import Site
 from sojourn.store.spec import JobFile, check_name, find_job, read_job
 from sojourn.verbs.context import Context
 from sojourn.verbs.decide import IDENTITY
-from sojourn.wire import names, units
+from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
 
 if TYPE_CHECKING:
@@ -58,25 +58,33 @@ class Prepared:
 
     def local(self) -> dict[str, Any]:
         """What concerns this machine alone, for the journal."""
-        job = self.job
-        return {
-            "notify": list(job.notify),
-            "hooks": dict(job.hooks),
-            "budget": list(job.budget) if job.budget else None,
-            "rules": [vars(rule) for rule in job.rules],
-        }
+        return local_of(self.job)
 
     def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
         """run.json as it will be placed on the box of `site`. Raises: Misuse (a budget in another currency)."""
-        return {
-            **self.spec,
-            "init": site.init,
-            "budget_s": _budget_s(self.job, site),
-            "keeper": keeper,
-            "train": train,
-            "planned": units.stamp(now_s),
-            "client": socket.gethostname(),
-        }
+        return {**self.spec, **on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)}
+
+
+def local_of(job: JobFile) -> dict[str, Any]:
+    """What of a job concerns this machine alone, for the journal."""
+    return {
+        "notify": list(job.notify),
+        "hooks": dict(job.hooks),
+        "budget": list(job.budget) if job.budget else None,
+        "rules": [vars(rule) for rule in job.rules],
+    }
+
+
+def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+    """What run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
+    return {
+        "init": site.init,
+        "budget_s": _budget_s(job, site),
+        "keeper": keeper,
+        "train": train,
+        "planned": units.stamp(now_s),
+        "client": socket.gethostname(),
+    }
 
 
 def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Prepared:
@@ -86,16 +94,41 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
     """
     job = read_job(file or find_job(), env)
     if job.sweep is not None:
-        raise NotYet(path=job.path, what="it has a sweep, and `run` runs one cell", following="remove `sweep`")
+        following = quote.join(["sojourn", "sweep", *([file] if file else [])])
+        raise NotYet(path=job.path, what="it has a sweep, and `run` runs one job", following=following)
+    tree = read_trees(ctx, job)
+    run = check_name(name) if name else job.name
+    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    return Prepared(run, replace(job, name=run), tree.trees, spec_of(replace(job, name=run), tree), tuple(given))
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The code and the mounts of a job, as they are now. `trees`: (what it is, snapshot), the code first."""
+
+    trees: tuple[tuple[str, Snapshot], ...]
+    mounts: Mapping[str, str]
+    setups: dict[str, str] = field(default_factory=dict, compare=False)  # text of a setup -> its digest
+
+    @property
+    def code(self) -> Snapshot:
+        """The snapshot of the working folder."""
+        return self.trees[0][1]
+
+
+def read_trees(ctx: Context, job: JobFile) -> Trees:
+    """Read the working folder and what is mounted. Raises: Misuse (a tree that cannot be a snapshot, several nodes)."""
     if job.num_nodes > 1:
         raise NotYet(
             path=job.path, what=f"it asks for {job.num_nodes} nodes, and a site has one", following="num_nodes: 1"
         )
     from sojourn.store import snapshot
 
-    run = check_name(name) if name else job.name
     ctx.say(f"reading {job.workdir}")
     code = snapshot.take(job.workdir)
+    if job.sweep is not None:
+        # They grow with the sweep; what they say of a cell is in its specification.
+        code = snapshot.without(code, [job.path, *([job.sweep.queue] if job.sweep.queue else [])])
     trees, mounts = [("code", code)], {}
     for mount in job.file_mounts:
         ctx.say(f"reading {mount.source}")
@@ -104,19 +137,26 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
         mounts[mount.target] = (
             posixpath.join(tree.digest, os.path.basename(mount.source)) if tree.is_file else tree.digest
         )
+    return Trees(tuple(trees), mounts)
+
+
+def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
+    """Most of run.json of a job: all that its identity covers, and its limits."""
+    if job.setup not in tree.setups:
+        tree.setups[job.setup] = setup_digest(job.setup, tree.code.rows)
     spec: dict[str, Any] = {
         "schema": "sojourn/run/v1",
-        "run": run,
-        "name": run,
+        "run": job.name,
+        "name": job.name,
         "argv": ["bash", "-eo", "pipefail", "-c", job.run],
         "setup": job.setup,
-        "setup_digest": setup_digest(job.setup, code.rows),
+        "setup_digest": tree.setups[job.setup],
         "envs": dict(job.envs),
         "secrets": sorted(job.secrets),
         "outputs": list(job.outputs),
         "scratch": list(job.scratch),
-        "code": code.digest,
-        "mounts": mounts,
+        "code": tree.code.digest,
+        "mounts": dict(tree.mounts),
         "num_nodes": job.num_nodes,
         "resources": job.need.as_plain(),
         "retry": {"attempts": job.retry.attempts, "on": list(job.retry.on)},
@@ -126,8 +166,7 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
         "beat_s": BEAT_S,
     }
     spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
-    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
-    return Prepared(run, replace(job, name=run), tuple(trees), spec, tuple(given))
+    return spec
 
 
 def setup_digest(setup: str, rows: Sequence[Mapping[str, Any]]) -> str:

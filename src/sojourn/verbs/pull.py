@@ -15,7 +15,7 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
-from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.hear import View, hear, hear_one
 from sojourn.verbs.standings import MANIFEST_S, keep_manifest
 from sojourn.verbs.status import chosen, meter_of, spent_micro
 from sojourn.wire import units
@@ -40,11 +40,14 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
     records = chosen(ctx, names)
+    if any(ctx.store.index.sweep(name) for name in names):
+        views = hear(ctx, records)  # of a sweep: what has begun
+        records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
-        records = [r for r in records if r.attempt and not r.is_home and not r.status.state.is_alive]
+        records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
     for record in records:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
-        if to and len(names) != 1:
+        if to and (len(names) != 1 or ctx.store.index.sweep(names[0])):
             folder = os.path.join(folder, record.id)
         try:
             yield _pull_one(ctx, record, Home(record.id, folder))
@@ -52,6 +55,11 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
             if len(records) == 1:
                 raise
             yield _not_pulled(record, folder, error)
+
+
+def _has_begun(record: RunRecord) -> bool:
+    """It was launched; of a cell, a queue began it."""
+    return bool(record.heard.attempt if record.sweep else record.attempt)
 
 
 @dataclass

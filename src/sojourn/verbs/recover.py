@@ -125,7 +125,7 @@ def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
     if record.attempt and record.site_name != box.site.name:
         return "other"
     # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
-    return "known" if record.attempt and record.attempt >= _attempt(row) else ""
+    return "known" if record.attempt and record.attempt >= max(_attempt(row), _queued(row)) else ""
 
 
 def _is_new(ctx: Context, box: Box, row: Mapping[str, Any]) -> bool:
@@ -155,7 +155,18 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
             facts |= {"pid": keeper["pid"], "start": keeper.get("start") or 0}
             tether = Tether(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
             ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(tether))
+        if _queued(row) > attempt:
+            sweep = str(run["sweep"])
+            cell = {"run": row["id"], "attempt": _queued(row)}
+            ctx.store.append("queueing", sweep=sweep, site=box.site.name, lease=lease, cells=[cell])
+            ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=[row["id"]], tether=None)
     return "recovered"
+
+
+def _queued(row: Mapping[str, Any]) -> int:
+    """The attempt that waits in the queue of the run's sweep; 0 for none."""
+    queued = row.get("queued")
+    return queued if isinstance(queued, int) and row["run"].get("sweep") else 0
 
 
 def _attempt(row: Mapping[str, Any]) -> int:

@@ -42,6 +42,8 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             raise Unreachable(site=record.site_name, detail=view.reach.error)
         if view.is_other:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
+        if status.state is State.QUEUED:
+            return answer(ctx, box, view, "nothing", f"it waits in the queue of {record.site_name}", began_s)
         if status.state.is_alive and view.keeper in ("alive", "queued"):
             return answer(ctx, box, view, "nothing", f"attempt {status.attempt} is {status.state.value}", began_s)
         values: dict[str, str] = {}

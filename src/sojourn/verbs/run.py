@@ -73,6 +73,9 @@ def run(
     """
     began_s = ctx.now_s()
     prepared = prepare(ctx, file, name=name, env=env or {})
+    if prepared.id in ctx.store.index.sweeps():
+        other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
+        raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
         bid = best_bid(ctx, prepared, site)
         decision = bid.decision

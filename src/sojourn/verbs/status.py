@@ -12,6 +12,7 @@ from sojourn.verbs.answers import Row, Status
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
 from sojourn.verbs.reasons import line_of
+from sojourn.verbs.tally import tally
 from sojourn.wire import units
 
 
@@ -25,10 +26,13 @@ def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0) 
 
 
 def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
-    """The runs named, each once; all of them where none is named. Raises: Misuse (not-found, ambiguous)."""
+    """The runs named, each once, and of a sweep its cells; all of them where none is named.
+
+    Raises: Misuse (not-found, ambiguous).
+    """
     if not names:
         return ctx.store.index.runs()
-    found = {record.id: record for record in (ctx.store.index.find(name) for name in names)}
+    found = {record.id: record for name in names for record in ctx.store.index.named(name)}
     return list(found.values())
 
 
@@ -38,7 +42,8 @@ def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0)
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     rows = tuple(row(views[record.id], leases) for record in records)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
-    return Status(rows, units.stamp(ctx.now_s()), worst(codes))
+    sweeps = tally([views[record.id] for record in records if record.sweep], rows) if any(r.sweep for r in rows) else ()
+    return Status(rows, units.stamp(ctx.now_s()), worst(codes), sweeps)
 
 
 def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
@@ -69,6 +74,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
         currency=lease.lease.currency if lease else "USD",
         lease=record.lease,
         next=next_step(view, meter),
+        sweep=record.sweep,
     )
 
 
@@ -99,7 +105,7 @@ def next_step(view: View, meter: Meter) -> str:
     if view.reach.ok is False:
         return f"sojourn status {record.id}"
     if state is State.PLANNED:
-        return "sojourn run"
+        return f"sojourn reconcile {record.sweep}" if record.sweep else "sojourn run"
     if state.is_alive:
         return f"sojourn watch {record.id}"
     if state in (State.CANCELLED, State.PREEMPTED):

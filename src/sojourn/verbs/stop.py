@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sojourn.core.values import State
+from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Stop
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import View, hear_one
@@ -34,6 +36,13 @@ def stop(
     """
     view = hear_one(ctx, ctx.store.index.find(run))
     record, status = view.record, view.status
+    if status.state is State.QUEUED and record.queue:
+        confirmed(confirm, _ask_queued(record))
+        if withdraw(ctx, ctx.box(record.site), record.queue, [record.id], "stop"):
+            fresh = hear_one(ctx, ctx.store.index.find(record.id))
+            return _answer(fresh, True, "it was taken from its queue before it began")
+        view = hear_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
+        record, status, confirm = view.record, view.status, lambda ask: ask.name
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not alive: there is nothing to stop")
     attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
@@ -64,6 +73,24 @@ def _dequeue(box: Box, view: View) -> None:
     tether = tether_of(view.record)
     if view.keeper == "queued" and tether is not None:
         box.must(box.launcher.stop(box.transport, tether, 0.0))
+
+
+def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:
+    """Take cells away from the queue of a box, and journal its word for it: those that it has not begun, and never
+    will. `why`: stop, or move. Raises: Unreachable, WorldError.
+    """
+    taken = box.answer("withdraw", queue=sweep, runs=list(runs), why=why).value["taken"]
+    if taken:
+        ctx.store.append("withdrawn", sweep=sweep, site=box.site.name, runs=taken, why=why)
+    return list(taken)
+
+
+def _ask_queued(record: RunRecord) -> Ask:
+    lines = (
+        f"take {record.id} from the queue of {record.sweep} on {record.site_name}; it has not begun",
+        f"nothing is deleted; `sojourn resume {record.id}` starts it",
+    )
+    return Ask("stop", record.id, lines, f"sojourn stop {record.id} --confirm {record.id}")
 
 
 def confirmed(confirm: Confirm, ask: Ask) -> str:

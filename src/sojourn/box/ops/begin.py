@@ -13,6 +13,7 @@ from sojourn.box.call import Box, Refused
 from sojourn.box.history import History
 from sojourn.box.ops.intent import find_root, pulse, supervise_argv
 from sojourn.box.ops.since import since
+from sojourn.box.queue import find_queue
 from sojourn.box.root import Root
 from sojourn.wire import events
 
@@ -26,16 +27,18 @@ _UNKEPT_S = 5.0  # a keeper that was started has signed by then; if it died, who
 
 
 def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Run the argv `words`, of a launcher or a reboot hook, for the keeper of `run`, and wait until it comes back. Safe
-    to repeat: a second keeper leaves at once.
+    """Run the argv `words`, of a launcher or a reboot hook, for the keeper of `run`, or of the `queue` of a sweep, and
+    wait until it comes back. Safe to repeat: a second keeper leaves at once.
 
     `argv`: how that keeper is started, as the client believes. Answer: rc (-1 where it did not end within `timeout_s`),
     out, err, bounded. Refused: other-argv, with the `argv` that is right; command-failed, with the answer, where the
     exit status is not 0, unless it `may_fail`.
     """
-    argv = supervise_argv(box, find_root(box, str(request["run"])))
+    is_queue = bool(request.get("queue"))
+    root = find_queue(box, str(request["queue"])) if is_queue else find_root(box, str(request["run"]))
+    argv = supervise_argv(box, root)
     if request["argv"] != argv:
-        raise Refused("other-argv", "the keeper of %s is started otherwise" % request["run"], argv=argv)
+        raise Refused("other-argv", "the keeper of %s is started otherwise" % root.id, argv=argv)
     words: List[str] = [str(word) for word in request["words"]]
     child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

@@ -9,6 +9,7 @@ import sys
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
+from sojourn.box.queue import find_queue
 from sojourn.wire import manifest
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts of the box. `run`: also the `argv` that its keeper is started with, whether or not it is there yet.
+    """Facts of the box. `run`, `queue`: also the `argv` that its keeper is started with, be it there or not.
 
     Refused: "keeper-damaged" where this very file is not what its name says.
     """
@@ -47,6 +48,8 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     }
     if request.get("run"):
         facts["argv"] = intent.supervise_argv(box, intent.find_root(box, str(request["run"]), must_exist=False))
+    if request.get("queue"):
+        facts["argv"] = intent.supervise_argv(box, find_queue(box, str(request["queue"]), must_exist=False))
     return facts
 
 

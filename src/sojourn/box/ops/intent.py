@@ -34,7 +34,7 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         raise Refused("bad-spec", wrong)
     root = find_root(box, str(spec["run"]), must_exist=False)
     root.make_folders()
-    placed = _write_once(root.run, spec)
+    placed = write_once(root.run, spec)
     there = read_fields(root.run)
     if there.get("identity") != spec.get("identity"):
         raise Refused(
@@ -45,7 +45,7 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         )
     answer = {"root": root.path, "placed": placed, "identity": there.get("identity")}
     if request.get("want"):
-        answer.update(_raise_want(root, request["want"], request.get("secrets")))
+        answer.update(raise_want(root, request["want"], request.get("secrets")))
     answer["argv"] = supervise_argv(box, root)
     return answer
 
@@ -56,7 +56,7 @@ def want(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     Never lowers what was asked. `secrets`: the values for that attempt, by name; kept where it has not begun.
     """
     root = find_root(box, str(request["run"]))
-    answer = _raise_want(root, request, request.get("secrets"))
+    answer = raise_want(root, request, request.get("secrets"))
     answer["argv"] = supervise_argv(box, root)
     return answer
 
@@ -124,7 +124,12 @@ def wake_keeper(root: Root) -> str:
     return now
 
 
-def _raise_want(root: Root, asked: Dict[str, Any], given: Any) -> Dict[str, Any]:
+def raise_want(root: Root, asked: Dict[str, Any], given: Any = None) -> Dict[str, Any]:
+    """Ask for an attempt of this run. Never lowers what was asked. `given`: the values of its secrets.
+
+    `asked`: attempt, by, token, and what is to hold from this attempt on: budget_s, max_duration_s, envs.
+    Answer: attempt (in force), last (the highest begun). Refused: bad-want. Raises: OSError.
+    """
     values = secrets.checked(read_fields(root.run), given)
     with secrets.held(root):  # two clients at once: the higher one stays
         last, attempt = last_attempt(root), int(asked["attempt"])
@@ -141,6 +146,8 @@ def _raise_want(root: Root, asked: Dict[str, Any], given: Any) -> Dict[str, Any]
             for limit in ("budget_s", "max_duration_s"):
                 if asked.get(limit) is not None:
                     now[limit] = float(asked[limit])
+            if asked.get("envs"):
+                now["envs"] = {str(name): str(value) for name, value in asked["envs"].items()}
             if values:
                 secrets.write(root, values)  # before the keeper can see that they will be needed
             atomic.write_json(root.want, now)
@@ -151,7 +158,7 @@ def _raise_want(root: Root, asked: Dict[str, Any], given: Any) -> Dict[str, Any]
     return {"attempt": in_force, "last": last}
 
 
-def _write_once(path: str, value: Dict[str, Any]) -> bool:
+def write_once(path: str, value: Dict[str, Any]) -> bool:
     """Write a file that is never changed again; False where it was there. Two at once: one of them wins whole."""
     if os.path.exists(path):
         return False

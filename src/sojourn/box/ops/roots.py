@@ -7,6 +7,7 @@ import os
 
 from sojourn.box.call import Box
 from sojourn.box.ops.intent import last_attempt, pulse
+from sojourn.box.ops.queue import waiting
 from sojourn.box.root import Root, read_fields
 from sojourn.wire import names
 
@@ -21,14 +22,19 @@ def roots(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """`after`: only runs whose id comes after this one. Answer: `runs`, sorted by id, and `more`.
 
     Each: {"id", "root", "run": run.json or {} where it cannot be read, "want", "keeper": {"pid","start","boot_id",...},
-    "pulse", "last"}.
+    "pulse", "last", "queued": the attempt that waits in its sweep's queue, or 0}.
     """
     after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
     rows: List[Dict[str, Any]] = []
+    queues: Dict[str, Dict[str, int]] = {}
     for run in all_runs(box):
         if run <= after:
             continue
         row = _row(Root(box.under("runs", run)))
+        sweep = str(row["run"].get("sweep") or "")
+        if sweep and sweep not in queues:
+            queues[sweep] = waiting(box, sweep)
+        row["queued"] = queues.get(sweep, {}).get(run, 0)
         left -= len(json.dumps(row))
         if left < 0 and rows:
             return {"runs": rows, "more": True}

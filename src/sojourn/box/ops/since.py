@@ -7,6 +7,7 @@ import time
 
 from sojourn.box import locks
 from sojourn.box.call import Box
+from sojourn.box.ops import queue
 from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv
 from sojourn.box.probes import machine, process
 from sojourn.box.progress import Progress
@@ -27,7 +28,7 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
     `moved`: {id: offset} too, of runs that are answered for only where their events have grown beyond it.
     An id without a root is left out. Whole lines only; `more` says that there was no room for all. Where no keeper
-    lives, `argv` is what starts one.
+    lives, `argv` is what starts one. A cell of a sweep also has its `queue`: {"keeper","waiting","living","argv"}.
     """
     asked = request.get("runs")
     offsets = dict.fromkeys(_all(box), 0) if asked is None else dict(asked)
@@ -37,6 +38,7 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             offsets[run] = offset
     left = int(request.get("limit_bytes") or _LIMIT_BYTES)
     rows = []
+    queues: Dict[str, Any] = {}
     for run in sorted(offsets):
         root = find_root(box, run, must_exist=False)
         if not os.path.isfile(root.run):
@@ -44,6 +46,11 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         data, offset, more = _new_lines(root.events, int(offsets[run]), left)
         left -= len(data)
         row = dict(_now(root), id=run, offset=offset, more=more)
+        sweep = str(read_fields(root.run).get("sweep") or "")
+        if names.is_name(sweep):
+            if sweep not in queues:
+                queues[sweep] = queue.state(box, sweep)
+            row["queue"] = queues[sweep]
         if row["keeper"] != "alive":
             row["argv"] = supervise_argv(box, root)
         rows.append(row)

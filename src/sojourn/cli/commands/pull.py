@@ -28,7 +28,7 @@ INTERRUPTED = "What has arrived is kept; the identical `sojourn pull` goes on."
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
     parser.add_argument(
         "--to", default="", metavar="DIR", help="into this folder; of several runs each into its own below it"
     )

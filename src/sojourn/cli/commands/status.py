@@ -15,6 +15,7 @@ ABOUT = (
 EXAMPLES = (
     ("sojourn status", "one line a run"),
     ("sojourn status digits", "everything known about one run"),
+    ("sojourn status ablation", "a sweep: its cells by state and site, time left, money"),
     ("sojourn status --since 2d --json", "what changed its state within two days, as JSON"),
     ("sojourn status digits --exit-status", "for scripts: the answer as an exit status"),
 )
@@ -36,7 +37,7 @@ FINAL_SHOWN = 20  # finished runs listed without --all
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
     parser.add_argument("--since", type=duration, metavar="TIME", help="only runs whose state began within this time")
     parser.add_argument(
         "-a", "--all", action="store_true", help=f"list every finished run, not the newest {FINAL_SHOWN}"
@@ -51,12 +52,14 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from dataclasses import replace
 
     from sojourn.cli.show import status as show
+    from sojourn.cli.show import tally
     from sojourn.verbs.context import Context
     from sojourn.verbs.status import status
     from sojourn.wire.errors import Misuse
     from sojourn.wire.units import unstamp
 
     with Context.open(say=screen.progress) as ctx:
+        sweep = ctx.store.index.sweep(args.runs[0]) if len(args.runs) == 1 else ""
         try:
             answer = status(ctx, args.runs, timeout_s=args.timeout)
         except Misuse as unknown:
@@ -69,6 +72,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = replace(answer, rows=rows)
     if args.json:
         screen.show_json(answer.as_json())
+    elif sweep and answer.sweeps:
+        screen.show(tally.lines(answer, screen.columns))
     elif len(args.runs) == 1 and len(answer.rows) == 1:
         screen.show(show.one(answer.rows[0], now_s, screen.columns))
     else:

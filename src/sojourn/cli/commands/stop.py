@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from sojourn.cli.parser import add_confirm, add_json, duration
 from sojourn.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from sojourn.verbs.context import Context
 
 SUMMARY = "end a run's process, with time to save; asks for the run's name"
 ABOUT = (
@@ -28,7 +32,7 @@ INTERRUPTED = "What was asked stays asked: the box ends the run by itself. See s
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("run", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
     parser.add_argument(
         "--grace", type=duration, metavar="TIME", help="time to save before it is killed (default: 30s)"
     )
@@ -44,6 +48,20 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.stop import stop
 
     with Context.open(say=screen.progress) as ctx:
+        if sweep := ctx.store.index.sweep(args.run):
+            return _of_sweep(ctx, sweep, args, screen)
         answer = stop(ctx, args.run, confirm=confirm(screen, args.confirm), grace_s=args.grace)
+    screen.answer(answer, show.lines, is_json=args.json)
+    return answer.exit_status
+
+
+def _of_sweep(ctx: Context, sweep: str, args: argparse.Namespace, screen: Screen) -> int:
+    from sojourn.cli.ask import confirm
+    from sojourn.cli.show import stop_sweep as show
+    from sojourn.verbs.stop_sweep import stop_sweep
+
+    answer = stop_sweep(ctx, sweep, confirm=confirm(screen, args.confirm), grace_s=args.grace)
+    for remark in answer.remarks:
+        screen.say(f"warning: {remark}")
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

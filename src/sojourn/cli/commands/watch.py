@@ -33,7 +33,7 @@ INTERRUPTED = "The runs go on."
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
     parser.add_argument(
         "--every", type=duration, default=2.0, metavar="TIME", help="look so often at first (2s); rarer when quiet"
     )

@@ -24,7 +24,7 @@ def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[st
     if not rows:
         return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
     several = len({row.site for row in rows}) > 1
-    out = table(HEAD, [_cells(row, now_s, several) for row in rows], columns, right=(2, 4), leave_out=_LEAVE_OUT)
+    out = table(HEAD, [cells_of(row, now_s, several) for row in rows], columns, right=(2, 4), leave_out=_LEAVE_OUT)
     notes = [note for row in rows for note in notes_of(row, now_s)]
     advice = {row.site: row.reach.next for row in rows if row.reach.next}  # once a site
     notes += [f"{clean(site)}: {clean(text)}" for site, text in advice.items()]
@@ -87,7 +87,8 @@ def next_of(rows: Sequence[Row]) -> str:
     return next((row.next for row in rows if row.next), "")
 
 
-def _cells(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
+def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
+    """The row of a table under HEAD. `several`: runs of several sites are shown."""
     return (
         clean(row.id),
         row.state.value,

@@ -1,0 +1,70 @@
+"""`sojourn sweep`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sojourn.cli.parser import add_json, pair, whole
+from sojourn.cli.screen import Screen
+
+SUMMARY = "many cells over one or several boxes, in a queue on each"
+ABOUT = (
+    "Expands the job file's sweep, refuses what would collide or not fit before anything runs, places the longest"
+    " cells first, pushes the code once a box, and leaves each box a queue that goes on without this machine.",
+    "The identical command again does nothing, or goes on where it was cut off; cells added to the job file are"
+    " appended to the living sweep.",
+)
+EXAMPLES = (
+    ("sojourn sweep", "every cell of ./sojourn.yaml, on its site or candidates"),
+    ("sojourn sweep --sites gpu1,gpu2 --dry-run", "only say which cell would go where"),
+    ("sojourn sweep --slots 2", "two cells at once on each box"),
+)
+EXITS = (
+    (0, "every cell is queued, or was"),
+    (2, "the job file is wrong, cells collide, or a box would be oversubscribed"),
+    (3, "a site cannot be reached"),
+    (5, "a site answered with an error"),
+    (11, "a confirmed blocker: nothing was started"),
+)
+INTERRUPTED = "What was queued goes on; the identical `sojourn sweep` queues the rest."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
+    parser.add_argument("--sites", default="", metavar="A,B", help="place on these, whatever the job file says")
+    parser.add_argument("--slots", type=whole, default=0, metavar="N", help="cells at once on each box (one a GPU)")
+    parser.add_argument("--oversubscribe", action="store_true", help="also more cells at once than GPUs or CPUs")
+    parser.add_argument(
+        "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
+    )
+    parser.add_argument(
+        "--balance", action="store_true", help="also move cells that wait to boxes that are done sooner"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be placed where")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing)")
+    add_json(parser)
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it and show the answer; the exit status."""
+    from sojourn.cli.show import sweep as show
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.sweep import sweep
+
+    sites = [name for name in args.sites.split(",") if name]
+    with Context.open(say=screen.progress) as ctx:
+        answer = sweep(
+            ctx,
+            args.file,
+            sites=sites,
+            slots=args.slots,
+            oversubscribe=args.oversubscribe,
+            env=dict(args.env),
+            balance=args.balance,
+            dry_run=args.dry_run,
+        )
+    for remark in answer.remarks:
+        screen.say(f"warning: {remark}")
+    screen.answer(answer, show.lines, is_json=args.json)
+    return answer.exit_status

@@ -1,0 +1,44 @@
+"""What `reconcile` came to: three numbers, then what lacks, by cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, count, line
+
+if TYPE_CHECKING:
+    from sojourn.verbs.reconcile import Reconciled
+
+_LISTED = 8  # names of cells after a cause
+_WORDS = (
+    ("present", "not home yet"),
+    ("running", "running"),
+    ("waiting", "waiting"),
+    ("missing", "missing"),
+    ("failed", "failed"),
+    ("never_started", "never began"),
+    ("stopped", "stopped"),
+    ("unknown", "unknown"),
+)
+
+
+def lines(answer: Reconciled, columns: int) -> list[str]:
+    """Expected, present and loaded; then each other fate with its cells, those of one cause together."""
+    out = line("sweep", clean(answer.id), columns)
+    total, loaded, present = len(answer.fates), len(answer.of("loaded")), len(answer.of("loaded", "present"))
+    out += line("cells", f"{total} expected, {present} present, {loaded} loaded", columns)
+    for what, words in _WORDS:
+        causes: dict[str, list[str]] = {}
+        for fate in answer.fates:
+            if fate.what == what:
+                causes.setdefault(fate.why, []).append(fate.id)
+        for why, cells in causes.items():
+            named = ", ".join(clean(cell) for cell in cells[:_LISTED])
+            more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
+            said = f": {clean(why)}" if why else ""
+            out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
+    for one in answer.duplicates:
+        out += line("twice", f"{clean(one['run'])} was begun on {' and on '.join(map(clean, one['sites']))}", columns)
+    if answer.relaunched:
+        out += line("repair", f"{count(len(answer.relaunched), 'cell')} asked for again", columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out

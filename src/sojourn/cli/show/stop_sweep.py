@@ -1,0 +1,19 @@
+"""What `stop` of a sweep came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, count, line
+
+if TYPE_CHECKING:
+    from sojourn.verbs.stop_sweep import StoppedSweep
+
+
+def lines(answer: StoppedSweep, columns: int) -> list[str]:
+    """How many cells never begin, how many ended, what is left, and the next command."""
+    out = line("sweep", clean(answer.id), columns)
+    out += line("ended" if not answer.left else "asked", clean(answer.why), columns)
+    if answer.left:
+        out += line("left", f"{count(len(answer.left), 'cell')} not seen to end: {clean(answer.left[0])} ...", columns)
+    return [*out, command("next", clean(answer.next))]

@@ -1,0 +1,86 @@
+"""A sweep on the screen: cells by state and site, what runs, what ended badly and why, the next command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.show.status import HEAD, cells_of
+from sojourn.cli.show.text import clean, command, count, fold, line, table
+from sojourn.wire.units import say_money, say_seconds, unstamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sojourn.verbs.answers import Row, Status
+
+_STATES = ("queued", "starting", "running", "stalled", "succeeded", "failed", "killed", "oom", "lost", "timeout")
+_REST = ("preempted", "cancelled", "planned")
+_SHOWN = 20  # cells that run
+_LISTED = 8  # names after a cause
+
+
+def lines(answer: Status, columns: int) -> list[str]:
+    """The one sweep of this answer."""
+    (sweep,) = answer.sweeps
+    now_s = unstamp(answer.at)
+    states = ", ".join(f"{number} {state}" for state, number in sweep["states"].items())
+    out = line("sweep", f"{clean(sweep['id'])}, {count(sweep['cells'], 'cell')}: {states}", columns)
+    out += line("done", f"{sweep['percentage']:.0f} %, {sweep['home']} home", columns)
+    if sweep["remaining_s"]:
+        out += line("left", f"about {say_seconds(sweep['remaining_s'])}", columns)
+    if sweep["spent"]:
+        out += line("cost", _money(sweep), columns)
+    out += _matrix(sweep, columns)
+    alive = [row for row in answer.rows if row.state.is_alive and row.state.value != "queued"]
+    if alive:
+        several = len({row.site for row in answer.rows}) > 1
+        out += ["", *table(HEAD, [cells_of(row, now_s, several) for row in alive[:_SHOWN]], columns, right=(2, 4))]
+    for (state, why), rows in _causes(answer).items():
+        named = ", ".join(clean(row.id) for row in rows[:_LISTED])
+        more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+        out += fold(f"{len(rows)} {state}{': ' + clean(why) if why else ''}: {named}{more}", columns)
+    for site in sweep["sites"]:
+        if site["reach"]["ok"] is False:
+            out += fold(f"{clean(site['site'])} does not answer ({clean(site['reach']['error'])})", columns)
+    return [*out, command("next", _next(sweep, answer))]
+
+
+def _matrix(sweep: Mapping[str, Any], columns: int) -> list[str]:
+    shown = [state for state in (*_STATES, *_REST) if state in sweep["states"]]
+    head = ("SITE", "CELLS", *(state.upper() for state in shown), "DONE", "HOME", "LEFT", "COST", "BOX")
+    rows = [
+        (
+            clean(one["site"]),
+            str(one["cells"]),
+            *(str(one["states"].get(state, "")) for state in shown),
+            f"{one['percentage']:.0f}%",
+            str(one["home"]),
+            say_seconds(one["remaining_s"]) if one["remaining_s"] else "",
+            _money(one),
+            "no answer" if one["reach"]["ok"] is False else "",
+        )
+        for one in sweep["sites"]
+    ]
+    return table(head, rows, columns, right=range(1, 2 + len(shown)))
+
+
+def _causes(answer: Status) -> dict[tuple[str, str], list[Row]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in answer.rows:
+        if row.state.is_final and row.state.value != "succeeded":
+            found.setdefault((row.state.value, row.reason), []).append(row)
+        elif row.state.value == "succeeded" and row.missing:
+            found.setdefault(("without", ", ".join(row.missing)), []).append(row)
+    return found
+
+
+def _money(one: Mapping[str, Any]) -> str:
+    return ", ".join(say_money(spent["micro"], spent["currency"]) for spent in one["spent"])
+
+
+def _next(sweep: Mapping[str, Any], answer: Status) -> str:
+    if any(row.state.is_alive for row in answer.rows):
+        return f"sojourn watch {sweep['id']}"
+    if sweep["home"] < sweep["states"].get("succeeded", 0):
+        return f"sojourn pull {sweep['id']}"
+    return f"sojourn reconcile {sweep['id']}"

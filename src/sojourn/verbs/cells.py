@@ -1,0 +1,135 @@
+"""From a job file with a sweep to the run.json of every cell; the code is read once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from sojourn.core.spread import Sibling, Wanted, expected, speeds
+from sojourn.core.values import Site, State
+from sojourn.store.cells import Cell, expand, job_of, sweep_name
+from sojourn.store.records import RunRecord
+from sojourn.store.spec import JobFile, find_job, read_job
+from sojourn.verbs import preflight
+from sojourn.verbs.context import Context
+from sojourn.verbs.prepare import Trees, local_of, on_site, read_trees, spec_of
+from sojourn.wire.errors import Misuse
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
+
+
+class NoSweep(Misuse):
+    """{path}: it has no `sweep`; one run needs `sojourn run`."""
+
+    code = "no-sweep"
+    next_step = "sojourn run"
+
+
+@dataclass(frozen=True)
+class PreparedCell:
+    """One cell as it would be asked for now. `spec`: most of its run.json."""
+
+    cell: Cell
+    spec: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The id of its run."""
+        return self.cell.name
+
+    def local(self) -> dict[str, Any]:
+        """What of it concerns this machine alone."""
+        return {"values": dict(self.cell.values), "epochs": self.cell.epochs}
+
+
+@dataclass(frozen=True)
+class PreparedSweep:
+    """A sweep as it would be asked for now. `given`: FILE and --env, for a command that means the same."""
+
+    name: str
+    job: JobFile
+    tree: Trees
+    cells: tuple[PreparedCell, ...]
+    given: tuple[str, ...] = ()
+
+    def local(self) -> dict[str, Any]:
+        """What concerns this machine alone, the same for all cells."""
+        return local_of(self.job)
+
+    def on_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+        """What every run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
+        return on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)
+
+    def room(self, cells: int, lacking: Set[str]) -> preflight.Room:
+        """What so many cells take on a box that lacks these snapshots."""
+        one = preflight.room([(tree.digest, tree.rows) for _, tree in self.tree.trees], lacking)
+        return preflight.room_for_cells(one, cells)
+
+
+def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSweep:
+    """Read the job file, its cells and the code as they are now; writes nothing.
+
+    Raises: Misuse (no-job-file, bad-job-file, no-sweep, bad-cells, bad-queue, a tree that cannot be a snapshot).
+    """
+    job = read_job(file or find_job(), env)
+    if job.sweep is None:
+        raise NoSweep(path=job.path)
+    cells = expand(job)
+    if job.sweep.budget is not None and job.budget is None:
+        # No client may be there to count: each cell gets its share, and its own keeper sees to that.
+        micro, currency = job.sweep.budget
+        job = replace(job, budget=(micro // len(cells), currency))
+    tree = read_trees(ctx, job)
+    prepared = tuple(
+        PreparedCell(cell, {**spec_of(job_of(job, cell), tree), "sweep": sweep_name(job)}) for cell in cells
+    )
+    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
+
+
+def costs_of(
+    records: Sequence[RunRecord], wanted: Mapping[str, Wanted], running: Mapping[str, float] = NOTHING
+) -> tuple[dict[str, float], dict[str, float]]:
+    """(the expected cost of each wanted cell, the speed of each box that is known), from what is finished.
+
+    `running`: how long cells that are not finished will have taken, as they themselves tell.
+    """
+    took = {r.id: r.status.spent_s for r in records if r.status.state is State.SUCCEEDED and r.status.spent_s > 0}
+    took.update(running)
+    done = [record for record in records if record.id in took]
+    stated = {record.id: wanted_of(record) for record in done}
+    fast = speeds(
+        [
+            (record.site_name, float(stated[record.id].epochs or 1), took[record.id])
+            for record in done
+            if all(one.epochs for one in stated.values()) or not any(one.epochs for one in stated.values())
+        ]
+    )
+    siblings = [
+        Sibling(stated[record.id].values, took[record.id] * fast.get(record.site_name, 1.0), stated[record.id].epochs)
+        for record in done
+    ]
+    return expected(wanted, siblings), fast
+
+
+def speeds_of(sites: Sequence[Site], learned: Mapping[str, float]) -> dict[str, float]:
+    """How fast each site's box is: as its finished cells show where all have some, else as settings say, else 1."""
+    if all(site.name in learned for site in sites):
+        return dict(learned)
+    return {site.name: float(site.options.get("speed") or 1.0) for site in sites}
+
+
+def wanted_of(record: RunRecord) -> Wanted:
+    """A cell as it was planned, for what it may cost."""
+    return Wanted(record.local.get("values") or {}, record.local.get("epochs"))
+
+
+def shared(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(what all of these have in common, the rest of each): a thousand run.json are sent and journaled as that."""
+    first = specs[0]
+    common = {
+        key: value for key, value in first.items() if all(key in spec and spec[key] == value for spec in specs[1:])
+    }
+    return common, [{key: value for key, value in spec.items() if key not in common} for spec in specs]
