@@ -12,6 +12,7 @@ import pytest
 from sojourn.core.sweep import Collision
 from sojourn.store.cells import BadCells
 from sojourn.verbs.down import down
+from sojourn.verbs.prepare import NotYet
 from sojourn.verbs.pull import pull
 from sojourn.verbs.recover import recover
 from sojourn.verbs.repair import StillThere
@@ -145,6 +146,13 @@ def test_more_slots_than_cores_are_refused_unless_asked_for(field: Make) -> None
     said = boxes.sweep({"lr": [1, 2, 3]}, slots=3, oversubscribe=True)
     assert said.sites[0].slots == 3
     boxes.until(lambda states: list(states.values()).count("running") == 3)
+
+
+def test_a_cluster_whose_scheduler_has_a_queue_of_its_own_is_refused(field: Make) -> None:
+    boxes = field("a")
+    with pytest.raises(NotYet, match="a sweep on slurm"):
+        boxes.sweep({"lr": [1, 2]}, sites=["slurm"])
+    assert not boxes.ctx.store.index.runs()
 
 
 def test_a_dry_run_says_the_same_and_changes_nothing(field: Make, world: World) -> None:

@@ -22,6 +22,7 @@ from sojourn.verbs.enqueue import Asked, enqueue, proven
 from sojourn.verbs.hear import hear
 from sojourn.verbs.launch import read_secrets
 from sojourn.verbs.placing import by_site, placed_on, taken_back
+from sojourn.verbs.prepare import NotYet
 from sojourn.verbs.push import remember
 from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
 from sojourn.wire import quote
@@ -199,7 +200,12 @@ def _offers(
     living = [r for r in ctx.store.index.runs() if r.sweep != prepared.name and r.attempt and r.status.state.is_alive]
     first: Misuse | WorldError | None = None
     digests = [tree.digest for _, tree in prepared.tree.trees]
-    for offer in ask_sites(ctx, [ctx.box(site) for site in here.values()], prepared.name, digests):
+    boxes = [ctx.box(site) for site in here.values()]
+    for box in boxes:
+        if box.schedules:  # its own queue starts keepers, and ours would be one job for all cells
+            what = f"a sweep on {box.site.name}, whose scheduler has a queue of its own, comes with a later version"
+            raise NotYet(path=prepared.job.path, what=what, following="sojourn run, once for each cell")
+    for offer in ask_sites(ctx, boxes, prepared.name, digests):
         name, error = offer.box.site.name, offer.error
         try:
             if error is not None:
