@@ -128,9 +128,7 @@ def cut_at(kind: str, way: str, tmp_path: Path, counts: Any, flushed: bool) -> i
         for step in (1, 2, 3):
             save(point, way, step)
     for count in counts(len(calls)):
-        shutil.copyfile(str(tmp_path / "empty"), str(image)) if kind == "ext4" else subprocess.run(
-            ["cp", "--sparse=always", str(tmp_path / "empty"), str(image)], check=True
-        )
+        cuts.fresh(tmp_path / "empty", image)
         with cuts.disk(image, point):
             cuts.play(calls[:count], point)
             cuts.cut(image, point, copy, flushed)
