@@ -68,8 +68,8 @@ def test_a_login_file_that_keeps_us_out_is_named_and_nothing_was_sent(box: Box, 
 
 
 def test_an_account_without_a_shell_is_named(box: Box) -> None:
-    box.user("lodger", "/usr/sbin/nologin")
-    answer = backend("lodger@box1").call(["true"])
+    box.user("shut-out", "/usr/sbin/nologin")
+    answer = backend("shut-out@box1").call(["true"])
     assert isinstance(answer, NoAnswer) and (answer.kind, answer.sent) == ("no-exec", False)
     assert answer.detail == "This account is currently not available."
 

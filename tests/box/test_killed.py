@@ -28,7 +28,7 @@ def running(rig: Rig, **spec: Any) -> Root:
     root = rig.place(SCRIPT, **spec)
     rig.supervise(root)
     heard(root, "beat")
-    until(Path(root.path, "starts").exists)
+    until(lambda: Path(root.path, "starts").exists() and starts(root) > 0)
     return root
 
 

@@ -147,7 +147,7 @@ def small_disk(desk: Desk, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_home_that_is_full_is_told_and_keeps_nothing_half(desk: Desk, small_disk: Path) -> None:
-    desk.job("head -c 3000000 /dev/zero > big.bin; echo '{}' > result.json", outputs=["big.bin", "result.json"])
+    desk.job("head -c 3000000 /dev/urandom > big.bin; echo '{}' > result.json", outputs=["big.bin", "result.json"])
     desk("run")
     desk.final()
     said = desk("pull", "digits", "--to", str(small_disk / "home"), "--json", rc=1)
