@@ -37,7 +37,8 @@ def starts(root: Root) -> int:
 
 
 def killed(rig: Rig, pids: Set[int]) -> None:
-    """SIGKILL, and reap the keepers that are our own children."""
+    """SIGKILL to all at one moment, as far as any of them can tell; and reap the keepers that are our own children."""
+    kill(pids, signal.SIGSTOP)
     kill(pids)
     for child in rig.started:
         if child.pid in pids:

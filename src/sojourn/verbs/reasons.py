@@ -65,6 +65,8 @@ def line_of(status: Status) -> str:
     """What to show as the reason: how it ended, and why."""
     if not status.cause or not status.state.is_dead:
         return status.reason
+    if status.state is State.OOM and status.reason and status.judged == status.attempt:
+        return status.reason  # a scheduler's word, which says how much to ask for
     if status.state is State.OOM or not status.reason:
         return status.cause
     return f"{status.reason}: {status.cause}"
