@@ -57,7 +57,11 @@ class Screen:
         from sojourn.core.plain import finite
 
         indent = 2 if self.out_is_terminal and not stream else None
-        self.show([json.dumps(finite(document), indent=indent, allow_nan=False)], stream=stream)
+        try:
+            text = json.dumps(document, indent=indent, allow_nan=False)
+        except (ValueError, TypeError):  # hardly ever: to look at every value beforehand takes as long as to write it
+            text = json.dumps(finite(document), indent=indent, allow_nan=False)
+        self.show([text], stream=stream)
 
     def answer(self, answer: Any, lines: Callable[[Any, int], Iterable[str]], *, is_json: bool) -> None:
         """A verb's answer: its own document, or the lines that `lines` makes of it for this many columns."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
-from sojourn.core.ports import Word
 from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
@@ -15,6 +14,9 @@ from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.reasons import with_cause
 from sojourn.wire import events, units
 from sojourn.wire.errors import SojournError, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.core.ports import Word
 
 LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
 MOST_AT_ONCE = 16  # sites

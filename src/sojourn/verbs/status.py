@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sojourn.core import money
 from sojourn.core.values import Meter, State
@@ -12,7 +13,6 @@ from sojourn.verbs.answers import Row, Status
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
 from sojourn.verbs.reasons import line_of
-from sojourn.verbs.tally import tally
 from sojourn.wire import units
 
 
@@ -42,7 +42,11 @@ def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0)
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     rows = tuple(row(views[record.id], leases) for record in records)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
-    sweeps = tally([views[record.id] for record in records if record.sweep], rows) if any(r.sweep for r in rows) else ()
+    sweeps: tuple[Mapping[str, Any], ...] = ()
+    if any(row.sweep for row in rows):
+        from sojourn.verbs.tally import tally
+
+        sweeps = tally([views[record.id] for record in records if record.sweep], rows)
     return Status(rows, units.stamp(ctx.now_s()), worst(codes), sweeps)
 
 
