@@ -177,14 +177,19 @@ def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
 
 
 def _users(used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> List[str]:
-    return used[kind].get(name.partition("-")[0] if kind == "envs" else name, [])
+    return used[kind].get(name.partition("-")[0] if kind == "envs" else _whole(kind, name), [])
+
+
+def _whole(kind: str, name: str) -> str:
+    """The keeper that byte code (`compiled`) is of; any other name as it is."""
+    return name.partition(".")[0] + ".pyz" if kind == "keepers" else name
 
 
 def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> str:
     users = _users(used, kind, name)
     if users:
         return "used by %s%s" % (", ".join(users[:3]), " and others" if len(users) > 3 else "")
-    if kind == "keepers" and name == os.path.basename(box.keeper):
+    if kind == "keepers" and _whole(kind, name) == os.path.basename(box.keeper):
         return "it is answering just now"
     path = box.under(kind, name)
     if kind == "envs":

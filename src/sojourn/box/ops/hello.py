@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 
+from sojourn.box import compiled
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
@@ -25,6 +26,7 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     name = os.path.basename(box.keeper)
     if name != "keeper-%s.pyz" % manifest.sha256_file(box.keeper)[1]:
         raise Refused("keeper-damaged", "%s is not what its name says" % box.keeper, keeper=box.keeper)
+    compiled.keep(box.keeper)
     os.makedirs(box.base, exist_ok=True)
     home = os.path.expanduser("~")
     groups = cgroup.Groups()
