@@ -15,7 +15,7 @@ from sojourn.wire.names import nearest
 
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
-    ("before it costs anything", ("init", "doctor", "plan", "smoke")),
+    ("before it costs anything", ("init", "doctor", "plan", "smoke", "cadence")),
     ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
     ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
     ("let go", ("down", "leases", "cost", "clean")),
@@ -199,7 +199,8 @@ def _usage(parser: Parser) -> str:
     words = [parser.prog]
     for action in [a for a in parser._actions if a.option_strings and a.dest != "help"]:
         value = _value(action)
-        words.append(f"[{action.option_strings[0]}{' ' + value if value else ''}]".replace(" ", "\u00a0"))
+        word = action.option_strings[0] + (" " + value if value else "")
+        words.append((word if action.required else f"[{word}]").replace(" ", "\u00a0"))
     words += [_value(action) for action in parser._actions if not action.option_strings]
     return " ".join(words).replace("\u00a0", " ")
 

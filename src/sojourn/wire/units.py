@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 def seconds(text: object) -> float:
-    """Seconds from 90, "90", "90s", "20m", "12h", "1h30m", "2d". Raises: ValueError (for negative ones too)."""
+    """Seconds from 90, "90", "90s", "350ms", "20m", "12h", "1h30m", "2d". Raises: ValueError (also below 0)."""
     import re  # the shim on the box wants only `stamp`, and not 1 MiB for the rest
 
     raw = str(text).strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", raw):
         return float(raw)
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([smhdw])", raw)
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", raw)
     if not parts or "".join(a + b for a, b in parts) != raw.replace(" ", ""):
         raise ValueError("not a duration: %r (write 90s, 20m, 12h, 1h30m or 2d)" % (text,))
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
