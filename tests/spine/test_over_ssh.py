@@ -126,3 +126,22 @@ def test_a_site_that_cannot_be_reached_is_one_clear_line_and_nothing_is_begun(
     error = away("run", "--site", site, "--json", rc=rc).error
     assert says in error["message"] and "\n" not in error["message"]
     assert error["next"] or rc == 2
+
+
+def test_how_a_box_is_set_up_is_remembered_by_name(away: Desk) -> None:
+    learned = away("learn", *SITE, "--as", "lab")
+    settings = Path(learned.err.split("append it to ")[1].split(",")[0])
+    assert not settings.exists()  # it edits nothing
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(learned.out)
+    assert away("doctor", "lab", "--json", rc=10).json["site"] == "lab"  # it warns of a small control group
+    assert "doctor lab" in away("learn", *SITE, "--as", "lab", rc=4).err
+    assert away("run", "--site", "lab", "--json").json["did"] == "launched"
+    away("stop", "digits", "--confirm", "digits")
+
+
+@pytest.mark.parametrize(
+    "words, rc", [(["--site", "local", "--as", "x"], 2), ([*SITE, "--as", "No Name"], 2), ([*SITE, "bundle.json"], 2)]
+)
+def test_what_cannot_be_remembered_is_refused(away: Desk, words: list[str], rc: int) -> None:
+    away("learn", *words, rc=rc)

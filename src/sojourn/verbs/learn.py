@@ -47,7 +47,7 @@ class NotGrounded(Refusal):
 
 @dataclass(frozen=True)
 class Learned:
-    """`kind`: "draft" (a TOML text to fill in) or "patch" (for `git apply`, to be reviewed first)."""
+    """`kind`: "draft" (a TOML text to fill in), "patch" (for `git apply`, to be reviewed first) or "settings"."""
 
     kind: str
     text: str

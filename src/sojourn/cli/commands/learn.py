@@ -21,6 +21,7 @@ EXAMPLES = (
     ("sojourn learn b.json > nic.toml", "a draft from evidence"),
     ("sojourn learn b.json --draft nic.toml --because root-caused --miss near.json", "a patch"),
     ('sojourn learn train.log --note "the old cluster needs LD_PRELOAD"', "a note"),
+    ("sojourn learn --site ssh:gpu7 --as lab >> settings.toml", "remember how a box is set up"),
     ('sojourn learn --platform runpod --fact traffic.out --is 0 --source "its page"', "a platform fact"),
 )
 EXITS = (
@@ -38,6 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", default="", metavar="FILE", help="a second case in which it happened")
     parser.add_argument("--miss", default="", metavar="FILE", help="a case that looks alike and is not it")
     parser.add_argument("--note", default="", metavar="TEXT", help="a note for this project instead")
+    parser.add_argument("--site", default="", metavar="S", help="how this box is set up, for your settings, instead")
+    parser.add_argument("--as", default="", dest="name", metavar="NAME", help="what the site is to be called")
     parser.add_argument("--platform", default="", metavar="NAME", help="a fact of this platform instead")
     parser.add_argument("--fact", default="", metavar="T.KEY", help="which fact, say stop.verb or traffic.out")
     parser.add_argument("--is", default="", dest="says", metavar="TEXT", help="what the fact says")
@@ -49,9 +52,16 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.verbs import learn
 
-    if bool(args.platform) == bool(args.evidence):
-        raise Misuse(detail="give an EVIDENCE file, or --platform NAME with --fact, --is and --source")
-    if args.platform:
+    if [bool(args.platform), bool(args.evidence), bool(args.site)].count(True) != 1:
+        ways = "--platform NAME with --fact, --is and --source, or --site S with --as NAME"
+        raise Misuse(detail=f"give an EVIDENCE file, or {ways}")
+    if args.site:
+        from sojourn.verbs.context import Context
+        from sojourn.verbs.learn_site import site
+
+        with Context.open(say=screen.progress) as ctx:
+            answer = site(ctx, args.site, args.name)
+    elif args.platform:
         from sojourn.verbs.learn_fact import fact
 
         answer = fact(args.platform, args.fact, args.says, args.source)
