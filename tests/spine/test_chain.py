@@ -103,3 +103,12 @@ def test_a_running_run_can_be_pulled_for_a_look_that_clears_nothing(slow: Desk) 
     looked = slow("pull", "digits", "--json", rc=None).json
     assert looked["receipts"] == 0 and "result.json" in looked["missing"]
     assert not slow.journal("pulled")
+
+
+def test_a_script_that_was_edited_on_windows_runs_and_is_told_of(desk: Desk) -> None:
+    (desk.project / "go.sh").write_bytes(b"set -e\r\ncd .\r\nexec python train.py 2 0.01\r\n")
+    desk.job("bash go.sh")
+    assert any("go.sh is pushed with Unix line ends" in remark for remark in desk("plan", "--json").json["remarks"])
+    said = desk("run")
+    assert "go.sh is pushed with Unix line ends" in " ".join((said.out + said.err).split())
+    assert desk.final()["state"] == "succeeded"

@@ -312,3 +312,74 @@ def test_whatever_is_taken_is_what_the_pack_holds(
     pack(snapshot, str(target))
     with tarfile.open(fileobj=io.BytesIO(target.read_bytes())) as tar:
         assert {m.name: tar.extractfile(m).read() for m in tar.getmembers()} == files  # type: ignore[union-attr]
+
+
+def packed(snapshot) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        pack(snapshot, folder + "/t.tar")
+        with tarfile.open(folder + "/t.tar") as tar:
+            return {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+
+
+def test_scripts_with_windows_line_ends_are_pushed_with_unix_ones_and_stay_as_they_are_here(tree: Path) -> None:
+    (tree / "go.sh").write_bytes(b"set -e\r\necho on\r\n")
+    (tree / "tool").write_bytes(b"#!/usr/bin/env python3\r\nprint(1)\r\n")
+    (tree / "tool").chmod(0o755)
+    (tree / "data.csv").write_bytes(b"a,b\r\n1,2\r\n")
+    (tree / "train.py").write_bytes(b"print(1)\r\n")
+    (tree / "unix.sh").write_bytes(b"echo on\n")
+    snapshot = take(str(tree))
+    assert snapshot.mended == ("go.sh", "tool")
+    assert snapshot.remarks == ["go.sh and tool are pushed with Unix line ends; the file here is as it was"]
+    there = packed(snapshot)
+    assert (there["go.sh"], there["tool"]) == (
+        b"set -e\necho on\n",
+        b"#!/usr/bin/env python3\nprint(1)\n",
+    )
+    assert there["data.csv"] == b"a,b\r\n1,2\r\n" and there["train.py"] == b"print(1)\r\n"
+    assert (tree / "go.sh").read_bytes() == b"set -e\r\necho on\r\n"
+    assert {row["path"]: row["sha256"] for row in snapshot.rows} == {
+        path: hashlib.sha256(data).hexdigest() for path, data in there.items()
+    }
+
+
+def test_a_mended_script_that_changes_while_it_is_pushed_is_noticed(tree: Path) -> None:
+    (tree / "go.sh").write_bytes(b"echo on\r\n")
+    snapshot = take(str(tree))
+    (tree / "go.sh").write_bytes(b"echo no\r\n")
+    with pytest.raises(TreeChanged, match=r"go\.sh"):
+        packed(snapshot)
+
+
+def test_what_is_mounted_comes_as_it_is(tree: Path) -> None:
+    (tree / "go.sh").write_bytes(b"echo on\r\n")
+    assert packed(take(str(tree), everything=True))["go.sh"] == b"echo on\r\n"
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=me", "-c", "user.email=me@here", "-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_submodule_comes_along_by_its_own_rules_and_an_empty_one_is_told(tree: Path, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    fill(library, data__model_py="1")
+    write(library, ".gitignore", "*.tmp\n")
+    write(library, "x.tmp", "1")
+    git(library, "init", "-q")
+    git(library, "add", ".")
+    git(library, "commit", "-qm", "a")
+    write(tree, ".gitignore", "data/\n")
+    write(tree, ".sojournignore", "notes.txt\n")
+    write(tree, "data/large.bin", "1")
+    git(tree, "init", "-q")
+    git(tree, "submodule", "add", "-q", str(library), "lib")
+    write(tree, "lib/x.tmp", "1")
+    write(tree, "lib/notes.txt", "1")
+    snapshot = take(str(tree))
+    assert "lib/data/model.py" in paths(snapshot) and not snapshot.hollow
+    assert not {"data/large.bin", "lib/x.tmp", "lib/notes.txt", "lib/.git"} & set(paths(snapshot))
+    git(tree, "submodule", "deinit", "-f", "lib")
+    empty = take(str(tree))
+    assert empty.hollow == ("lib",)
+    assert empty.remarks == ["lib is empty: a submodule that is not checked out; git submodule update --init"]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 # Below everything else, so that a .sojournignore may bring one of them back.
 _ALWAYS = [".git", ".venv", "__pycache__", ".sojourn"]
-IGNORE_FILES = frozenset((".gitignore", ".sojournignore"))
+_GIT, _OURS = ".gitignore", ".sojournignore"
+IGNORE_FILES = frozenset((_GIT, _OURS))
 
 
 class BadIgnoreFile(Misuse):
@@ -26,16 +27,21 @@ class BadIgnoreFile(Misuse):
 class Rules:
     """The patterns that hold in one folder: those of the folder itself come first, then those above it."""
 
-    levels: tuple[tuple[str, pathspec.GitIgnoreSpec], ...]  # (absolute folder, its patterns), nearest first
+    # (absolute folder, its patterns, whether they are git's), the one that counts first
+    levels: tuple[tuple[str, pathspec.GitIgnoreSpec, bool], ...]
 
     def below(self, folder: str) -> Rules:
         """The rules in a folder inside. Raises: BadIgnoreFile."""
-        own = _read(folder)
-        return self if own is None else Rules(((folder, own), *self.levels))
+        own = ((folder, patterns, name == _GIT) for name in (_OURS, _GIT) if (patterns := _read(folder, name)))
+        return Rules((*own, *self.levels))
+
+    def of_another_repository(self) -> Rules:
+        """The rules that still hold in a submodule: git's own end at its door."""
+        return Rules(tuple(level for level in self.levels if not level[2]))
 
     def skips(self, path: str, is_folder: bool) -> bool:
         """Whether the file or folder at the absolute `path`, whose own folder these rules are for, is left out."""
-        for folder, patterns in self.levels:
+        for folder, patterns, _ in self.levels:
             relative = path[len(folder.rstrip(os.sep)) + 1 :] + ("/" if is_folder else "")
             verdict = patterns.check_file(relative).include
             if verdict is not None:
@@ -50,7 +56,7 @@ def rules_for(root: str) -> Rules:
     """
     import pathspec
 
-    base = Rules(((root, pathspec.GitIgnoreSpec.from_lines(_ALWAYS)),))
+    base = Rules(((root, pathspec.GitIgnoreSpec.from_lines(_ALWAYS), False),))
     above = Rules(())
     for folder in reversed(_parents(root)):
         above = above.below(folder)
@@ -74,26 +80,21 @@ def _parents(root: str) -> list[str]:
     return found
 
 
-def _read(folder: str) -> pathspec.GitIgnoreSpec | None:
+def _read(folder: str, name: str) -> pathspec.GitIgnoreSpec | None:
+    """The patterns of one file; None where it is not there."""
     import pathspec
 
-    lines: list[str] = []
-    for name in sorted(IGNORE_FILES):
-        path = os.path.join(folder, name)
-        try:
-            with open(path, "rb") as file:
-                text = file.read().decode("utf-8-sig")
-        except (FileNotFoundError, IsADirectoryError):
-            continue
-        except OSError as error:
-            raise BadIgnoreFile(path=path, what=error.strerror or str(error)) from error
-        except UnicodeDecodeError as error:
-            raise BadIgnoreFile(path=path, what=f"byte {error.start} is not UTF-8") from error
-        # Not splitlines: git ends a line at \n alone.
-        lines += [line.removesuffix("\r") for line in text.split("\n")]
-    if not lines:
-        return None
+    path = os.path.join(folder, name)
     try:
-        return pathspec.GitIgnoreSpec.from_lines(lines)
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+        # Not splitlines: git ends a line at \n alone.
+        return pathspec.GitIgnoreSpec.from_lines(line.removesuffix("\r") for line in text.split("\n"))
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except OSError as error:
+        raise BadIgnoreFile(path=path, what=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise BadIgnoreFile(path=path, what=f"byte {error.start} is not UTF-8") from error
     except ValueError as error:
-        raise BadIgnoreFile(path=os.path.join(folder, ".gitignore"), what=str(error)) from error
+        raise BadIgnoreFile(path=path, what=str(error)) from error

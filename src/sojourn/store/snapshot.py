@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import posixpath
+import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+from sojourn.store import scripts
 from sojourn.store.hashes import Hashes
 from sojourn.store.ignore import IGNORE_FILES, Rules, rules_for
 from sojourn.wire.errors import Misuse
-from sojourn.wire.manifest import roster_digest
+from sojourn.wire.manifest import is_safe, roster_digest
 
 Row = dict[str, Any]
 
@@ -45,6 +49,18 @@ class Snapshot:
     bytes: int
     is_file: bool = False
     skipped: tuple[str, ...] = ()  # sockets, pipes, devices: no content that could be carried
+    mended: tuple[str, ...] = ()  # scripts whose Windows line ends are Unix ones in the rows, and in the pack
+    hollow: tuple[str, ...] = ()  # git submodules that are not checked out here
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know before this is all that the box gets."""
+        said = [
+            (self.mended, "{} pushed with Unix line ends; the file here is as it was"),
+            (self.skipped, "{} not pushed: a socket, pipe or device has no content"),
+            (self.hollow, "{} empty: a submodule that is not checked out; git submodule update --init"),
+        ]
+        return [text.format(_named(paths)) for paths, text in said if paths]
 
 
 def take(path: str, *, everything: bool = False) -> Snapshot:
@@ -60,12 +76,14 @@ def take(path: str, *, everything: bool = False) -> Snapshot:
     if is_file:
         taker.entry(os.path.basename(root))
     else:
+        taker.mends_scripts = not everything  # what is mounted is data, and comes as it is
         taker.folder(Rules(()) if everything else rules_for(root), everything)
     taker.hashes.keep()
     taker.check_links()
     rows = tuple(sorted(taker.rows, key=lambda row: str(row["path"])))
     total = sum(row["bytes"] for row in rows)
-    return Snapshot(taker.root, rows, roster_digest(rows), total, is_file, tuple(sorted(taker.skipped)))
+    found = (taker.skipped, taker.mended, taker.hollow)
+    return Snapshot(taker.root, rows, roster_digest(rows), total, is_file, *(tuple(sorted(paths)) for paths in found))
 
 
 def without(tree: Snapshot, paths: Iterable[str]) -> Snapshot:
@@ -83,6 +101,7 @@ def pack(tree: Snapshot, tar_path: str) -> None:
     """
     import tarfile
 
+    mended = set(tree.mended)
     try:
         with open(tar_path, "wb") as out, tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for row in tree.rows:
@@ -94,7 +113,7 @@ def pack(tree: Snapshot, tar_path: str) -> None:
                     tar.addfile(member)
                     continue
                 member.size, member.mode = row["bytes"], 0o755 if row["role"] == "x" else 0o644
-                with _opened(full, row["path"]) as file:
+                with _mended(full, row) if row["path"] in mended else _opened(full, row["path"]) as file:
                     _add(tar, member, file, row)
     except BaseException:
         if os.path.exists(tar_path):
@@ -107,6 +126,9 @@ class _Taker:
         self.root = root
         self.rows: list[Row] = []
         self.skipped: list[str] = []
+        self.mended: list[str] = []
+        self.hollow: list[str] = []
+        self.mends_scripts = False
         self.hashes = Hashes(root)
 
     def folder(self, rules: Rules, everything: bool) -> None:
@@ -120,8 +142,12 @@ class _Taker:
                 # A virtual environment holds paths of this machine; the box makes its own (`setup`).
                 if "pyvenv.cfg" in names:
                     continue
+                if ".git" in names:
+                    rules = rules.of_another_repository()
                 if names & IGNORE_FILES:
                     rules = rules.below(os.path.join(self.root, relative))
+            if ".gitmodules" in names and not everything:
+                self._look_into_submodules(relative)
             for entry in entries:
                 inside = f"{relative}/{entry.name}" if relative else entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -131,6 +157,14 @@ class _Taker:
                     waiting.append((inside, rules))
                 else:
                     self.entry(inside)
+
+    def _look_into_submodules(self, relative: str) -> None:
+        with open(os.path.join(self.root, relative, ".gitmodules"), encoding="utf-8", errors="replace") as file:
+            named = re.findall(r"(?m)^\s*path\s*=\s*(.+?)\s*$", file.read())
+        for path in named:
+            inside = posixpath.normpath(posixpath.join(relative, path))
+            if is_safe(inside) and _is_empty_folder(os.path.join(self.root, inside)):
+                self.hollow.append(inside)
 
     def _listed(self, relative: str) -> list[os.DirEntry[str]]:
         try:
@@ -152,8 +186,13 @@ class _Taker:
                 text = _target(self.root, path).encode("utf-8")
                 self._add(path, len(text), hashlib.sha256(text).hexdigest(), "l")
             elif stat.S_ISREG(seen.st_mode):
-                size, sha256 = self.hashes.of(full, path, seen)
-                self._add(path, size, sha256, "x" if seen.st_mode & stat.S_IXUSR else "f")
+                role = "x" if seen.st_mode & stat.S_IXUSR else "f"
+                data = scripts.mended(full, seen.st_size, role == "x") if self.mends_scripts else None
+                if data is None:
+                    self._add(path, *self.hashes.of(full, path, seen), role)
+                else:
+                    self.mended.append(path)
+                    self._add(path, len(data), hashlib.sha256(data).hexdigest(), role)
             else:
                 self.skipped.append(path)
         except FileNotFoundError as error:
@@ -242,6 +281,21 @@ def _opened(full: str, path: str) -> IO[bytes]:
         raise TreeChanged(path=_say(path)) from error
     except OSError as error:
         raise BadTree(path=_say(path), what=error.strerror) from error
+
+
+def _mended(full: str, row: Row) -> IO[bytes]:
+    """The script as it is pushed. Where it is another one by now, so is its hash."""
+    return io.BytesIO(scripts.mended(full, os.path.getsize(full), row["role"] == "x") or b"")
+
+
+def _named(paths: Sequence[str]) -> str:
+    """`a`, `a, b and c are`, `a, b, c and 4 others are`: with the verb."""
+    shown = [_say(path) for path in paths[:3]]
+    if len(paths) > 3:
+        shown.append(f"{len(paths) - 3} others")
+    if len(shown) == 1:
+        return f"{shown[0]} is"
+    return f"{', '.join(shown[:-1])} and {shown[-1]} are"
 
 
 def _say(path: str) -> str:

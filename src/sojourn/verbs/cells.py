@@ -86,6 +86,7 @@ def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSw
         PreparedCell(cell, {**spec_of(job_of(job, cell), tree), "sweep": sweep_name(job)}) for cell in cells
     )
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    job = replace(job, warnings=(*job.warnings, *tree.remarks))
     return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
 
 

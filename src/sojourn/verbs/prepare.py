@@ -98,8 +98,9 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
         raise NotYet(path=job.path, what="it has a sweep, and `run` runs one job", following=following)
     tree = read_trees(ctx, job)
     run = check_name(name) if name else job.name
+    job = replace(job, name=run, warnings=(*job.warnings, *tree.remarks))
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
-    return Prepared(run, replace(job, name=run), tree.trees, spec_of(replace(job, name=run), tree), tuple(given))
+    return Prepared(run, job, tree.trees, spec_of(job, tree), tuple(given))
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,11 @@ class Trees:
     def code(self) -> Snapshot:
         """The snapshot of the working folder."""
         return self.trees[0][1]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of them."""
+        return tuple(remark for _, tree in self.trees for remark in tree.remarks)
 
 
 def read_trees(ctx: Context, job: JobFile) -> Trees:
