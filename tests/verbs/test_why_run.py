@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sojourn.cli.show import why as show
 from sojourn.verbs import why
+from sojourn.verbs.pull import pull
 from sojourn.verbs.status import status
 from tests.verbs.conftest import World
 
@@ -68,3 +69,14 @@ def test_a_run_whose_root_is_gone_is_undetermined(world: World) -> None:
     root.rename(root.with_name("moved"))
     answer = why.of_run(world.ctx, "digits")
     assert answer.exit_status == 10 and "no such run" in said(answer)
+
+
+def test_what_the_keeper_saw_at_a_bad_end_comes_home_and_speaks_when_the_box_is_gone(world: World) -> None:
+    world.ended("echo step 1/10; echo 'OSError: [Errno 24] Too many open files'; exit 1", outputs=[])
+    list(pull(world.ctx, ["digits"], to=str(world.project / "home")))
+    assert (world.project / "home/evidence/1.json").is_file()
+    world.transport.is_cut = True
+    answer = why.of_run(world.ctx, "digits")
+    assert answer.judged.verdict is not None and answer.judged.verdict.id == "too-many-open-files"
+    assert answer.row is not None and not answer.row.reach.ok and "came home" in said(answer)
+    assert why.of_run(world.ctx, "digits", attempt=2).judged.verdict is None

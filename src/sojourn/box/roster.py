@@ -1,4 +1,6 @@
-"""The manifest of a run: every file that its `outputs` name, and its logs, hashed as they are now."""
+"""The manifest of a run: every file that its `outputs` name, its logs and what its keeper saw at a bad end, hashed as
+they are now.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def take(root: Root, spec: Dict[str, Any], attempt: int, at: str) -> Dict[str, A
             missing.append(glob)
     # While the secrets are here, the logs may still hold them: they come home when the keeper has hidden them.
     for number in () if secrets.exist(root) else attempts_made(root):
-        for path in ("logs/%d.log.1" % number, "logs/%d.log" % number):
+        for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
             full = os.path.join(root.path, path)
             if os.path.exists(full) and path not in rows:
                 _add(rows, refused, root, path, full, "log")

@@ -7,6 +7,7 @@ proves nothing: then the run is as it was last seen, and nothing is concluded.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,7 @@ def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
         return _undecided(ctx, record, "it was never launched, so there is nothing to judge")
     answers = _asked(ctx, record, attempt)
     if isinstance(answers, str):
-        return _unseen(ctx, record, answers, save)
+        return _unseen(ctx, record, attempt, answers, save)
     since, document = answers
     view = _heard(ctx, record, since)
     if document is None:
@@ -149,11 +150,14 @@ def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
     document["scope"] = scope_of(record.site)
     if save:
         _write(save, document)
+    return replace(_judged(record, document), row=_row(ctx, view), note=_not_seen(document))
+
+
+def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
     case = evidence.from_document(document, gotchas())
     probes = document.get("probes") or {}
     read = f"{len(probes)} probes, {len(case.facts.known)} observations, attempt {document.get('attempt')}"
-    answer = _answer(record.id, case, read)
-    return replace(answer, row=_row(ctx, view), note=_not_seen(document))
+    return _answer(record.id, case, read)
 
 
 def _heard(ctx: Context, record: RunRecord, since: Answer) -> View:
@@ -184,16 +188,23 @@ def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[
     return answers[0], dict(answers[1].value["evidence"])
 
 
-def _unseen(ctx: Context, record: RunRecord, why: str, save: str) -> Why:
-    """The box does not answer: what its ssh said is judged, and of the run nothing is concluded."""
+def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) -> Why:
+    """The box does not answer: what its ssh said is judged, and of the run nothing is concluded.
+
+    But for one whose bad end was recorded, where what its keeper saw then came home with the rest.
+    """
+    kept = _came_home(record, attempt or record.attempt)
+    if kept is not None and not save:
+        view = View(record, record.status, _reach(record, why))
+        note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {record.pulled_dir}"
+        return replace(_judged(record, kept), row=_row(ctx, view), note=note)
     if save:
         raise NoEvidence(path=printable(save), run=record.id, why=why)
     case = evidence.from_document(
         {"scope": scope_of(record.site), "probes": {"ssh": {"rc": 255, "stderr": why}}}, gotchas()
     )
     judged = reason(gotchas(), case)
-    reach = Reach(False, "" if record.heard_s is None else units.stamp(record.heard_s), why)
-    view = View(record, record.status, reach)
+    view = View(record, record.status, _reach(record, why))
     return Why(
         record.id,
         replace(judged, verdict=None, is_healthy=False),
@@ -201,6 +212,22 @@ def _unseen(ctx: Context, record: RunRecord, why: str, save: str) -> Why:
         row=_row(ctx, view),
         note="a box that does not answer says nothing about the run; this is what was last known",
     )
+
+
+def _reach(record: RunRecord, why: str) -> Reach:
+    return Reach(False, "" if record.heard_s is None else units.stamp(record.heard_s), why)
+
+
+def _came_home(record: RunRecord, attempt: int) -> dict[str, Any] | None:
+    """The keeper's evidence of that attempt, pulled with the run's files; None where there is none."""
+    if not record.pulled_dir:
+        return None
+    try:
+        document = atomic.read_json(os.path.join(record.pulled_dir, "evidence", f"{attempt}.json"))
+    except OSError:
+        return None
+    is_its = isinstance(document, dict) and (document.get("run"), document.get("attempt")) == (record.id, attempt)
+    return document if is_its else None
 
 
 def _undecided(ctx: Context, record: RunRecord, note: str, view: View | None = None) -> Why:
