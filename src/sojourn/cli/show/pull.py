@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def lines(answer: Pull, columns: int) -> list[str]:
     """Bytes, proof, meter, next command; what is missing or bad between them."""
     size = f"{count(answer.files, 'file')}  {say_bytes(answer.bytes)}  in {say_seconds(answer.seconds)}"
-    logs = answer.files - len(answer.artifacts)
-    if answer.ok and logs > 0:
-        size += f"  ({count(logs, 'log')} among them)"
+    others = answer.files - len(answer.artifacts)
+    if answer.ok and others > 0:
+        size += f"  ({others} of them logs and evidence)"
     if answer.moved_files < answer.files:
         here = answer.files - answer.moved_files
         size += f"  ({here} {'was' if here == 1 else 'were'} here already)"
