@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sojourn.core.gotcha import Gotcha, letters
+from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import scan
 from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
@@ -31,7 +33,8 @@ _SAID = {"cause": 1.0, "program": 0.75, "consequence": 0.6, "advice": 0.6}  # a 
 _PATTERN = 30.0
 TOLD = 8  # words that are told as the reason of a hit
 _LONG = 8  # lines from which a text is a log: then only the lines that say something are read as words
-_SCANNED = 300  # lines from which the catalog's own scan, which has to be prepared, is the faster way
+_SCANNED = 256 << 10  # letters from which the catalog's own scan, which has to be prepared, is the faster way
+_ALIKE = 20  # lines that differ in no letter, in which one pattern is looked for
 _SPEAKS = re.compile(
     r"(?i)error|exception|fail|kill|denied|cannot|can't|unable|not found|timed? ?out|refused|abort|fatal|warn|evict|oom"
     r"|no such|missing|unknown|invalid|exceed|[\u3400-\u9fff]"
@@ -97,6 +100,7 @@ class Search:
         self._same, self._named = Same(index["same"]), Same(index["places"])
         self._places: Mapping[str, Sequence[str]] = index["places"]
         self._gotchas = {gotcha.id: gotcha for gotcha in gotchas}
+        self._scanned = tuple(gotchas)  # one and the same each time: the scan keeps what it prepared for it
 
     def find(self, text: str, *, limit: int = 8, scope: Iterable[str] = ()) -> list[Found]:
         """The entries that answer best, best first. `scope`: platforms known to be meant, beside those it names."""
@@ -140,12 +144,9 @@ class Search:
     def _said(self, plain: str) -> dict[str, tuple[float, str]]:
         """Gotchas whose pattern a line matches: score and the line. The catalog's own scan reads what is long."""
         hits = (
-            [
-                (hit.gotcha, hit.pattern, hit.line)
-                for hit in scan.read(plain.encode(), tuple(self._gotchas.values())).hits
-            ]
-            if plain.count("\n") >= _SCANNED
-            else _short(plain, self._gotchas.values())
+            [(hit.gotcha, hit.pattern, hit.line) for hit in scan.read(plain.encode(), self._scanned).hits]
+            if len(plain) >= _SCANNED
+            else _short(plain, self._scanned)
         )
         out: dict[str, tuple[float, str]] = {}
         for gotcha, pattern, line in hits:
@@ -163,17 +164,39 @@ class Search:
         return out
 
 
-def _short(plain: str, gotchas: Iterable[Gotcha]) -> list[tuple[str, Any, str]]:
-    """Patterns that match a line of a short text; without the scan, which has to be prepared first."""
-    lines = [(letters(line.encode()).decode("utf-8", "ignore"), line) for line in plain.splitlines()]
+def _short(plain: str, gotchas: Iterable[Gotcha]) -> list[tuple[str, Pattern, str]]:
+    """Patterns that match a line of a text; without the scan, which has to be prepared first.
+
+    The letters of the whole text are asked for the gate of each pattern, and only the lines that hold it are read.
+    """
+    lines = plain.split("\n")
+    kept = letters(plain.encode()).decode("utf-8", "ignore")
+    kinds = kept.split("\n")
     hits = []
     for gotcha in gotchas:
         for pattern in gotcha.patterns:
-            for kept, line in lines:
-                if pattern.gate in kept and re.search(pattern.regex, line[: scan.MAX_LINE], re.I):
+            if pattern.gate in kept:
+                line = _matching(pattern, lines, kinds)
+                if line is not None:
                     hits.append((gotcha.id, pattern, line))
-                    break
     return hits
+
+
+def _matching(pattern: Pattern, lines: Sequence[str], kinds: Sequence[str]) -> str | None:
+    """The first line that the pattern matches. `kinds`: what `letters` leaves of each line."""
+    regex, tried = _regex(pattern.regex), Counter[str]()
+    for kind, line in zip(kinds, lines, strict=True):
+        if pattern.gate in kind and tried[kind] < _ALIKE:
+            tried[kind] += 1
+            if regex.search(line[: scan.MAX_LINE]):
+                return line
+    return None
+
+
+@cache
+def _regex(text: str) -> re.Pattern[str]:
+    """Compiled once: the catalog has more patterns than `re` keeps."""
+    return re.compile(text, re.I)
 
 
 def _telling(plain: str) -> str:

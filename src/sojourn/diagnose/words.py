@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 MAX_TEXT = 64 << 10  # letters of a question that are read as words
 
@@ -36,8 +37,9 @@ _IRREGULAR = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A lower-case English word without the endings of plural and time. Light: it never joins words of other roots."""
+    """A lower-case English word without the endings of plural, time and "-ion". Light: it joins one root's words only."""
     word = word.replace("isation", "ization")
     known = _IRREGULAR.get(word)
     if known:
@@ -56,6 +58,8 @@ def stem(word: str) -> str:
             double = len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if double else root
             break
+    if word.endswith(("tion", "sion")) and len(word) > 7:
+        word = word[:-5] if word.endswith("ization") else word[:-3]
     return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
