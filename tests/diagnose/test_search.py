@@ -87,6 +87,21 @@ def test_a_pasted_traceback_is_understood_by_the_line_that_says_it(search: Searc
     assert best.why[0].startswith("a line says: torch.OutOfMemoryError")
 
 
+def test_a_log_of_any_length_is_understood_by_the_same_line(search: Search) -> None:
+    said = "NVRM: Xid (PCI:0000:06:00): 79, GPU has fallen off the bus."
+    quiet = [f"epoch 1 step {i} loss {i / 7:.3f} lr 1e-4\r" if i % 3 else f"epoch 1 step {i} ok" for i in range(12_000)]
+    for length in (4, 400, 12_000):
+        text = "\n".join([*quiet[: length // 2], said, *quiet[length // 2 : length]])
+        found = search.find(text)
+        assert (found[0].id, found[0].why[0]) == ("gpu-hardware-fault", f"a line says: {said}"), length
+
+
+def test_a_line_is_found_among_many_that_differ_in_digits_only(search: Search) -> None:
+    lines = [f"torchrun: worker {i} ended with exit code {i % 100}" for i in range(50)]
+    text = "\n".join([*lines, "slurmstepd: error: Detected 1 oom_kill event in StepId=17.0"])
+    assert search.find(text)[0].id == "slurm-out-of-memory"
+
+
 def test_colours_and_carriage_returns_do_not_hide_what_a_log_says(search: Search) -> None:
     assert search.find("\x1b[31mloss 3\r[Errno 122] Disk quota\x1b[0m exceeded")[0].id == "disk-quota"
 
@@ -140,6 +155,11 @@ def test_what_says_nothing_finds_nothing(search: Search, text: str) -> None:
         ("processes", "process"),
         ("bus", "bus"),
         ("2>&1", "2>&1"),
+        ("predictions", "predict"),
+        ("evaluation", "evaluat"),
+        ("evaluated", "evaluat"),
+        ("normalisation", "normaliz"),
+        ("session", "session"),
     ],
 )
 def test_endings_fall_off_and_roots_stay(word: str, root: str) -> None:

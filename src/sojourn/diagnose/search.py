@@ -22,15 +22,16 @@ from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
 FIELDS = ("title", "symptom", "synonyms", "patterns", "id", "cause", "fix", "platform")
 _WEIGHTS = dict(zip(FIELDS, (3.0, 3.0, 3.0, 2.0, 2.0, 1.2, 0.6, 3.0), strict=True))
-_SATURATION, _LENGTH = 2.0, 0.25  # BM25's k1 and b
+_SATURATION, _LENGTH = 6.0, 0.4  # BM25's k1 and b
 _CONCEPT = 0.65  # a word of the same meaning counts less than the word itself
 _PAIR = 0.2  # two words in a row, on top of each of them
 _COVER = 0.4  # of the words' weight: lost by an entry that meets one of them only
 _PLACE_NAME = 0.3  # of what the name of a platform weighs as a word: that it is meant counts on its own
-_HERE, _HERE_AT_ALL = 1.4, 4.0  # what happens on the platform that is meant
-_OTHER_PLATFORM = 0.45  # what happens on one platform, where the question names another, or none
+_HERE, _HERE_AT_ALL = 1.4, 6.0  # what happens on the platform that is meant
+_OTHER_PLATFORM, _NO_PLATFORM = 0.45, 0.75  # what happens on one platform, where the question names another, or none
 _SAID = {"cause": 1.0, "program": 0.75, "consequence": 0.6, "advice": 0.6}  # a pattern that matches, by role
-_PATTERN = 30.0
+_PATTERN = 40.0
+_BESIDE = 0.5  # of the words of a log in which a pattern matches
 TOLD = 8  # words that are told as the reason of a hit
 _LONG = 8  # lines from which a text is a log: then only the lines that say something are read as words
 _SCANNED = 256 << 10  # letters from which the catalog's own scan, which has to be prepared, is the faster way
@@ -105,7 +106,10 @@ class Search:
     def find(self, text: str, *, limit: int = 8, scope: Iterable[str] = ()) -> list[Found]:
         """The entries that answer best, best first. `scope`: platforms known to be meant, beside those it names."""
         plain = scan.plain(text.encode("utf-8", "replace"))
-        telling = _telling(plain)
+        said = self._said(plain)
+        telling = _telling(plain, said)
+        # Of a log that says what happened, the words beside that mean little.
+        share = _BESIDE if said and telling is not plain else 1.0
         words = {**dict(reversed(spoken(telling))), **{f"={name}": name for name in self._same.found(telling)}}
         meant = {*self._named.found(plain), *scope}
         names = {term for place in meant for word in self._places.get(place, ()) for term in terms(word)}
@@ -114,17 +118,17 @@ class Search:
         for term, word in words.items():
             flat = self._terms.get(term, ())
             for place in range(0, len(flat), 2):
-                weight = (flat[place + 1] >> 3) / 100 * (_PLACE_NAME if term in names else 1.0)
+                weight = (flat[place + 1] >> 3) / 100 * share * (_PLACE_NAME if term in names else 1.0)
                 scores[flat[place]] += weight
                 why[flat[place]].append((weight, word, flat[place + 1] & 7))
-        said = self._said(plain)
+        elsewhere = _OTHER_PLATFORM if meant else _NO_PLATFORM
         asked = sum(1 for term in words if term in self._terms) or 1
         for number, entry in enumerate(self._entries):
             scores[number] *= 1 - _COVER + _COVER * len(why[number]) / asked
             scores[number] += said.get(entry[0], (0.0, ""))[0]
             if entry[3]:
                 is_here = entry[0] in said or (scores[number] > 0 and not meant.isdisjoint(entry[3]))
-                scores[number] = scores[number] * _HERE + _HERE_AT_ALL if is_here else scores[number] * _OTHER_PLATFORM
+                scores[number] = scores[number] * _HERE + _HERE_AT_ALL if is_here else scores[number] * elsewhere
         order = sorted((n for n, score in enumerate(scores) if score > 0), key=lambda n: (-scores[n], n))
         least = scores[order[0]] * 0.2 if order else 0.0
         return [
@@ -199,13 +203,14 @@ def _regex(text: str) -> re.Pattern[str]:
     return re.compile(text, re.I)
 
 
-def _telling(plain: str) -> str:
-    """The lines of a long text that say something: of errors, in Chinese, or the first and the last ones."""
+def _telling(plain: str, said: Mapping[str, tuple[float, str]]) -> str:
+    """Of a long text the lines that say something: of errors, in Chinese, matched by a pattern, the first and last."""
     lines = [line for line in plain.splitlines() if line.strip()]
     if len(lines) < _LONG:
         return plain
     kept = [line for i, line in enumerate(lines) if i < 2 or i >= len(lines) - 3 or _SPEAKS.search(line)]
-    return "\n".join(line[:400] for line in (kept if len(kept) <= 60 else [*kept[:20], *kept[-40:]]))
+    shown = kept if len(kept) <= 60 else [*kept[:20], *kept[-40:]]
+    return "\n".join(line[:400] for line in unique([*(line for _, line in said.values()), *shown]))
 
 
 def _why(met: Sequence[tuple[float, str, int]], said: tuple[float, str] | None, text: str) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _IRREGULAR = {
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A lower-case English word without the endings of plural, time and "-ion". Light: it joins one root's words only."""
+    """A lower-case English word without the endings of plural, time and "-ion". Light: it joins words of one root."""
     word = word.replace("isation", "ization")
     known = _IRREGULAR.get(word)
     if known:
@@ -105,13 +105,13 @@ class Same:
     def __init__(self, groups: Mapping[str, Sequence[str]]) -> None:
         self._names: list[tuple[str, list[str], list[str]]] = []
         for name, words in groups.items():
-            chinese = [word for word in words if word[0] >= "\u3400"]
-            latin = [f" {_line(word)} " for word in words if word[0] < "\u3400"]
+            chinese = [word.lower() for word in words if max(word) >= "\u3400"]
+            latin = [f" {_line(word)} " for word in words if max(word) < "\u3400"]
             self._names.append((name, chinese, latin))
 
     def found(self, text: str) -> list[str]:
         """Names of the groups that a text speaks of, sorted as the groups are."""
-        plain, line = _normal(text), f" {_line(text)} "
+        plain, line = _normal(text).lower(), f" {_line(text)} "
         return [
             name
             for name, chinese, latin in self._names
