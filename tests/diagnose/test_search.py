@@ -160,6 +160,8 @@ def test_what_says_nothing_finds_nothing(search: Search, text: str) -> None:
         ("evaluated", "evaluat"),
         ("normalisation", "normaliz"),
         ("session", "session"),
+        ("unexpectedly", "unexpect"),
+        ("automatically", "automatic"),
     ],
 )
 def test_endings_fall_off_and_roots_stay(word: str, root: str) -> None:

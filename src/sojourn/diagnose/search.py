@@ -79,7 +79,7 @@ def compile_index(
             idf = math.log(1 + (len(gotchas) - frequency[term] + 0.5) / (frequency[term] + 0.5))
             kind = _CONCEPT if term[0] == "=" else _PAIR if " " in term else 1.0
             weight = idf * total * (_SATURATION + 1) / (total + norm) * kind
-            best = max(by, key=lambda field: by[field])
+            best = max((field for field in FIELDS if field in by), key=lambda field: _WEIGHTS[field])
             if weight >= 0.05:
                 rows.setdefault(term, []).extend((number, round(weight * 100) * 8 + FIELDS.index(best)))
     index = {

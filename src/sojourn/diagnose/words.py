@@ -39,7 +39,7 @@ _IRREGULAR = {
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A lower-case English word without the endings of plural, time and "-ion". Light: it joins words of one root."""
+    """A lower-case English word without the endings of plural, time, -ly and -ion. Light: it joins words of one root."""
     word = word.replace("isation", "ization")
     known = _IRREGULAR.get(word)
     if known:
@@ -52,6 +52,8 @@ def stem(word: str) -> str:
         word = word[:-2]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
+    if word.endswith("ly") and len(word) > 6:
+        word = word[:-4] if word.endswith("ically") else word[:-2]
     for ending in ("ing", "ed"):
         root = word[: -len(ending)]
         if word.endswith(ending) and len(root) >= 3 and re.search("[aeiouy]", root):
