@@ -39,7 +39,7 @@ _IRREGULAR = {
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A lower-case English word without the endings of plural, time, -ly and -ion. Light: it joins words of one root."""
+    """A lower-case English word without the endings of plural, time, -ly, -ion. Light: it joins words of one root."""
     word = word.replace("isation", "ization")
     known = _IRREGULAR.get(word)
     if known:
