@@ -17,6 +17,7 @@ from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, 
 from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
+METHODS = (*torch_entries.OF_TORCH, torch_entries.BZIP2, torch_entries.LZMA)
 BOMB_RATIO = 100
 BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
@@ -37,7 +38,7 @@ def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
             raise Unloadable("empty", "the file has no bytes")
         data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        entries = torch_entries.entries(data, path)
+        entries = torch_entries.entries(data, path, METHODS)
     except Damaged as error:
         problem = "corrupt" if error.problem == "unparseable" else error.problem
         raise Unloadable(problem, str(error.fields["detail"])) from None
@@ -156,7 +157,7 @@ def names(path: str) -> list[str]:
             return []
         data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        return [entry.name for entry in torch_entries.entries(data, path)]
+        return [entry.name for entry in torch_entries.entries(data, path, METHODS)]
     except Damaged:
         if len(data) < LOCAL.size or not is_archive(bytes(data[:4])):
             return []
