@@ -197,7 +197,7 @@ class _Archive:
         return value if isinstance(value, dict) else {}
 
     def damages(self, crc: bool = True, see: See | None = None) -> list[str]:
-        """Read every entry once: what its CRC, or in a file of ours its sha256, says is damaged; `see`: as in `walk`."""
+        """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`."""
         rows = {row[0]: row for row in self.sums.get("pieces", [])} if self.ours and crc else {}
         out, of_sums, passed = [], [], 0
         for entry in self.entries:

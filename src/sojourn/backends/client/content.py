@@ -144,8 +144,9 @@ class Content:
     scanned: int = 0
 
     def add(self, name: str, scan: Scan, *, is_number: bool = False) -> None:
-        """Take over what the finished scan of the tensor `name` found. `is_number`: it is one number among others, which
-        may well be infinite: the best value of a metric begins so.
+        """Take over what the finished scan of the tensor `name` found.
+
+        `is_number`: it is one number among others, which may well be infinite: the best value of a metric begins so.
         """
         self.scanned += 1
         name = name if len(name) <= 80 else name[:77] + "..."

@@ -26,7 +26,7 @@ class _Stretch:
         self.scan: content.Scan | None = None
 
     def take(self, at: int, piece: memoryview) -> bool:
-        """The part of `piece`, which lies at byte `at` of the storage, that belongs here; whether all of it was seen."""
+        """Take what of `piece`, which lies at byte `at` of the storage, belongs here; whether that was its end."""
         if self._feed is None:
             self._feed = content.Feed(content.Scan(self.members[0].dtype))
         self._feed.take(piece[max(self.begin - at, 0) : self.end - at])

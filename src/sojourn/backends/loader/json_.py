@@ -272,12 +272,16 @@ class _Reader:
     def _more(self) -> int:
         """Drop what was read and append the next piece; where we stand now."""
         raw = self._file.read(_PIECE_BYTES)
+        if not self._text and not self._lines and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Unloadable("unparseable", "UTF-16 or UTF-32, where JSON must be UTF-8 (RFC 8259)")
         try:
             text = self._decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
             if not raw or error.reason == "unexpected end of data":
                 raise Unloadable("truncated", "it ends inside a character") from None
-            raise Unloadable("unparseable", f"line {self._line} or later: not UTF-8") from None
+            raise Unloadable(
+                "unparseable", f"line {self._line} or later: not UTF-8: damaged, or written in another encoding"
+            ) from None
         self._ended = not raw
         self._lines += self._text.count("\n", 0, self._at)
         self._text = self._text[self._at :] + text

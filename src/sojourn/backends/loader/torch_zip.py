@@ -26,7 +26,11 @@ class Backend:
     """Loads one .pt, .pth or .ckpt file."""
 
     kind: ClassVar[str] = "torch_zip"
-    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt", ".pt.tar", ".pth.tar", ".ckpt.tar")
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(".pt", ".pth", ".ckpt", ".th", ".pt.tar", ".pth.tar", ".ckpt.tar"),
+        # The names that the Hugging Face libraries give; any other .bin may be anything.
+        *("/pytorch_model*.bin", "/adapter_model.bin", "/diffusion_pytorch_model*.bin", "/training_args.bin"),
+    )
     also: ClassVar[tuple[str, ...]] = (".zip", ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
     among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
