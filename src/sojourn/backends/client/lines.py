@@ -116,3 +116,10 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
 def has_long_number(text: str) -> bool:
     """There may be a number of more digits than a float holds (309) in it."""
     return any(text[at : at + _DIGITS].isdigit() for at in range(0, len(text) - _DIGITS + 1, _DIGITS))
+
+
+def is_odd_json(text: str) -> bool:
+    """There may be a number in it that is not finite."""
+    if "NaN" in text or "Infinity" in text or has_long_number(text):
+        return True
+    return EXPONENT.search(text.lower()) is not None
