@@ -7,11 +7,13 @@ is nobody's and may hold anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sojourn.backends.client import content
 from sojourn.wire import torch_entries
 from sojourn.wire.torch_values import DTYPES, Storage, Tensor
+
+if TYPE_CHECKING:
+    from sojourn.backends.client import content
 
 _EXACT_BYTES = 256 << 20
 _RELEASE_BYTES = 64 << 20
@@ -27,6 +29,8 @@ class _Stretch:
 
     def take(self, at: int, piece: memoryview) -> bool:
         """Take what of `piece`, which lies at byte `at` of the storage, belongs here; whether that was its end."""
+        from sojourn.backends.client import content
+
         if self._feed is None:
             self._feed = content.Feed(content.Scan(self.members[0].dtype))
         self._feed.take(piece[max(self.begin - at, 0) : self.end - at])
@@ -67,6 +71,8 @@ class Passing:
 
     def settled(self) -> content.Content:
         """What all of them hold. Raises: ValueError where one was not seen to its end."""
+        from sojourn.backends.client import content
+
         found = content.Content()
         for stretch in self._every:
             if stretch.scan is None:
@@ -116,6 +122,8 @@ def _is_dense(tensor: Tensor) -> bool:
 def _exact(members: list[Tensor], rough: content.Scan) -> content.Scan:
     """The scan of only what the tensors show; what lies between (another tensor's, or nobody's) does not count."""
     import numpy as np
+
+    from sojourn.backends.client import content
 
     storage = members[0].storage
     if storage.bytes > _EXACT_BYTES and not storage.is_mapped:
