@@ -183,7 +183,7 @@ for name, raw in {
     "zeros.json": b'{"a":1}\0\0\0',
     "ragged.csv": b"a,b\n1,2\n3\n4,5\n",
     "latin.csv": "a,b\né,1\n".encode("latin-1"),
-    "wide.csv": "a,b\n1,2\n".encode("utf-16"),
+    "wide.csv": "a,b\n1,2\n".encode("utf-16")[2:],
     "two.jsonl": b'{"a":1}{"a":2}\n',
 }.items():
     bad(name, "unparseable corrupt", lambda p, raw=raw: raw)

@@ -83,7 +83,24 @@ GOOD["rows.parquet"] = lambda p: pq.write_table(pa.table({"a": np.arange(1000.0)
 GOOD["none.parquet"] = lambda p: pq.write_table(pa.table({"a": pa.array([], pa.float32())}), p)
 GOOD["half.pq"] = lambda p: pq.write_table(pa.table({"a": np.arange(9, dtype=np.float16)}), p)
 
+GOOD["map.parquet"] = lambda p: pq.write_table(
+    pa.table({"a": pa.array([[("k", 1.5)], [], None], pa.map_(pa.string(), pa.float64()))}), p
+)
+GOOD["tensor.parquet"] = lambda p: pq.write_table(
+    pa.table(
+        {
+            "t": pa.ExtensionArray.from_storage(
+                pa.fixed_shape_tensor(pa.float32(), (2,)), pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2))
+            )
+        }
+    ),
+    p,
+)
+GOOD["no rows.parquet"] = lambda p: pq.write_table(pa.table(TABLE).slice(0, 0), p)
+GOOD["no columns.parquet"] = lambda p: pq.write_table(pa.table({}), p)
+
 each("{}.png", ["1", "L", "P", "RGB", "RGBA", "LA", "I;16"], lambda p, m: picture(m).save(p))
+GOOD["several.jpg"] = lambda p: picture("RGB").save(p, "MPO", save_all=True, append_images=[picture("RGB")])
 GOOD["text.png"] = lambda p: picture("RGB").save(p, dpi=(72, 72), optimize=True)
 each("{}.jpg", ["L", "RGB", "CMYK"], lambda p, m: picture(m).save(p))
 GOOD["progressive.jpg"] = lambda p: picture("RGB").save(p, progressive=True, quality=40)
@@ -155,6 +172,9 @@ GOOD["members.gz"] = lambda p: p.write_bytes(
 )
 GOOD["none.gz"] = lambda p: p.write_bytes(gzip.compress(b""))
 GOOD["ratio.gz"] = lambda p: p.write_bytes(gzip.compress(bytes(20 << 20)))
+each("method {}.zip", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], lambda p, m: packed(p, m, "a.txt", b"words " * 5000))
+each("method {}.npz", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], lambda p, m: packed(p, m, "a.npy", array()))
+GOOD["no array.npz"] = lambda p: np.savez(p)
 GOOD["none.zip"] = lambda p: zipfile.ZipFile(p, "w").close()
 
 
@@ -163,6 +183,30 @@ def _(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
         for name in ("a/", "a/é", "b..c", "a/deep/er"):
             z.writestr(name, "" if name.endswith("/") else "text " * 50)
+
+
+def packed(path: Path, method: int, name: str, data: bytes) -> None:
+    with zipfile.ZipFile(path, "w", method) as z:
+        z.writestr(name, data)
+
+
+def array() -> bytes:
+    out = io.BytesIO()
+    np.save(out, made("f4"))
+    return out.getvalue()
+
+
+@good("comment.zip")
+def _(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr("a", "text")
+        z.comment = b"an end record PK\x05\x06 in a comment"
+
+
+@good("wide.zip")
+def _(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z, z.open("a", "w", force_zip64=True) as f:
+        f.write(b"text " * 500)
 
 
 @good("streamed.zip")
@@ -204,6 +248,9 @@ GOOD["a word that is nan.csv"] = lambda p: p.write_text("name,n\nnan,1\nbob,2\ni
 GOOD["savetxt.csv"] = lambda p: np.savetxt(p, made("f8"), delimiter=",")
 GOOD["header only.csv"] = lambda p: p.write_text("a,b,c\n")
 GOOD["no last end.csv"] = lambda p: p.write_text("step,loss\n1,0.5\n2,0.25\n3,0.125")
+GOOD["wide.csv"] = lambda p: p.write_text("step,name\n1,\u00e9\n", encoding="utf-16")
+GOOD["old line ends.csv"] = lambda p: p.write_bytes(b"step,loss\r1,0.5\r2,0.25\r")
+GOOD["notes.csv"] = lambda p: np.savetxt(p, made("f8"), delimiter=",", header="run 7, of many\n1,2,3,4,5,6")
 GOOD["scalars.jsonl"] = lambda p: p.write_text('1\n"a"\nnull\n[1, 2]\n{"a": {"b": []}}\n')
 GOOD["no last end.ndjson"] = lambda p: p.write_text('{"a": 1}\n{"a": 2}')
 GOOD["blank lines.jsonl"] = lambda p: p.write_text('{"a": 1}\r\n\r\n{"a": "\u2028"}\r\n')

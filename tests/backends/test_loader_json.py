@@ -116,3 +116,17 @@ def test_tokens_that_cross_the_pieces_it_reads_are_whole(tmp_path: Path) -> None
 def test_a_line_says_where(tmp_path: Path) -> None:
     with pytest.raises(Unloadable, match="line 3"):
         load(tmp_path, '{"a": 1,\n"b": 2,\n"c": oops}')
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_what_crosses_the_pieces_it_reads_is_counted_and_judged_alike(tmp_path: Path, indent: int | None) -> None:
+    rows = [{"n": n, "in": {"a": [n, {"b": "}, {"}]}, "text": "],[" * (n % 7)} for n in range(25_000)]
+    for value in ({"rows": rows, "last": 1}, rows, [str(row) for row in rows]):
+        text = json.dumps(value, indent=indent)
+        assert load(tmp_path, text).facts["count"] == len(value)
+        for bad, word in ((text[:-1], "truncated"), (text[: len(text) // 2], "truncated"), (text + "]", "unparseable")):
+            assert problem(tmp_path, bad) == word
+        at = text.index("n", len(text) * 2 // 3)
+        assert problem(tmp_path, text[:at] + "\x01" + text[at:]) == "unparseable"
+    doubled = json.dumps(rows)[:-1] + ', {"a": 1, "a": 2}]'
+    assert "twice" in load(tmp_path, doubled).remarks[0]

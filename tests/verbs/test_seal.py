@@ -159,6 +159,8 @@ def test_two_machines_accept_one_run_and_say_the_same(root: Path, tmp_path: Path
     assert all("load" in row["proved"] and row["facts"] for row in document["files"])
     answer = compare(a, b)
     assert (answer.exit_status, answer.nodes, answer.files, answer.differences) == (0, ("laptop", "office"), 2, ())
+    if document["node"]["boot"]:  # the test has but one
+        assert answer.remarks == ("the same machine made both, as laptop and as office",)
 
 
 def test_the_machine_that_made_it_does_not_accept_it_and_one_is_not_two(

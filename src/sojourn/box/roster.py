@@ -9,7 +9,7 @@ import stat
 
 from sojourn.box import globs, secrets
 from sojourn.box.root import OURS, Root, attempts_made
-from sojourn.wire import manifest
+from sojourn.wire import machine, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def take(root: Root, spec: Dict[str, Any], attempt: int, at: str) -> Dict[str, A
             if os.path.exists(full) and path not in rows:
                 _add(rows, refused, root, path, full, "log")
     told = [{"path": path, "why": why} for path, why in refused.items()]
-    return manifest.document(root.id, attempt, at, rows.values(), missing, told)
+    return manifest.document(root.id, attempt, at, rows.values(), missing, told, machine.this_machine())
 
 
 def _add(rows: Dict[str, Dict[str, Any]], refused: Dict[str, str], root: Root, path: str, full: str, role: str) -> None:

@@ -5,7 +5,6 @@ two such files are held against each other.
 from __future__ import annotations
 
 import getpass
-import hashlib
 import json
 import os
 import platform
@@ -15,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.verbs.verify import BadManifest, NoSuchPath, Verified, read_manifest, verify
-from sojourn.wire import atomic, manifest, names, units
+from sojourn.wire import atomic, machine, manifest, names, units
 from sojourn.wire.errors import Misuse
+from sojourn.wire.machine import this_machine
 
 SCHEMA = "sojourn/acceptance/v1"
 _LIMIT_BYTES = 256 << 20
@@ -93,16 +93,21 @@ def accept(
 ) -> Accepted:
     """Read and load every file of the folder `path` again, whatever is remembered, and write the acceptance `to`.
 
-    `node`: a name for this machine; "": what it calls itself. Nothing is written where a file does not prove.
+    `node`: a name for this machine; "": what it calls itself. Where it is the machine that made the manifest, under
+    another name that was given to it here, that is remarked. Nothing is written where a file does not prove.
     Raises: NotIndependent (the manifest was made on this machine), NoSuchPath, BadManifest, NothingToVerify, OSError.
     """
     made = read_manifest(manifest_path)
-    own = {"name": node, "machine": ""} if node else this_machine()
-    producer = (made.get("made") or {}).get("node") if isinstance(made.get("made") or {}, dict) else None
+    own = {**this_machine(), **({"name": node} if node else {})}
+    sealed = made.get("made")
+    producer = sealed.get("node") if isinstance(sealed, dict) else made.get("node")
     remarks = []
     if isinstance(producer, dict):
-        if _is_same(own, producer):
+        is_one = machine.is_one(own, producer)
+        if _is_same(own, producer) or (is_one and not node):
             raise NotIndependent(detail=f"{own['name']} made {manifest_path} itself")
+        if is_one:
+            remarks.append(f"the same machine made the manifest, as {producer.get('name')}: this proves no second copy")
     else:
         remarks.append("the manifest does not say which machine made it: that this is another one is not proven")
     if os.path.lexists(to):
@@ -146,24 +151,10 @@ def compare(first: str, second: str) -> Compared:
                 differences.append(row)
         if set(one["proved"]) != set(other["proved"]):
             remarks.append(f"{path}: proved {', '.join(one['proved'])} there, {', '.join(other['proved'])} here")
+    if machine.is_one(a["node"], b["node"]):
+        remarks.append(f"the same machine made both, as {a['node']['name']} and as {b['node']['name']}")
     nodes = (str(a["node"]["name"]), str(b["node"]["name"]))
     return Compared(str(a["manifest"]), nodes, len(rows_a.keys() & rows_b.keys()), tuple(differences), tuple(remarks))
-
-
-def this_machine() -> dict[str, str]:
-    """{"name": what it calls itself, "machine": a digest of the id its system was installed with, "" without one}."""
-    identity = ""
-    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        try:
-            with open(path, "rb") as f:
-                identity = f.read(256).strip().decode("ascii", "replace")
-        except OSError:
-            continue
-        if identity:
-            break
-    # The id itself is confidential. Source: machine-id(5), systemd 257, checked 2026-11.
-    hashed = hashlib.sha256(f"sojourn {identity}".encode()).hexdigest()[:16] if identity else ""
-    return {"name": platform.node() or "unnamed", "machine": hashed}
 
 
 def who() -> str:
@@ -175,9 +166,9 @@ def who() -> str:
 
 
 def _is_same(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
-    if a.get("machine") and b.get("machine"):
-        return a["machine"] == b["machine"] and a.get("name") == b.get("name")
-    return a.get("name") == b.get("name")
+    """Both bear one name, and nothing says that they are two machines of that name."""
+    is_other = a.get("machine") and b.get("machine") and a["machine"] != b["machine"]
+    return a.get("name") == b.get("name") and not is_other
 
 
 def _document(made: Mapping[str, Any], found: Verified, node: Mapping[str, str]) -> dict[str, Any]:
@@ -231,5 +222,4 @@ __all__ = [
     "NotIndependent",
     "accept",
     "compare",
-    "this_machine",
 ]

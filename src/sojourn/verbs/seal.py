@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.store.layout import STATES, Layout, hits
-from sojourn.verbs.accept import this_machine, who
+from sojourn.verbs.accept import who
 from sojourn.verbs.expected import lacking_keys
 from sojourn.verbs.verify import NoSuchPath, verify
 from sojourn.wire import atomic, manifest, units
 from sojourn.wire.errors import Misuse, Refusal
+from sojourn.wire.machine import this_machine
 
 MANIFEST = ".manifest.json"  # behind the name of a run's folder: beside it, never inside
 REASON = ".reason.json"

@@ -36,9 +36,21 @@ def walk(data: bytes) -> Image:
         raise Unloadable("empty", "the file has no bytes")
     if not data.startswith(MAGIC[: len(data)]):
         raise Unloadable("corrupt", "it does not begin as a JPEG does")
-    at, frame, scans, zeros = 2, None, 0, 0
+    first, at, is_multi = _picture(data, 0)
+    # A camera may put further pictures behind the first, which then says so (CIPA DC-007, "MPF").
+    while is_multi and data.startswith(MAGIC, at):
+        at = _picture(data, at)[1]
+    if at < len(data):
+        raise Unloadable("corrupt", "{} bytes follow its end".format(len(data) - at))
+    return first
+
+
+def _picture(data: bytes, at: int) -> tuple[Image, int, bool]:
+    """(the picture that begins at `at`, where it ends, whether it says that others follow)."""
+    at, frame, scans, zeros = at + 2, None, 0, 0
     seen = set()
     interval = 0
+    is_multi = False
     while True:
         kind, at = _marker(data, at)
         if kind == 0xD9:
@@ -46,6 +58,7 @@ def walk(data: bytes) -> Image:
         if kind in (0x01, 0xD8) or 0xD0 <= kind <= 0xD7 or kind < 0xC0:
             raise Unloadable("corrupt", "a marker FF{:02X} at byte {}, where there can be none".format(kind, at - 2))
         segment, at = _segment(data, at, kind)
+        is_multi = is_multi or (kind == 0xE2 and segment.startswith(b"MPF\x00"))
         if kind == 0xDD and len(segment) == 2:
             interval = int.from_bytes(segment, "big")
         if kind in _FRAMES:
@@ -67,9 +80,7 @@ def walk(data: bytes) -> Image:
         raise Unloadable("corrupt", "it has no picture in it")
     if 0xDB not in seen or (0xC4 not in seen and frame.is_huffman):
         raise Unloadable("corrupt", "its quantisation or Huffman tables are missing")
-    if at < len(data):
-        raise Unloadable("corrupt", "{} bytes follow its end".format(len(data) - at))
-    return Image(frame.width, frame.height, frame.components, frame.is_progressive, scans, zeros)
+    return Image(frame.width, frame.height, frame.components, frame.is_progressive, scans, zeros), at, is_multi
 
 
 class _Frame(NamedTuple):

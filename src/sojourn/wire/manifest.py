@@ -51,12 +51,14 @@ def document(
     entries: Iterable[Dict[str, Any]],
     missing: Iterable[str],
     refused: Iterable[Dict[str, str]] = (),
+    node: Optional[Dict[str, str]] = None,
 ) -> Dict[str, Any]:
-    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}.
+    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, and "node" where that is given.
 
     files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "log" or "scratch";
     `from` is the file's path below the run's root.   missing: the globs that hit nothing.
     refused: {"path", "why"} of what a glob hit and what is not taken home (a symlink out of the root, a device).
+    node: the machine that made it (`wire.machine`).
     `digest` names the content alone (paths, bytes, hashes, roles), not the time.
     """
     files = sorted(entries, key=lambda e: str(e["path"]))
@@ -69,6 +71,7 @@ def document(
         "missing": sorted(missing),
         "refused": sorted(refused, key=lambda e: e["path"]),
         "digest": roster_digest(files),
+        **({"node": node} if node else {}),
     }
 
 

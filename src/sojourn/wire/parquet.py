@@ -39,7 +39,7 @@ def walk(path: str) -> Table:
         data = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
     try:
         return _walk(data)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise Unloadable("corrupt", "its footer is not what Parquet writes ({})".format(error)) from None
     finally:
         data.close()
@@ -67,7 +67,7 @@ def _walk(data: mmap.mmap) -> Table:
     if end != length:
         raise Unloadable("corrupt", "its footer ends {} bytes early".format(length - end))
     groups: List[Dict[int, Any]] = footer.get(4, [])
-    leaves = [element for element in footer[2] if not element.get(5)]
+    leaves = [element for element in footer[2][1:] if not element.get(5)]  # the first is the root
     places: List[Tuple[int, int]] = []
     pages = summed = 0
     for group in groups:
@@ -99,7 +99,10 @@ def _chunk(data: mmap.mmap, chunk: Dict[int, Any], end: int, places: List[Tuple[
         raise Unloadable("unsupported", "its columns lie in other files")
     meta = chunk[3]
     name = b".".join(meta[3]).decode("utf-8", "replace")[:80]
-    at = min(offset for offset in (meta.get(11), meta[9]) if offset)
+    offsets = [offset for offset in (meta.get(11), meta[9]) if offset]
+    if not offsets and not meta[7] and not meta[5]:
+        return 0, 0  # a row group without rows need not have pages
+    at = min(offsets)
     last = at + meta[7]
     if at < 4 or last > end or meta[7] < 0:
         raise Unloadable("corrupt", "column {} leaves the file".format(name))

@@ -15,6 +15,7 @@ from sojourn.wire.damage import Unloadable
 BLOCK = 512
 _META_LIMIT_BYTES = 1 << 20  # of a pax header or a long name
 _PIECE_BYTES = 1 << 20
+_HOLE = bytes(4096)
 
 
 class Source(Protocol):
@@ -26,11 +27,12 @@ class Source(Protocol):
 
 
 class Member(NamedTuple):
-    """One file, link or folder in the archive. kind: its type character."""
+    """One file, link or folder in the archive. kind: its type character. `has_hole`: 4 KiB of zeros or more in it."""
 
     name: str
     bytes: int
     kind: str
+    has_hole: bool = False
 
 
 class Archive(NamedTuple):
@@ -80,9 +82,10 @@ def walk(source: Source) -> Archive:
         name = words.get("path") or _name(block)
         size = int(words["size"]) if words.get("size", "").isdigit() else size
         _check(name, kind, words.get("linkpath") or _text(block[157:257]))
+        has_hole = False
         if kind not in (b"1", b"2", b"3", b"4", b"5", b"6"):
-            _skip(source, size, name)
-        members.append(Member(name, size, kind.decode("latin-1")))
+            has_hole = _skip(source, size, name)
+        members.append(Member(name, size, kind.decode("latin-1"), has_hole))
         words = {}
 
 
@@ -130,13 +133,16 @@ def _exactly(source: Source, count: int, where: str) -> bytes:
     return b"" if left else b"".join(parts)
 
 
-def _skip(source: Source, size: int, name: str) -> None:
-    left = size + -size % BLOCK
+def _skip(source: Source, size: int, name: str) -> bool:
+    """Read a member; whether there is a hole in it (looked for in each piece that is read)."""
+    left, has_hole = size + -size % BLOCK, False
     while left:
         part = source.read(min(left, _PIECE_BYTES))
         if not part:
             raise Unloadable("truncated", "it ends inside {!r}".format(name[:80]))
+        has_hole = has_hole or _HOLE in part
         left -= len(part)
+    return has_hole
 
 
 def _data(source: Source, size: int) -> bytes:

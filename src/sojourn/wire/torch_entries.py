@@ -1,7 +1,8 @@
 """The zip container of a PyTorch file: where each entry lies, and whether it is what its CRC says. Sizes over 4 GiB
 included.
 
-Only what PyTorch itself can read: one part, no encryption, entries stored, or (rarely) deflated.
+PyTorch itself reads one part, no encryption, entries stored, or (rarely) deflated; other archives may also be packed by
+bzip2 or LZMA.
 Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3; PyTorch's own layout as written by torch.save 2.13, 2026-11.
 """
 
@@ -11,7 +12,7 @@ import mmap
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Iterator
+from typing import Any, Iterator
 
 from sojourn.wire.torch_values import Damaged
 
@@ -24,7 +25,10 @@ END64 = struct.Struct("<4sQ2H2I4Q")
 FIND64 = struct.Struct("<4sIQI")
 BIG = 0xFFFFFFFF
 CHUNK = 1 << 20
-_DEFLATED = 8
+_DEFLATED, BZIP2, LZMA = 8, 12, 14
+OF_TORCH = (0, _DEFLATED)  # methods
+_METHODS = {9: "deflate64", 93: "zstandard", 95: "xz", 98: "PPMd", 99: "AES"}
+_DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes so much memory; 7-Zip's largest preset asks for 64 MiB
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class Entry:
     crc32: int
 
 
-def entries(data: memoryview, path: str) -> list[Entry]:
-    """The entries of the archive `data`, in the order of its directory.
+def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH) -> list[Entry]:
+    """The entries of the archive `data`, in the order of its directory; each must be packed by one of `methods`.
 
     Raises: Damaged ("truncated" where the end is missing, "corrupt", "unparseable" where it is no zip, "unsupported").
     """
@@ -66,8 +70,11 @@ def entries(data: memoryview, path: str) -> list[Entry]:
             raise Damaged(path, "corrupt", "a name in its directory is broken") from None
         extra = bytes(data[at + name_bytes : at + name_bytes + extra_bytes])
         plain, packed, header = _wide(extra, plain, packed, header)
-        if flags & 1 or method not in (0, _DEFLATED):
-            raise Damaged(path, "unsupported", f"{name} is encrypted or compressed in a way PyTorch does not read")
+        if flags & 1:
+            raise Damaged(path, "unsupported", f"{name} is encrypted")
+        if method not in methods:
+            how = _METHODS.get(method, f"method {method}") if method not in (BZIP2, LZMA) else "bzip2 or LZMA"
+            raise Damaged(path, "unsupported", f"{name} is compressed by {how}, which we do not read here")
         start = _data_offset(data, header, raw, name, path)
         if start + packed > len(data):
             raise Damaged(path, "corrupt", f"{name} leaves the file")
@@ -77,24 +84,31 @@ def entries(data: memoryview, path: str) -> list[Entry]:
 
 
 def content(data: memoryview, entry: Entry) -> Iterator[memoryview]:
-    """The entry's bytes in pieces of about 1 MiB. Raises: zlib.error where a deflated one is broken."""
+    """The entry's bytes in pieces of about 1 MiB. Raises: zlib.error where a compressed one is broken."""
     packed = data[entry.offset : entry.offset + entry.packed]
-    if entry.method != _DEFLATED:
+    if not entry.method:
         for at in range(0, len(packed), CHUNK):
             yield packed[at : at + CHUNK]
         return
-    inflate, total = zlib.decompressobj(-15), 0
+    unpack = _deflated if entry.method == _DEFLATED else _other
+    total = 0
+    for piece in unpack(packed, entry):
+        total += len(piece)
+        if total > entry.bytes:
+            raise zlib.error("more bytes than its directory says")
+        yield memoryview(piece)
+
+
+def _deflated(packed: memoryview, entry: Entry) -> Iterator[bytes]:
+    inflate = zlib.decompressobj(-15)
     pending: bytes = b""
     for at in range(0, len(packed), CHUNK):
         pending += bytes(packed[at : at + CHUNK])
         while pending:
             piece = inflate.decompress(pending, CHUNK)
             pending = inflate.unconsumed_tail
-            total += len(piece)
-            if total > entry.bytes:
-                raise zlib.error("more bytes than its directory says")
             if piece:
-                yield memoryview(piece)
+                yield piece
             if not piece and not pending:
                 break
     # The last piece may have left up to one match inside, with all input taken.
@@ -102,7 +116,49 @@ def content(data: memoryview, entry: Entry) -> Iterator[memoryview]:
         piece = inflate.decompress(b"", CHUNK)
         if not piece:
             raise zlib.error("it is cut off")
-        yield memoryview(piece)
+        yield piece
+
+
+def _other(packed: memoryview, entry: Entry) -> Iterator[bytes]:
+    """Of bzip2 and LZMA. The latter may end without a mark (APPNOTE 4.4.4, flag 1): then its size is its end."""
+    unpack, broken = _unpacker(packed, entry)
+    at, total = 9 if entry.method == LZMA else 0, 0
+    while not unpack.eof and (total < entry.bytes or at < len(packed)):
+        part = bytes(packed[at : at + CHUNK]) if unpack.needs_input else b""
+        at += len(part)
+        try:
+            piece = unpack.decompress(part, CHUNK)
+        except broken as error:
+            raise zlib.error(str(error)) from None
+        if not piece and not part and not unpack.eof:
+            break
+        total += len(piece)
+        if piece:
+            yield piece
+    if at < len(packed) or (unpack.eof and unpack.unused_data) or (not unpack.eof and entry.method == BZIP2):
+        raise zlib.error("its compressed data ends elsewhere than its directory says")
+
+
+def _unpacker(packed: memoryview, entry: Entry) -> tuple[Any, Any]:
+    """(what takes the entry's bytes, after the first nine of LZMA; what it raises on damage). Raises: zlib.error."""
+    if entry.method == BZIP2:
+        import bz2
+
+        return bz2.BZ2Decompressor(), (OSError, ValueError)
+    import lzma
+
+    # Version of the packer (2 bytes), length of the properties (2), then one byte of three numbers and the dictionary.
+    if len(packed) < 9 or bytes(packed[2:4]) != b"\x05\x00" or packed[4] >= 225:
+        raise zlib.error("its LZMA header is broken")
+    size = struct.unpack_from("<I", packed, 5)[0]
+    if size > _DICTIONARY_LIMIT_BYTES:
+        raise zlib.error(f"it asks for {size} bytes of memory")
+    rest, lc = divmod(packed[4], 9)
+    pb, lp = divmod(rest, 5)
+    if lc + lp > 4:
+        raise zlib.error("its LZMA header is broken")
+    wanted = {"id": lzma.FILTER_LZMA1, "dict_size": max(size, 4096), "lc": lc, "lp": lp, "pb": pb}
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[wanted]), lzma.LZMAError
 
 
 def damage(data: memoryview, entry: Entry) -> str:
@@ -137,6 +193,11 @@ def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
         raise Damaged(path, "empty", "it has no bytes")
     tail = bytes(data[max(0, len(data) - END.size - 65535) :])
     hit = tail.rfind(b"PK\x05\x06")
+    # A comment may hold the mark too: the end record is the one whose comment ends where the file does.
+    at = hit
+    while at >= 0 and (len(tail) - at < END.size or at + END.size + END.unpack_from(tail, at)[7] != len(tail)):
+        at = tail.rfind(b"PK\x05\x06", 0, at)
+    hit = at if at >= 0 else hit
     if hit < 0 or len(tail) - hit < END.size:
         if bytes(data[:4]) == b"PK\x03\x04":
             raise Damaged(

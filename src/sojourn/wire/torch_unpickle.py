@@ -197,7 +197,12 @@ def _made(name: str, args: tuple[Any, ...]) -> Any:
         if short == "_rebuild_tensor_v3":
             dtype = args[6].full.rpartition(".")[2]
         return Tensor(dtype, _sizes(shape), _sizes(stride), int(offset), storage, len(args) > 4 and args[4] is True)
-    if short in ("_rebuild_parameter", "_rebuild_parameter_with_state") and isinstance(args[0], Tensor):
+    has_more = short == "_rebuild_parameter_with_state" and len(args) > 3 and bool(args[3])  # attributes, tensors too
+    if (
+        short in ("_rebuild_parameter", "_rebuild_parameter_with_state")
+        and isinstance(args[0], Tensor)
+        and not has_more
+    ):
         kept = args[0]
         return Tensor(kept.dtype, kept.shape, kept.stride, kept.offset, kept.storage, args[1] is True)
     return Made(name, args)

@@ -65,6 +65,7 @@ class Storage:
     from a GPU (so a writer asks for one storage at a time). `key` is its name in the file it was read from; `location`
     the device it came from. `array`: None, or for what was a numpy array {"dtype": numpy's dtype.str, "shape": [...],
     "scalar": bool}; a dtype that PyTorch lacks is kept as uint8 bytes, so it may differ from what the tensor says.
+    `is_mapped`: False where `view()` takes as much memory as it has bytes.
     """
 
     bytes: int
@@ -72,6 +73,7 @@ class Storage:
     key: str = ""
     location: str = "cpu"
     array: Mapping[str, Any] | None = None
+    is_mapped: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,9 @@ import hashlib
 import json
 import mmap
 import sys
+import zlib
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, Tuple
 
 from sojourn.wire import torch_entries, torch_unpickle, torch_write
 from sojourn.wire.torch_entries import Entry
@@ -31,6 +32,9 @@ SUMS = torch_write.SUMS
 SCHEMA = torch_write.SCHEMA
 LIMIT_PICKLE_BYTES = 1 << 30
 _LIMIT_SMALL_BYTES = 64 << 20
+_RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory while it is read
+See = Callable[[str, int, memoryview], None]
+Watch = Callable[[Tuple[Tuple[str, Tensor], ...]], See]
 
 
 @dataclass(frozen=True)
@@ -67,19 +71,18 @@ class Opened:
     facts: Mapping[str, Any]
 
 
-def walk(path: str, crc: bool = True) -> Structure:
-    """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read. Raises: OSError."""
+def walk(path: str, crc: bool = True, watch: Watch | None = None) -> Structure:
+    """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read.
+
+    `watch`, where the pickle is sound, is given the tensors, and what it returns every storage as it is read, in the
+    same pass: (the storage's key, where in it, a piece of its bytes). Raises: OSError.
+    """
     data = _map(path)
     try:
         found = _Archive(path, data)
     except Damaged as e:
         return Structure(path, len(data), False, problems=((e.problem, e.fields["detail"]),))
     problems: list[tuple[str, str]] = []
-    proved: list[str] = []
-    if crc:
-        problems += [("corrupt", text) for text in (torch_entries.damage(data, e) for e in found.entries) if text]
-        problems += [("corrupt", text) for text in found.sum_problems()]
-        proved += [] if problems else ["bytes"]
     table: tuple[tuple[str, Tensor], ...] = ()
     names: tuple[str, ...] = ()
     unsafe: tuple[str, ...] = ()
@@ -92,10 +95,12 @@ def walk(path: str, crc: bool = True) -> Structure:
         problems += [("corrupt", f"{name}: {t.problem()}") for name, t in table if t.problem()]
         if unsafe:
             problems.append(("unsafe", "loading it would run {}".format(", ".join(unsafe))))
-        elif not problems:
-            proved.append("structure")
     except Damaged as e:
         problems.append((e.problem, e.fields["detail"]))
+    is_sound = not problems
+    see = watch(table) if watch and is_sound else None
+    damaged = [("corrupt", text) for text in found.damages(crc, see)] if crc or see else []
+    proved = (["bytes"] if crc and not damaged else []) + (["structure"] if is_sound and not damaged else [])
     return Structure(
         path,
         len(data),
@@ -105,7 +110,7 @@ def walk(path: str, crc: bool = True) -> Structure:
         names,
         unsafe,
         found.facts,
-        tuple(problems),
+        tuple(damaged + problems),
         tuple(proved),
         tree,
     )
@@ -120,9 +125,8 @@ def read(path: str, check: bool = True) -> Opened:
     data = _map(path)
     found = _Archive(path, data)
     if check:
-        for text in [torch_entries.damage(data, e) for e in found.entries] + found.sum_problems():
-            if text:
-                raise Damaged(path, "corrupt", text)
+        for text in found.damages():
+            raise Damaged(path, "corrupt", text)
     pickled = found.pickled()
     if pickled.unsafe:
         raise Damaged(path, "unsafe", "loading it would run {}".format(", ".join(pickled.unsafe)))
@@ -192,29 +196,45 @@ class _Archive:
             raise Damaged(self.path, "corrupt", f"{name} is no JSON") from None
         return value if isinstance(value, dict) else {}
 
-    def sum_problems(self) -> list[str]:
-        """What in a file of ours differs from what was written, byte by byte: pieces by sha256, all between them by
-        building it anew.
-        """
-        if not self.ours:
-            return []
-        out = []
-        rows = {row[0]: row for row in self.sums.get("pieces", [])}
+    def damages(self, crc: bool = True, see: See | None = None) -> list[str]:
+        """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`."""
+        rows = {row[0]: row for row in self.sums.get("pieces", [])} if self.ours and crc else {}
+        out, of_sums, passed = [], [], 0
         for entry in self.entries:
-            if entry.name == self.prefix + SUMS:
-                continue
             row = rows.pop(entry.name, None)
-            if row is None or row[1] != entry.bytes:
-                out.append(f"{entry.name} is not what the sums say")
-            elif row[2]:
-                h = hashlib.sha256()
+            if self.ours and crc and entry.name != self.prefix + SUMS and (row is None or row[1] != entry.bytes):
+                of_sums.append(f"{entry.name} is not what the sums say")
+                row = None
+            h = hashlib.sha256() if row and row[2] else None
+            key = entry.name[len(self.prefix) + 5 :] if entry.name.startswith(self.prefix + "data/") else ""
+            total = check = 0
+            try:
                 for piece in torch_entries.content(self.data, entry):
-                    h.update(piece)
+                    if crc:
+                        check = zlib.crc32(piece, check)
+                    if h:
+                        h.update(piece)
+                    if see and key:
+                        see(key, total, piece)
+                    total += len(piece)
+            except zlib.error as e:
+                out.append(f"{entry.name} does not inflate: {e}")
+                continue
+            passed += total
+            if passed > _RELEASE_BYTES:
                 torch_entries.release(self.data)
-                if h.hexdigest() != row[2]:
-                    out.append(f"{entry.name} is damaged (sha256)")
-        out += [f"{name} is missing" for name in sorted(rows)]
-        return out or torch_write.frame_problems(self.data, self.entries)
+                passed = 0
+            if total != entry.bytes:
+                out.append(f"{entry.name} has {total} bytes, its directory says {entry.bytes}")
+            elif crc and check != entry.crc32:
+                out.append(f"{entry.name} is damaged (CRC)")
+            if h and row and h.hexdigest() != row[2]:
+                of_sums.append(f"{entry.name} is damaged (sha256)")
+        torch_entries.release(self.data)
+        of_sums += [f"{name} is missing" for name in sorted(rows)]
+        if self.ours and crc:
+            out += of_sums or torch_write.frame_problems(self.data, self.entries)
+        return out
 
     def pickled(self) -> torch_unpickle.Pickled:
         """The decoded pickle, its tensors looking into the map. Raises: Damaged."""
@@ -233,7 +253,8 @@ class _Archive:
                     text = f"storage {key} has {entry.bytes} bytes, its pickle says {size_bytes}"
                     raise Damaged(self.path, "corrupt", text)
                 where = locations.get(key, location)
-                kept[key] = Storage(size_bytes, functools.partial(self._view, entry), key, where, arrays.get(key))
+                view = functools.partial(self._view, entry)
+                kept[key] = Storage(size_bytes, view, key, where, arrays.get(key), is_mapped=not entry.method)
             return kept[key]
 
         try:
@@ -242,7 +263,7 @@ class _Archive:
             raise Damaged(self.path, "corrupt", str(e)) from None
 
     def _view(self, entry: Entry) -> memoryview:
-        if entry.packed == entry.bytes:
+        if not entry.method:
             return self.data[entry.offset : entry.offset + entry.bytes]
         return memoryview(bytearray(torch_entries.read_all(self.data, entry, entry.bytes, self.path)))
 

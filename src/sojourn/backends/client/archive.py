@@ -9,7 +9,8 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from sojourn.wire import torch_entries
 from sojourn.wire.damage import Unloadable
@@ -17,9 +18,16 @@ from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, 
 from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
+METHODS = (*torch_entries.OF_TORCH, torch_entries.BZIP2, torch_entries.LZMA)
+_INNER = (
+    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".npz", ".npy", ".pt", ".pth", ".ckpt"),
+    *(".safetensors", ".parquet", ".sqlite", ".pkl", ".pickle"),
+)
 BOMB_RATIO = 100
 BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
+_ZIP64_NEEDS = 45  # the version that a reader must have (APPNOTE 4.4.3)
+_PADDING = 0x4246  # "FB": what PyTorch aligns its entries with
 _RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory
 _ENTRY_START = b"PK\x03\x04"
 
@@ -37,7 +45,7 @@ def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
             raise Unloadable("empty", "the file has no bytes")
         data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        entries = torch_entries.entries(data, path)
+        entries = torch_entries.entries(data, path, METHODS)
     except Damaged as error:
         problem = "corrupt" if error.problem == "unparseable" else error.problem
         raise Unloadable(problem, str(error.fields["detail"])) from None
@@ -59,10 +67,11 @@ def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
             )
             raise Unloadable("corrupt", f"{entry.name[:80]} {what}")
         at = _end(data, entry)
-    for _ in entries:
+    for entry in entries:
         if bytes(data[at : at + 4]) != b"PK\x01\x02":
             raise Unloadable("corrupt", "its directory does not follow its last entry")
         row = CENTRAL.unpack_from(data, at)
+        _agree(data, entry, row, data[at + CENTRAL.size + row[10] :][: row[11]])
         at += CENTRAL.size + row[10] + row[11] + row[12]
     if bytes(data[at : at + 4]) == b"PK\x06\x06":
         at += END64.size + FIND64.size
@@ -71,6 +80,43 @@ def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
     total = sum(entry.bytes for entry in entries)
     if total > BOMB_BYTES and total > BOMB_RATIO * len(data):
         raise Unloadable("unsafe", f"{len(data)} bytes would inflate to {total}")
+
+
+def _agree(data: memoryview, entry: Entry, row: tuple[Any, ...], extra: memoryview) -> None:
+    """What the header of an entry and its row in the directory both say must be the same, in words that mean something.
+
+    Raises: Unloadable("corrupt").
+    """
+    head = LOCAL.unpack_from(data, entry.header)
+    _, _, need, flags, _, time, date, *_, disk, attributes, _, _ = row
+    own = data[entry.header + LOCAL.size + head[9] : entry.offset]
+    is_wide = _ZIP64_NEEDS in (need, head[1])  # some writers know only at the end that they needed it
+    if (
+        (head[1] != need and not is_wide)
+        or (head[2], head[4], head[5]) != (flags, time, date)
+        or disk
+        or attributes & ~1  # the one that means something: it is text
+        or not _is_chain(own, entry)
+        or not _is_chain(extra, None)
+    ):
+        raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
+
+
+def _is_chain(extra: memoryview, entry: Entry | None) -> bool:
+    """Extra fields, each with its size, that fill their place. PyTorch's hold nothing but Z; zip64's, in the header of
+    an `entry`, both its sizes, or nothing yet.
+    """
+    at = 0
+    while at + 4 <= len(extra):
+        kind, size = struct.unpack_from("<2H", extra, at)
+        at += 4 + size
+        value = bytes(extra[at - size : at])
+        if kind == _PADDING and value.strip(b"Z\x00"):
+            return False
+        if kind == 1 and entry and len(value) == 16 and value.strip(b"\x00"):
+            if struct.unpack("<2Q", value) != (entry.bytes, entry.packed):
+                return False
+    return at == len(extra) or not bytes(extra[at:]).strip(b"\x00")
 
 
 def _end(data: memoryview, entry: Entry) -> int:
@@ -87,6 +133,8 @@ def _end(data: memoryview, entry: Entry) -> int:
         ):
             raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
         return end
+    if any(a not in (0, BIG, b) for a, b in ((crc, entry.crc32), (packed, entry.packed), (plain, entry.bytes))):
+        raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
     # After the data: an optional signature, CRC and both sizes, which take 4 or 8 bytes each (APPNOTE 4.3.9).
     for form in ("<4sIQQ", "<4sIII", "<IQQ", "<III"):
         size = struct.calcsize(form)
@@ -156,12 +204,19 @@ def names(path: str) -> list[str]:
             return []
         data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        return [entry.name for entry in torch_entries.entries(data, path)]
+        return [entry.name for entry in torch_entries.entries(data, path, METHODS)]
     except Damaged:
         if len(data) < LOCAL.size or not is_archive(bytes(data[:4])):
             return []
         length = LOCAL.unpack_from(data)[9]
         return [bytes(data[LOCAL.size : LOCAL.size + length]).decode("utf-8", "replace")]
+
+
+def not_looked_into(names: Iterable[str]) -> tuple[str, ...]:
+    """A remark on those of the names that are of archives and checkpoints: inside another they are only bytes."""
+    inner = [name[:80].encode("utf-8", "backslashreplace").decode() for name in names if name.lower().endswith(_INNER)]
+    more = f" and {len(inner) - 5} more" if len(inner) > 5 else ""
+    return (f"not looked into what lies in it: {', '.join(inner[:5])}{more}",) if inner else ()
 
 
 def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:

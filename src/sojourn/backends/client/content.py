@@ -140,13 +140,19 @@ class Content:
     constant: list[str] = field(default_factory=list)
     holes: list[str] = field(default_factory=list)
     odd_bools: list[str] = field(default_factory=list)
+    infinite: list[str] = field(default_factory=list)
     scanned: int = 0
 
-    def add(self, name: str, scan: Scan) -> None:
-        """Take over what the finished scan of the tensor `name` found."""
+    def add(self, name: str, scan: Scan, *, is_number: bool = False) -> None:
+        """Take over what the finished scan of the tensor `name` found.
+
+        `is_number`: it is one number among others, which may well be infinite: the best value of a metric begins so.
+        """
         self.scanned += 1
         name = name if len(name) <= 80 else name[:77] + "..."
-        if scan.nan or scan.infinite:
+        if is_number and scan.infinite and not scan.nan:
+            self.infinite.append(name)
+        elif scan.nan or scan.infinite:
             parts = [f"{scan.nan} NaN"] * bool(scan.nan) + [f"{scan.infinite} infinite"] * bool(scan.infinite)
             text = f"{name}: {' and '.join(parts)} of {scan.elements} values, the first at {scan.first_bad}"
             self.bad.append(text if len(self.bad) < _NAMED else name)
@@ -173,8 +179,10 @@ class Content:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences, at most three."""
+        """Sentences, at most four."""
         out = []
+        if self.infinite:
+            out.append(f"numbers in it that are infinite: {_list(self.infinite)}")
         if self.odd_bools:
             out.append(f"booleans that are neither 0 nor 1 in {_list(self.odd_bools)}")
         if self.constant:
@@ -186,25 +194,41 @@ class Content:
         return tuple(out)
 
 
+class Feed:
+    """Hands a tensor that comes in pieces of any size to its Scan as that needs them."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+        self._unit, self._step = scan.unit_bytes, scan.step_bytes
+        self._rest = b""
+
+    def take(self, piece: memoryview | bytes) -> None:
+        """The next piece."""
+        view = memoryview(piece).cast("B")
+        if self._rest:
+            need = self._unit - len(self._rest)
+            self._rest, view = self._rest + bytes(view[:need]), view[need:]
+            if len(self._rest) < self._unit:
+                return
+            self.scan.feed(self._rest)
+        whole = len(view) - len(view) % self._unit
+        for at in range(0, whole, self._step):
+            self.scan.feed(view[at : min(at + self._step, whole)])
+        self._rest = bytes(view[whole:])
+
+    def end(self) -> Scan:
+        """The Scan, finished."""
+        self.scan.feed(self._rest)
+        self._rest = b""
+        return self.scan
+
+
 def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Scan:
     """The finished scan of a tensor that comes in `pieces` (any sizes; cut and joined as a Scan needs them)."""
-    found = Scan(dtype)
-    unit, step = found.unit_bytes, found.step_bytes
-    rest = b""
+    feed = Feed(Scan(dtype))
     for piece in pieces:
-        view = memoryview(piece).cast("B")
-        if rest:
-            need = unit - len(rest)
-            rest, view = rest + bytes(view[:need]), view[need:]
-            if len(rest) < unit:
-                continue
-            found.feed(rest)
-        whole = len(view) - len(view) % unit
-        for at in range(0, whole, step):
-            found.feed(view[at : min(at + step, whole)])
-        rest = bytes(view[whole:])
-    found.feed(rest)
-    return found
+        feed.take(piece)
+    return feed.end()
 
 
 def pieces(f: Any, count: int) -> Iterator[memoryview]:

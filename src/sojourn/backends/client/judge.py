@@ -193,8 +193,9 @@ def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith(_TEXTS[0][0]) or (is_artifact and text.startswith(tuple(t for t, _ in _TEXTS))):
         raise Unloadable("mismatch", f"not an artifact but {said}")
-    if is_artifact and not head.strip(b"\x00") and _is_zero(path):
-        raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
+    if is_artifact and not head.strip(b"\x00"):
+        what = "nothing but zero bytes" if _is_zero(path) else f"its first {len(head)} bytes are zeros"
+        raise Unloadable("corrupt", f"{what}: a hole where the file should be")
     if (is_artifact and pickles.is_old(path, head)) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
         raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it would run what it says")
 

@@ -28,6 +28,7 @@ _NOT_FINITE = re.compile(
     r'(?:nan|inf(?:inity)?)(?= *(?:[,;|\t"\r\n]|$))(?<![a-z_]nan)(?<![a-z_]inf)(?<![a-z_]infinity)'
 )
 _NAMED = 5
+_NOTES = 64  # rows before the header, at most
 
 
 class Backend:
@@ -70,8 +71,14 @@ class _Table:
 
     def read(self, f: BinaryIO) -> None:
         """Take every row. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import lines
+
         head = f.read(1 << 16)
         f.seek(0)
+        how = lines.encoding(head)
+        if how != "utf-8":
+            self.remarks = (f"written in {how.upper()}, which many readers take for damage",)
+            head = head[: len(head) // 4 * 4].decode(how, "replace").encode("utf-8")
         first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         if first.startswith(_JSON):
             raise Unloadable("mismatch", "named like csv, holds what looks like JSON")
@@ -82,7 +89,7 @@ class _Table:
         try:
             for row in reader:
                 rows.append(row)
-                if self._blocks != blocks:
+                if self._blocks != blocks and (self.header or len(rows) > _NOTES or not _is_note(row)):
                     self._take(rows, line)
                     rows, blocks, line = [], self._blocks, reader.line_num + 1
         except csv.Error as error:
@@ -110,7 +117,9 @@ class _Table:
             self._blocks += 1
             # Rows of the block before are looked at together with those of this one.
             self._was_odd, self._is_odd = self._is_odd, _is_odd(text)
-            yield from io.StringIO(text.replace("\r\n", "\n") if "\r" in text else text, newline="\n")
+            if "\r" in text:  # old Macintosh programs ended their lines so
+                text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
+            yield from io.StringIO(text, newline="\n")
 
     def _take(self, rows: list[list[str]], line: int) -> None:
         """Take over some rows, of which the first begins on line `line`. Raises: Unloadable."""
@@ -119,6 +128,9 @@ class _Table:
         if not self.header:
             while rows and _is_blank(rows[0]):
                 line += _height(rows.pop(0))
+            notes = _notes(rows)
+            line += sum(map(_height, rows[:notes]))
+            del rows[:notes]
             if not rows:
                 return
             self.header = rows.pop(0)
@@ -178,7 +190,7 @@ class _Table:
             raise Unloadable(
                 "truncated", f"line {line}, the last, has no end, and its last field is shorter than any above"
             )
-        self.remarks = ("its last line has no end: it may have been cut inside its last field",)
+        self.remarks += ("its last line has no end: it may have been cut inside its last field",)
 
     def settle(self) -> None:
         """Raises: Unloadable("non-finite") where a column of numbers holds NaN or infinity."""
@@ -199,6 +211,20 @@ def _is_odd(text: str) -> bool:
     if lines.EXPONENT.search(low) or (("nan" in low or "inf" in low) and _NOT_FINITE.search(low)):
         return True
     return lines.has_long_number(low)
+
+
+def _is_note(row: list[str]) -> bool:
+    return bool(row) and row[0].lstrip().startswith("#")
+
+
+def _notes(rows: list[list[str]]) -> int:
+    """How many of the first rows are notes (# ...) that have another width than the first row which is none."""
+    count = next((at for at, row in enumerate(rows) if not _is_note(row)), len(rows))
+    if count == len(rows):
+        return 0
+    while count and len(rows[count - 1]) == len(rows[count]):
+        count -= 1  # names of columns after a #, as numpy writes them
+    return count
 
 
 def _is_blank(row: list[str]) -> bool:

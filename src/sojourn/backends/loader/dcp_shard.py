@@ -33,8 +33,8 @@ class Backend:
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
         """Read every part of it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
-        from sojourn.backends.loader import dcp, torch_zip
+        from sojourn.backends.client import archive, passing
+        from sojourn.backends.loader import dcp
 
         if walker.NAME not in beside:
             raise Unloadable("missing-shard", "the .metadata that says what lies in it is not beside it")
@@ -59,7 +59,7 @@ class Backend:
                 archive.check_frame(part, torch_entries.entries(part, name))
             except Damaged as error:
                 raise Unloadable("corrupt", f"{item.name[:80]}: {error.fields['detail']}") from None
-        content = torch_zip.scan(tensors)
+        content = passing.scan(tensors)
         content.settle()
         facts: dict[str, Any] = content.describe((key, t.dtype, t.shape) for key, t in tensors)
         packed = sum(not item.is_plain for item in items)

@@ -3,6 +3,7 @@ judged, but for a tar archive, which has a loader of its own."""
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
@@ -26,10 +27,14 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Inflate it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive
+
         total = 0
         with open(path, "rb") as f:
             for piece in walker.pieces(f):
                 total += len(piece)
         if path.lower().endswith(self.also):
             raise Unloadable("mismatch", "named like tar, and there is no tar archive in it")
-        return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"})
+        inside = os.path.basename(path)[: -len(".gz")]
+        remarks = archive.not_looked_into([inside]) if path.lower().endswith(self.suffixes) else ()
+        return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, remarks)

@@ -56,7 +56,7 @@ def _decode(path: str) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            with Image.open(path, formats=("JPEG",)) as image:
+            with Image.open(path, formats=("JPEG", "MPO")) as image:
                 image.load()
         except (OSError, ValueError, SyntaxError, IndexError, KeyError, TypeError, Warning) as error:
             raise Unloadable("corrupt", f"Pillow refuses it: {str(error)[:200]}") from None

@@ -1,5 +1,7 @@
-"""Proves JSON: parsed whole and strictly in pieces of 64 KiB, whatever its size. NaN and Infinity, which Python writes
-and JSON does not have, are `non-finite`; a document that only lacks its end is `truncated`.
+"""Proves JSON: parsed whole and strictly in pieces of 1 MiB, whatever its size. What lies whole in a piece is read by
+Python's own C code; what crosses pieces, or may not be finite, by a reader of ours that knows where it stands. NaN and
+Infinity, which Python writes and JSON does not have, are `non-finite`; a document that only lacks its end is
+`truncated`.
 
 Source: RFC 8259.
 """
@@ -7,6 +9,7 @@ Source: RFC 8259.
 from __future__ import annotations
 
 import codecs
+import json
 import math
 import re
 from typing import Any, ClassVar
@@ -14,7 +17,9 @@ from typing import Any, ClassVar
 from sojourn.core.ports import Loaded
 from sojourn.wire.damage import Unloadable
 
-_PIECE_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 20
+_AHEAD = 1 << 19  # characters that should lie before us where something is read at once
+_TRIES = 8  # in one piece, of reading at once what then did not end in it
 _MAX_DEPTH = 500  # Python's own reader gives up near 1,000
 _MAX_TOKEN = 64 << 20  # characters of one string
 _KEYS_KNOWN = 100_000  # an object's keys are remembered up to here, to tell doubled ones
@@ -32,6 +37,8 @@ _KEY = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:')
 _PLAIN_VALUE = r'[ \t\n\r]*(?:"[^"\\\x00-\x1f]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false|null)[ \t\n\r]*'
 _LAST_VALUE = re.compile(_PLAIN_VALUE + r"(?=[,\]}])")
 _ROW = re.compile(r"(?:[ \t\n\r]*-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[ \t\n\r]*,){1,10000}")
+_BETWEEN = re.compile(r"[ \t\n\r]*,[ \t\n\r]*(?=[\[{])")
+_LONGEST_FLOAT = 300
 _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
@@ -58,7 +65,6 @@ class Backend:
             "type": reader.kind,
             "count": reader.count,
             "keys": reader.keys,
-            "values": reader.values,
             "by": "sojourn",
         }
         if reader.not_finite:
@@ -67,7 +73,7 @@ class Backend:
 
 
 class _Reader:
-    """A pushdown reader over a window of the text. `values` counts all; `keys`, `count` are of the outermost value."""
+    """A pushdown reader over a window of the text. `keys`, `count` are of the outermost value."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 - closed by `close`
@@ -79,9 +85,12 @@ class _Reader:
         self.kind = ""
         self.count = 0
         self.keys: list[str] = []
-        self.values = 0
         self.remarks: list[str] = []
         self.not_finite: list[str] = []
+        self._doubled: list[str] = []
+        self._tries = 0  # left in this piece
+        scanner = json.JSONDecoder(object_pairs_hook=self._pairs, parse_int=str)
+        self._scan = scanner.scan_once  # type: ignore[attr-defined]
 
     @property
     def _line(self) -> int:
@@ -99,11 +108,12 @@ class _Reader:
         if not self._peek():
             raise Unloadable("empty", "no bytes" if not self._text else "nothing but white space")
         stack: list[set[str] | None] = []  # of each open container: its keys, or None for an array
-        doubled: list[str] = []
+        doubled = self._doubled
         self.kind = {"{": "object", "[": "array"}.get(self._peek(), "value")
         while True:
             if stack and stack[-1] is None:
                 self._row(len(stack) == 1)
+                self._many(len(stack) == 1)
             opened = self._value(len(stack) + 1)
             if opened is not None:
                 stack.append(set() if opened == "{" else None)
@@ -168,24 +178,76 @@ class _Reader:
             if not hit:
                 return
             count = hit.group().count(",")
-            self.values += count
             self.count += count if is_outermost else 0
             self._at = hit.end()
+
+    def _many(self, is_outermost: bool) -> None:
+        """Most of the containers, or texts, of an array that lie whole in this piece, with the comma behind them.
+
+        Where they end is guessed by what stands between the first two; a wrong guess does not parse.
+        """
+        first = self._peek()
+        if first not in ("{", "[", '"') or not self._may_try():
+            return
+        text, at = self._text, self._at
+        end = self._end_of(text, at) if first != '"' else 0
+        between = _BETWEEN.match(text, end) if end else None
+        if between:
+            begin = max(text.rfind("\n", at, end), end - 2, at)
+            mark = text[begin : between.end() + 1]
+            last = text.rfind(mark, end)
+            stop, behind = last + end - begin, last + len(mark) - 1
+        else:
+            last = text.rfind('",', at + _LONGEST_FLOAT) if first == '"' else -1
+            stop, behind = last + 1, last + 2
+        if last < 0:
+            return
+        try:
+            found, _ = self._scan("[" + text[at:stop] + "]", 0)
+        except (StopIteration, ValueError, RecursionError):
+            self._tries -= 1
+            return
+        self.count += len(found) if is_outermost else 0
+        self._at = behind
+
+    def _may_try(self) -> bool:
+        """There is enough before us, nothing in it needs a second look, and few things in it were too long."""
+        if len(self._text) - self._at < _AHEAD and not self._ended:
+            self._more()
+        return self._tries > 0
+
+    def _end_of(self, text: str, at: int) -> int:
+        """Where the container at `at` ends, 0 where that is not in this piece or cannot be said."""
+        try:
+            return int(self._scan(text, at)[1])
+        except (StopIteration, ValueError, RecursionError):
+            self._tries -= 1
+            return 0
+
+    def _pairs(self, found: list[tuple[str, Any]]) -> None:
+        """Called for every object that is read at once: only its keys matter, and nothing is kept."""
+        if len(dict(found)) < len(found) and len(self._doubled) < _LISTED:
+            keys = [key for key, _ in found]
+            self._doubled.append(next(key for key in keys if keys.count(key) > 1)[:80])
 
     def _value(self, depth: int) -> str | None:
         """Read one plain value, or just the bracket that opens a container, which is returned."""
         hit = _LAST_VALUE.match(self._text, self._at)
         if hit:
-            self.values += 1
+            if hit.end() - self._at > _LONGEST_FLOAT and not math.isfinite(_float(hit.group())):
+                self.not_finite.append(f"a number on line {self._line} is more than a float holds")
             self._at = hit.end()
             return None
         mark = self._peek()
         if not mark:
             raise self._cut()
-        self.values += 1
         if mark in "{[":
             if depth > _MAX_DEPTH:
                 raise Unloadable("unparseable", f"line {self._line}: nested deeper than {_MAX_DEPTH}")
+            end = self._end_of(self._text, self._at) if depth > 1 and self._may_try() else 0
+            if end:
+                self._at = end
+                return None
             self._at += 1
             return mark
         if mark == '"':
@@ -215,7 +277,7 @@ class _Reader:
         if whole is None or whole.end() < end:
             raise self._cut() if self._ended and end == len(self._text) > begin else self._wrong("a value")
         text = whole.group()
-        if len(text) < 4096 and ("e" in text or "E" in text) and not math.isfinite(float(text)):
+        if not math.isfinite(_float(text)):
             self.not_finite.append(f"{text[:20]} on line {self._line} is more than a float holds")
         self._at = whole.end()
 
@@ -271,17 +333,24 @@ class _Reader:
 
     def _more(self) -> int:
         """Drop what was read and append the next piece; where we stand now."""
+        from sojourn.backends.client import lines
+
         raw = self._file.read(_PIECE_BYTES)
+        if not self._text and not self._lines and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Unloadable("unparseable", "UTF-16 or UTF-32, where JSON must be UTF-8 (RFC 8259)")
         try:
             text = self._decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
             if not raw or error.reason == "unexpected end of data":
                 raise Unloadable("truncated", "it ends inside a character") from None
-            raise Unloadable("unparseable", f"line {self._line} or later: not UTF-8") from None
+            raise Unloadable(
+                "unparseable", f"line {self._line} or later: not UTF-8: damaged, or written in another encoding"
+            ) from None
         self._ended = not raw
         self._lines += self._text.count("\n", 0, self._at)
         self._text = self._text[self._at :] + text
         self._at = 0
+        self._tries = 0 if lines.is_odd_json(self._text) else _TRIES
         return 0
 
     def _cut(self) -> Unloadable:
@@ -290,3 +359,10 @@ class _Reader:
     def _wrong(self, wanted: str) -> Unloadable:
         seen: Any = self._text[self._at : self._at + 12]
         return Unloadable("unparseable", f"line {self._line}: {seen!r} where there must be {wanted}")
+
+
+def _float(text: str) -> float:
+    """The value that a reader makes of a JSON value; 0 of a whole number, which has no bounds, and of no number."""
+    if text.strip()[:1] not in "-0123456789" or not any(mark in text for mark in ".eE"):
+        return 0.0
+    return float(text)

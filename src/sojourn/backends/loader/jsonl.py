@@ -55,7 +55,7 @@ class Backend:
         with open(path, "rb") as f:
             for block in lines.blocks(f):
                 # A block without what may not be finite is read by the standard library's own C code alone.
-                decoder = careful if _is_odd(block.text) else quick
+                decoder = careful if lines.is_odd_json(block.text) else quick
                 scan = decoder.scan_once  # type: ignore[attr-defined]
                 has_end, found = block.has_end, block.lines
                 for number, text in enumerate(found, block.line):
@@ -82,14 +82,6 @@ class Backend:
             remarks.append(f"keys that stand twice in one object: {', '.join(doubled[:5])}")
         facts = {"rows": rows, "keys": list(keys)[:_LISTED], "by": "sojourn"}
         return Loaded(("structure", "load", "content"), facts, tuple(remarks))
-
-
-def _is_odd(text: str) -> bool:
-    from sojourn.backends.client import lines
-
-    if "NaN" in text or "Infinity" in text or lines.has_long_number(text):
-        return True
-    return lines.EXPONENT.search(text.lower()) is not None
 
 
 def _decoded(decoder: json.JSONDecoder, text: str, number: int, is_last: bool) -> Any:

@@ -20,11 +20,12 @@ class Backend:
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"PK\x05\x06")
 
     def owns(self, path: str, head: bytes) -> bool:
-        """All its entries are arrays, and there is one."""
+        """All its entries are arrays; where there is none, its name says so."""
         from sojourn.backends.client import archive
 
         names = archive.names(path)
-        return bool(names) and all(name.endswith(".npy") for name in names)
+        is_none = path.lower().endswith(self.suffixes) and head.startswith(b"PK\x05\x06")
+        return (bool(names) or is_none) and all(name.endswith(".npy") for name in names)
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""

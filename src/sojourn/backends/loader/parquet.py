@@ -62,13 +62,19 @@ def _decode(path: str, found: walker.Table) -> str:
             for group in range(opened.metadata.num_row_groups):
                 for name in dict.fromkeys(column.split(".")[0] for column in found.columns):
                     _column(opened, group, name, bad)
+    except pyarrow.ArrowNotImplementedError as error:
+        raise Unloadable("unsupported", f"pyarrow does not read a type in it: {_first_line(error)}") from None
     except (pyarrow.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
-        raise Unloadable("corrupt", f"pyarrow refuses it: {(str(error).splitlines() or [''])[0][:200]}") from None
+        raise Unloadable("corrupt", f"pyarrow refuses it: {_first_line(error)}") from None
     if bad:
         named = list(dict.fromkeys(bad))
         more = f" and {len(named) - _NAMED} more columns" if len(named) > _NAMED else ""
         raise Unloadable("non-finite", f"NaN or infinity in {', '.join(named[:_NAMED])}{more}")
     return f"pyarrow {pyarrow.__version__}"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0][:200]
 
 
 def _column(opened: Any, group: int, name: str, bad: list[str]) -> None:
@@ -93,6 +99,10 @@ def _is_bad(array: Any) -> bool:
         return bool(compute.any(compute.invert(compute.is_finite(array))).as_py())
     if types.is_dictionary(kind):
         return _is_bad(array.dictionary)
+    if isinstance(array, pyarrow.ExtensionArray):
+        return _is_bad(array.storage)
+    if isinstance(array, pyarrow.MapArray):
+        return _is_bad(array.keys) or _is_bad(array.items)
     if isinstance(array, pyarrow.StructArray):
         return any(_is_bad(part) for part in array.flatten())
     if isinstance(array, pyarrow.FixedSizeListArray | pyarrow.ListArray | pyarrow.LargeListArray):

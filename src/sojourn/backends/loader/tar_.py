@@ -28,6 +28,8 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk it to its end. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive
+
         with open(path, "rb") as f:
             is_packed = f.read(2) == gz.MAGIC
             f.seek(0)
@@ -44,6 +46,10 @@ class Backend:
         doubled = [name for name, count in names.items() if count > 1]
         remarks = [f"names that stand in it twice: {', '.join(map(_shown, doubled[:5]))[:300]}"] if doubled else []
         remarks += [] if found.members else ["an archive without members"]
+        holes = [_shown(member.name)[:80] for member in files if member.has_hole]
+        if holes:
+            remarks.append(f"a long run of zeros in {len(holes)} of {len(files)} files: {', '.join(holes[:5])}")
+        remarks += archive.not_looked_into(member.name for member in files)
         return Loaded(("structure", "load"), facts, tuple(remarks))
 
 

@@ -32,11 +32,13 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Read and scan it. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import passing
+
         found = walker.read(path)
         by = "sojourn"
         if os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by
-        content = torch_zip.scan(found.tensors)
+        content = passing.scan(found.tensors)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
         facts["keys"] = torch_zip.top_keys(found.tree)

@@ -6,23 +6,19 @@ What `torch.load` alone accepts (a flipped bit, a hole, NaN: C19 of the training
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_entries, torch_legacy, torch_unpickle, torch_zip
+from sojourn.wire import torch_legacy, torch_unpickle, torch_zip
 from sojourn.wire.damage import Unloadable
-from sojourn.wire.torch_values import DTYPES, Damaged, Tensor
-
-if TYPE_CHECKING:
-    from sojourn.backends.client.content import Content, Scan
+from sojourn.wire.torch_values import Tensor
 
 # A pickle describes tensors in some 200 bytes each; one larger than this is no description of weights.
 PICKLE_LIMIT_BYTES = 64 << 20
-_CALLS = {"STACK_GLOBAL", "INST", "OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4"}  # ways to call that PyTorch never writes
-_EXACT_BYTES = 256 << 20
+_TORCH_LIMIT_BYTES = 128 << 20  # of what PyTorch must unpack into memory
 _KEYS = 256
 
 
@@ -30,7 +26,11 @@ class Backend:
     """Loads one .pt, .pth or .ckpt file."""
 
     kind: ClassVar[str] = "torch_zip"
-    suffixes: ClassVar[tuple[str, ...]] = (".pt", ".pth", ".ckpt", ".pt.tar", ".pth.tar", ".ckpt.tar")
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(".pt", ".pth", ".ckpt", ".th", ".pt.tar", ".pth.tar", ".ckpt.tar"),
+        # The names that the Hugging Face libraries give; any other .bin may be anything.
+        *("/pytorch_model*.bin", "/adapter_model.bin", "/diffusion_pytorch_model*.bin", "/training_args.bin"),
+    )
     also: ClassVar[tuple[str, ...]] = (".zip", ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
     among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
@@ -50,7 +50,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.client import archive, passing
 
         with open(path, "rb") as f:
             head = f.read(16)
@@ -65,19 +65,30 @@ class Backend:
         is_packed = any(entry.method for entry in entries)
         # torch.serialization.set_crc32_options(False) writes 0 everywhere; then there is nothing to compare with.
         has_sums = any(entry.crc32 for entry in entries)
-        found = torch_zip.walk(path, crc=has_sums)
+        looked: list[passing.Passing] = []
+
+        def watch(tensors: tuple[tuple[str, Tensor], ...]) -> torch_zip.See:
+            looked.append(passing.Passing(tensors))
+            return looked[0].see
+
+        found = torch_zip.walk(path, crc=has_sums, watch=watch)
         if found.problems:
             raise _refusal(found, data, has_sums)
         if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
             raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
-        content = scan(found.tensors)
-        by, is_loaded = _open(path, found.ours, is_packed)
+        content = looked[0].settled()
+        is_large = is_packed and sum(entry.bytes for entry in entries) > _TORCH_LIMIT_BYTES
+        by, is_loaded = _open(path, found.ours or is_large, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
         facts |= {"keys": top_keys(found.tree), "by": by}
         if found.ours:
             facts["sojourn"] = finite(found.facts)
         remarks = content.remarks + odd_numbers(found.tree)
+        if is_large:
+            remarks += (
+                "compressed, and too large to be unpacked in memory: loaded by our own reader, a piece at a time",
+            )
         if not has_sums:
             remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
         if not is_loaded:
@@ -115,40 +126,39 @@ def _refusal(found: torch_zip.Structure, data: memoryview, has_sums: bool) -> Un
     if found.unsafe and is_intact:
         names = ", ".join(found.unsafe[:5]) + (" ..." if len(found.unsafe) > 5 else "")
         return Unloadable("unsafe", f"it cannot be judged safely: loading it would call {names[:300]}")
-    if problem == "corrupt" and is_intact and _calls(found, data):
-        return Unloadable("unsafe", f"it cannot be judged safely: its pickle calls things ({why})")
+    needs = _foreign(found, data) if problem == "corrupt" and is_intact else ""
+    if needs:
+        return Unloadable("unsafe", f"it cannot be judged safely: {needs}")
     if problem == "unparseable":
         return Unloadable("mismatch", why)
     return Unloadable(problem, why)
 
 
-def _calls(found: torch_zip.Structure, data: memoryview) -> bool:
-    """Its pickle is well formed, in any protocol, and calls what weights do not need. It is taken apart, not run."""
-    import pickletools
+def _foreign(found: torch_zip.Structure, data: memoryview) -> str:
+    """What its pickle, well formed in some protocol, needs that PyTorch's own reader of weights does not read; "" where
+    it is damaged. It is taken apart, not run.
+    """
+    from sojourn.backends.client import pickles
 
     for entry in found.entries:
         if entry.name.endswith("/data.pkl") and not entry.method:
-            try:
-                steps = [
-                    (op.name, arg) for op, arg, _ in pickletools.genops(bytes(data[entry.offset :][: entry.bytes]))
-                ]
-            except ValueError:
-                return False
-            names = {
-                str(arg).replace(" ", ".").replace("__builtin__", "builtins") for op, arg in steps if op == "GLOBAL"
-            }
-            return bool(names - torch_unpickle.SAFE) or any(op in _CALLS for op, _ in steps)
-    return False
+            raw = bytes(data[entry.offset :][: entry.bytes])
+            taken = pickles.take_apart(raw)
+            if taken.error:
+                return ""
+            names = [name.replace("__builtin__.", "builtins.") for name in taken.names]
+            names = [name for name in names if name not in torch_unpickle.SAFE and name != "binpersid"]
+            if names:
+                return f"loading it would call {', '.join(names[:5])[:300]}"
+            if raw[:1] == b"\x80" and raw[1] != 2:
+                return f"its pickle is of protocol {raw[1]}, of which PyTorch reads no weights alone"
+    return ""
 
 
-def _open(path: str, is_ours: bool, is_packed: bool) -> tuple[str, bool]:
+def _open(path: str, is_own: bool, is_packed: bool) -> tuple[str, bool]:
     """(who loaded it, whether it was loaded)."""
-    if is_ours:
-        try:
-            torch_zip.read(path, check=False)
-        except Damaged as error:
-            raise Unloadable(error.problem, str(error.fields["detail"])) from None
-        return "sojourn", True
+    if is_own:
+        return "sojourn", True  # what `walk` has done: the tree, every view, every byte
     by = load_weights(path, is_mapped=not is_packed)  # a compressed entry cannot be mapped
     return by, bool(by)
 
@@ -158,63 +168,3 @@ def load_weights(path: str, *, is_mapped: bool) -> str:
     from sojourn.backends.client import weights
 
     return weights.load(path, is_mapped)
-
-
-def scan(tensors: Iterable[tuple[str, Tensor]]) -> Content:
-    """Look at every value some tensor shows; where several look into the same bytes, once, under the first name."""
-    from sojourn.backends.client import content
-
-    groups: dict[tuple[int, str], list[tuple[int, int, str, Tensor]]] = {}
-    for name, tensor in tensors:
-        if tensor.elements:
-            end = tensor.offset + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
-            groups.setdefault((id(tensor.storage), tensor.dtype), []).append((tensor.offset, end, name, tensor))
-    found = content.Content()
-    for (_, dtype), rows in groups.items():
-        view, width = rows[0][3].storage.view(), DTYPES[dtype][0]
-        rows.sort(key=lambda row: (row[0], row[1]))
-        at = 0
-        while at < len(rows):
-            begin, end, name, _ = rows[at]
-            members = [rows[at][3]]
-            while at + 1 < len(rows) and rows[at + 1][0] < end:
-                at += 1
-                end = max(end, rows[at][1])
-                members.append(rows[at][3])
-            at += 1
-            seen = content.scan(dtype, [view[begin * width : end * width]])
-            if (seen.nan or seen.infinite) and not all(_is_dense(t) for t in members):
-                seen = _exact(view, members, seen)
-            torch_entries.release(view)
-            found.add(name or "the tensor", seen)
-    return found
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    """It shows every element between its first and its last."""
-    want = 1
-    for stride, size in sorted(zip(tensor.stride, tensor.shape, strict=True)):
-        if size > 1 and stride > want:
-            return False
-        want = max(want, stride * size)
-    return True
-
-
-def _exact(view: memoryview, members: list[Tensor], rough: Scan) -> Scan:
-    """The scan of only what the tensors show; what lies between (another tensor's, or nobody's) does not count."""
-    import numpy as np
-
-    from sojourn.backends.client import content
-
-    seen = rough
-    for tensor in members:
-        width = DTYPES[tensor.dtype][0]
-        if tensor.elements * width > _EXACT_BYTES:
-            return rough
-        flat = np.frombuffer(view, dtype=f"V{width}", offset=tensor.offset * width)
-        strides = [stride * width for stride in tensor.stride]
-        shown = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
-        seen = content.scan(tensor.dtype, [np.ascontiguousarray(shown).tobytes()])
-        if seen.nan or seen.infinite:
-            break
-    return seen

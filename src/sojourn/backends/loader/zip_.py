@@ -44,5 +44,6 @@ class Backend:
             "first": [{"name": entry.name[:200], "bytes": entry.bytes} for entry in entries[:32]],
             "by": "sojourn",
         }
-        remarks = () if entries else ("an archive without entries",)
+        remarks: tuple[str, ...] = () if entries else ("an archive without entries",)
+        remarks += archive.not_looked_into(entry.name for entry in entries)
         return Loaded(("structure", "load"), facts, remarks)

@@ -131,7 +131,7 @@ def check_refused_with_manifest(good: bytes, sample: Sample, folder: Path, prove
 def check_renamed_is_refused(sample: Sample, others: Iterator[str], folder: Path) -> None:
     """A good file under the name of another format is a mismatch, and says what it is."""
     for suffix in others:
-        path = folder / ("renamed" + suffix)
+        path = folder / (suffix[1:] if suffix.startswith("/") else "renamed" + suffix)  # a whole name, or its end
         sample.write(str(folder / ("good" + sample.suffix)))
         os.replace(folder / ("good" + sample.suffix), path)
         found = judge(str(path), path.name)
