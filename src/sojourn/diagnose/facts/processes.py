@@ -68,9 +68,18 @@ def _stdin(probe: Probe) -> Mapping[str, Any]:
 
 
 def _holders(probe: Probe) -> Mapping[str, Any]:
-    """Processes that have a card's device open, `pid start uid state cpu_s comm devices`."""
+    """Processes that have a card's device open, `pid start uid state cpu_s comm devices`, and since then whose they are
+    (`kind`). Who may not look everywhere does not know that nobody holds one."""
     rows = rows_of(probe.text)
-    return {} if rows is None else {"gpu.dev_holders": [int(row["pid"]) for row in rows if row["pid"].isdigit()]}
+    if rows is None:
+        return {}
+    holders = [row for row in rows if row["pid"].isdigit() and row.get("devices") != "-"]
+    found: dict[str, Any] = {}
+    if holders or not probe.more.get("hidden"):
+        found["gpu.dev_holders"] = [int(row["pid"]) for row in holders]
+    if any("kind" in row for row in rows) or probe.more.get("nodes") is not None:
+        found["gpu.holders_orphaned"] = [int(row["pid"]) for row in holders if row.get("kind") == "orphan"]
+    return found
 
 
 def _scripts(probe: Probe) -> Mapping[str, Any]:
