@@ -63,7 +63,8 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
     known = derive.joined(_with_log(known, log), launch)
     if "kernel" in streams:
         streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
-    seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
+    texts = {stream: "\n".join(parts) for stream, parts in streams.items()}
+    seen = {stream: scan.read(text.encode(), gotchas) for stream, text in texts.items() if text.strip()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
     return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sojourn.core.need import Need
-from sojourn.core.values import Site
+from sojourn.core.values import Finding, Site
 from sojourn.store.records import RunRecord
-from sojourn.verbs import launch, preflight
+from sojourn.verbs import boxcheck, launch, preflight
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
@@ -51,7 +51,7 @@ class Bid:
     view: View | None
     decision: Decision
     hello: Mapping[str, Any] | None  # None: nothing had to be asked
-    findings: tuple[Any, ...] = ()
+    findings: tuple[Finding, ...] = ()
     lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
 
 
@@ -132,11 +132,23 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
         return Bid(box, view, decision, None)
     trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
     have = ask_missing([tree.digest for _, tree in prepared.trees])
-    hello, *lacks = box.answer_all([{"op": "hello", "run": prepared.id}, have, trains])
+    asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]
+    hello, *lacks, looked = box.answer_all(asks)
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     findings = preflight.judge(hello.value, Need() if box.schedules else prepared.need, room_of(prepared, lacking))
-    return Bid(box, view, decision, hello.value, findings, lacking)
+    return Bid(box, view, decision, hello.value, _with_box(prepared, box, findings, looked.value), lacking)
+
+
+def _with_box(
+    prepared: Prepared, box: Box, findings: tuple[Finding, ...], looked: Mapping[str, Any]
+) -> tuple[Finding, ...]:
+    """What speaks against the job there, and against the box itself; the cards of a login node say nothing."""
+    wants_cards = bool(prepared.need.accelerators)
+    own = boxcheck.for_job(boxcheck.judge(box.site, looked["evidence"]), prepared.job.envs, wants_cards=wants_cards)
+    if box.schedules:
+        own = boxcheck.without_cards(own)
+    return tuple(boxcheck.joined(own, findings))
 
 
 def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
