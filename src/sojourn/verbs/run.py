@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -104,8 +104,13 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     known = ctx.store.index.run(prepared.id)
     view = hear_one(ctx, known) if known is not None and known.attempt else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
+    excluded = {} if site else excluded_by_rule(ctx, prepared)
     if view is not None and not site and view.record.site_name in names:
+        _stays(ctx, prepared, view, excluded, names)
         names = [view.record.site_name]
+    for one in [name for name in names if name in excluded and len(names) > 1]:
+        ctx.say(f"{one}: left out, because {excluded[one]}")
+        names.remove(one)
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
@@ -123,6 +128,31 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
         return first
     assert first is not None  # there is at least one name
     raise first
+
+
+def excluded_by_rule(ctx: Context, prepared: Prepared) -> dict[str, str]:
+    """Sites on which the newest run of this job file ended by a rule of its own that excludes the site, and why."""
+    if not any(rule.action == "exclude-site" for rule in prepared.job.rules):
+        return {}
+    found: dict[str, tuple[float, str]] = {}
+    for record in ctx.store.index.runs():
+        last = record.heard.ends[-1] if record.heard.ends else {}
+        newest = found.get(record.site_name, (0.0, ""))[0]
+        if record.local.get("job_file") == prepared.job.path and last and record.planned_s >= newest:
+            is_excluded = last.get("action") == "exclude-site"
+            why = f"{record.id} ended there by your rule {last.get('rule')}" if is_excluded else ""
+            found[record.site_name] = (record.planned_s, why)
+    return {site: why for site, (_, why) in found.items() if why}
+
+
+def _stays(ctx: Context, prepared: Prepared, view: View, excluded: Mapping[str, str], names: Sequence[str]) -> None:
+    """A run stays where its checkpoints are. Raises: NotHere where its own rule excludes that site and there is another
+    one."""
+    last = view.status.ends[-1] if view.status.ends else {}
+    others = [name for name in names if name not in excluded]
+    if view.status.state.is_dead and last.get("action") == "exclude-site" and others:
+        why = f"your rule {last.get('rule')} excludes {view.record.site_name}, and its checkpoints are there"
+        raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
 
 
 def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid:
