@@ -94,6 +94,12 @@ def comm_of(pid: int) -> str:
     return str(raw.read("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_") or "?"
 
 
+def run_of(pid: int) -> str:
+    """The id of the run whose environment it was started with, "" for none and where we may not look."""
+    marks = _marks(pid)
+    return os.path.basename(marks[0]).replace(" ", "_") if marks else ""
+
+
 def _life(root: Root, attempt: int) -> Whose:
     """Whether the attempt may still live, by its own records."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import derive, scan
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
-from sojourn.diagnose.facts import kernel, table, words
+from sojourn.diagnose.facts import kernel, ports, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
 from sojourn.diagnose.scan import LogSeen
 
@@ -60,7 +60,7 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
     log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
-    known = derive.joined(_with_log(known, log), launch)
+    known = derive.joined({**_with_log(known, log), **ports.taken(log.text if log else "", probes, launch)}, launch)
     if "kernel" in streams:
         streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
     texts = {stream: "\n".join(parts) for stream, parts in streams.items()}

@@ -25,6 +25,7 @@ cg.throttled_frac | float | share | cgroup | throttled periods over all periods 
 cg.psi_cpu | float | pct | cgroup | cpu.pressure, some avg60
 cg.psi_mem | float | pct | cgroup | memory.pressure, full avg60
 cg.psi_io | float | pct | cgroup | io.pressure, full avg60
+cg.frozen | bool | | cgroup | the freezer holds a process of the run: freezer.state of version 1, cgroup.events of version 2
 cg.pids_frac | float | share | cgroup | pids.current over pids.max
 kmsg.readable | bool | | kernel log | dmesg or /dev/kmsg can be read
 kmsg.oom_lines | list | lines | kernel log | OOM kills since launch, of our control group or of one that cannot be told

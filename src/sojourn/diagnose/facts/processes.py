@@ -31,6 +31,13 @@ def _tree(probe: Probe) -> Mapping[str, Any]:
     for state in ("D", "T"):  # the first process mostly only waits for the one that stands still
         if state in states and "R" not in states:
             found["run.state"] = state
+    shares = [
+        (fds / limit, fds, limit)
+        for row in living
+        if (fds := _whole(row["fds"])) is not None and (limit := _whole(row.get("fds_max", "")))
+    ]
+    if shares:  # of the process that is nearest to its own limit
+        _, found["run.open_files"], found["run.open_files_limit"] = max(shares)
     window_s = probe.more.get("window_s")
     moved = [float(row["cpu_delta_s"]) for row in living if re.fullmatch(r"[\d.]+", row["cpu_delta_s"])]
     if isinstance(window_s, (int, float)) and window_s > 0 and moved:
