@@ -228,6 +228,8 @@ def told_to_nobody(rig: Rig, folder: Path) -> None:
     assert "kmsg_s" not in evidence["launch"]
 
 
+TITLE = "Evidence of a machine at fault"
+ABOUT = """Each fault is planted for real, and what decides it must stand in the raw evidence of the run that it hit."""
 FAULTS: list[planting.Fault] = [
     out_of_memory,
     out_of_memory_in_a_child,
@@ -243,4 +245,6 @@ FAULTS: list[planting.Fault] = [
 ]
 
 
-test_the_evidence_of_a_real_fault_holds_what_decides_it, test_it_holds_it_twenty_times = planting.tests_of(FAULTS)
+test_the_evidence_of_a_real_fault_holds_what_decides_it, test_it_holds_it_twenty_times = planting.tests_of(
+    FAULTS, TITLE, ABOUT
+)

@@ -145,6 +145,8 @@ def windows_line_ends(rig: Rig, folder: Path) -> None:
     assert "\r" in log or "\\r" in log
 
 
+TITLE = "Evidence of a process at fault"
+ABOUT = """Each end or state is real, and what decides it must stand in the raw evidence of the run."""
 FAULTS: list[planting.Fault] = [
     crash,
     killed_by_hand,
@@ -160,4 +162,6 @@ FAULTS: list[planting.Fault] = [
 ]
 
 
-test_the_evidence_of_a_real_fault_holds_what_decides_it, test_it_holds_it_twenty_times = planting.tests_of(FAULTS)
+test_the_evidence_of_a_real_fault_holds_what_decides_it, test_it_holds_it_twenty_times = planting.tests_of(
+    FAULTS, TITLE, ABOUT
+)

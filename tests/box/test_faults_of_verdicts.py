@@ -207,6 +207,10 @@ def a_living_run_holds_the_card(rig: Rig, folder: Path) -> None:
         assert [line.split()[9] for line in probe[1:]] == ["run"], probe
 
 
+TITLE = "Verdicts on real faults"
+ABOUT = """Each fault is planted for real on a run of its own, and the evidence that `why RUN` asks for is judged:
+wrong is every verdict that is not the fault's own. In the last row nothing is wrong with the card's holder, and wrong is
+whoever calls it an orphan."""
 FAULTS: list[planting.Fault] = [
     port_of_another_run,
     port_that_the_log_names,
@@ -217,4 +221,4 @@ FAULTS: list[planting.Fault] = [
     leftover_of_an_ended_run_holds_the_card,
     a_living_run_holds_the_card,
 ]
-test_a_real_fault_gives_its_own_verdict, test_it_gives_it_twenty_times = planting.tests_of(FAULTS)
+test_a_real_fault_gives_its_own_verdict, test_it_gives_it_twenty_times = planting.tests_of(FAULTS, TITLE, ABOUT)
