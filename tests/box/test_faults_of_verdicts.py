@@ -209,8 +209,8 @@ def a_living_run_holds_the_card(rig: Rig, folder: Path) -> None:
 
 TITLE = "Verdicts on real faults"
 ABOUT = """Each fault is planted for real on a run of its own, and the evidence that `why RUN` asks for is judged:
-wrong is every verdict that is not the fault's own. In the last row nothing is wrong with the card's holder, and wrong is
-whoever calls it an orphan."""
+wrong is every verdict that is not the fault's own. In the last row nothing is wrong with the holder of the card, and
+wrong is whoever calls it an orphan."""
 FAULTS: list[planting.Fault] = [
     port_of_another_run,
     port_that_the_log_names,
