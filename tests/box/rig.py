@@ -18,7 +18,7 @@ from sojourn.box.root import Root
 from sojourn.store import parcel
 from sojourn.wire import atomic, events, framing, manifest
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Rig:

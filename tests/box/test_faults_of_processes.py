@@ -6,18 +6,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from sojourn.box.probes import process
+from tests.box import planting
 from tests.box.rig import Rig, heard, until
 from tests.box.telling import kernel_lines, python, text, tree
 from tests.lab import machine_faults
 
-# Once is enough: that an old Python asks the same is what test_evidence shows.
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(sys.version_info < (3, 11), reason="shown on the client's Python")]
+pytestmark = planting.MARKS
 
 
 def crash(rig: Rig, folder: Path) -> None:
@@ -148,7 +145,9 @@ def windows_line_ends(rig: Rig, folder: Path) -> None:
     assert "\r" in log or "\\r" in log
 
 
-FAULTS: list[Callable[[Rig, Path], None]] = [
+TITLE = "Evidence of a process at fault"
+ABOUT = """Each end or state is real, and what decides it must stand in the raw evidence of the run."""
+FAULTS: list[planting.Fault] = [
     crash,
     killed_by_hand,
     hung_up,
@@ -163,15 +162,6 @@ FAULTS: list[Callable[[Rig, Path], None]] = [
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_the_evidence_of_a_real_fault_holds_what_decides_it(
-    fault: Callable[[Rig, Path], None], rig: Rig, tmp_path: Path
-) -> None:
-    fault(rig, tmp_path)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("trial", range(20))
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_it_holds_it_twenty_times(fault: Callable[[Rig, Path], None], trial: int, rig: Rig, tmp_path: Path) -> None:
-    fault(rig, tmp_path)
+test_the_evidence_of_a_real_fault_holds_what_decides_it, test_it_holds_it_twenty_times = planting.tests_of(
+    FAULTS, TITLE, ABOUT
+)

@@ -50,7 +50,7 @@ def test_what_a_payload_left_behind_is_not_the_run() -> None:
 
 def test_a_process_that_was_stopped_stands_still_and_is_not_dead() -> None:
     found = reason(gotchas(), case({"process tree": tree(1, "T")}))
-    assert found.verdict is not None and found.verdict.id == "stalled"
+    assert found.verdict is not None and found.verdict.id == "process-frozen"
 
 
 def test_a_probe_that_could_not_look_says_nothing() -> None:

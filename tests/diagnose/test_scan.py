@@ -1,11 +1,13 @@
 """A log is read once, as its bytes come, whatever its size."""
 
+import random
 import tracemalloc
 
 import pytest
 
 from sojourn.diagnose import evidence, logend, scan
 from sojourn.diagnose.reason import reason
+from sojourn.diagnose.sieve import Sieve
 from sojourn.store.gotchas import gotchas
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
@@ -118,3 +120,35 @@ def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
 )
 def test_how_a_log_ends(tail: str, kind: str) -> None:
     assert logend.read(tail, 0).kind == kind
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_piece_that_is_sieved_tells_what_one_that_is_searched_tells(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed)
+    gates = sorted({pattern.gate for gotcha in gotchas() for pattern in gotcha.patterns})
+    lines = ["Killed", "RuntimeError: CUDA out of memory.", "[Errno 28] No space left on device"]
+    words = ["".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=5)) for _ in range(300)]
+    ends = ["\n", "\r\n", "\r"]
+    text = "".join(
+        " ".join(dice.choices(words, k=4) + dice.choice([[], dice.sample(gates, 1), dice.sample(lines, 1)]))
+        + dice.choice(ends)
+        for _ in range(4000)
+    ).encode()
+    told = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(scan, "LARGE", large)
+        seen = scan.read(text, gotchas())
+        told.append(
+            (sorted((h.gotcha, h.number, h.last, h.times) for h in seen.hits), seen.lines, seen.raised, seen.end)
+        )
+    assert told[0] == told[1] and told[0][0]
+
+
+def test_every_gate_is_found_by_the_sieve_wherever_it_stands() -> None:
+    gates = sorted({pattern.gate.encode() for gotcha in gotchas() for pattern in gotcha.patterns if pattern.gate})
+    sifted = Sieve(gates)
+    kinds = b"\n".join(b"xq" + gate + b"zj" for gate in gates) + b"\nnothing\n"
+    near = {index: sifted.gates(kind, codes) for index, kind, codes in sifted.near(kinds)}
+    assert all(gate in near[at] for at, gate in enumerate(gates)) and len(gates) not in near

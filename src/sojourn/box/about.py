@@ -80,6 +80,7 @@ class About:
             argv=spec.get("argv"),
             code=spec.get("code"),
             identity=spec.get("identity"),
+            rules=spec.get("rules"),
             stall_after_s=spec.get("stall_after_s"),
             max_duration_s=spec.get("max_duration_s"),
         )

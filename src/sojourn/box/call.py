@@ -46,6 +46,8 @@ _OPS = {
     "usage": "clean",
     "remove": "clean",
     "bundle": "bundle",
+    "look": "look",
+    "reap": "reap",
 }
 
 

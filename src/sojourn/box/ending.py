@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from typing import Any, Mapping
 
 RUN_ME_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: a training process that saved and wants to be resumed
+RULE_ATTEMPTS = 3
+REFUSING = ("fail", "exclude-site")
 _TERM, _KILL = 15, 9
 _RETRY_WORDS = {"preempted": "preempted", "lost": "node-failure"}
 
@@ -61,14 +63,20 @@ def words(exit: Exit) -> str:
     return "exit status %d" % exit.rc if exit.rc else ""
 
 
-def may_retry(state: str, spec: Mapping[str, Any], want: Mapping[str, Any]) -> bool:
+def may_retry(state: str, spec: Mapping[str, Any], want: Mapping[str, Any], action: str = "") -> bool:
     """Whether the keeper itself asks for the next attempt: the job's `retry` names this end, and attempts are left.
 
-    `retry.attempts` counts process starts since somebody last asked for one; those asked for by keepers are in
-    `want.auto`.
+    `action`: of the user's rule that fits the end, if one does: `retry` retries what `retry.on` does not name, the
+    others keep it from being retried. `retry.attempts` counts process starts since somebody last asked for one; those
+    asked for by keepers are in `want.auto`. Where a rule says retry and the job has no `retry`, it is RULE_ATTEMPTS.
     """
+    if action in REFUSING:
+        return False
     retry = spec.get("retry") or {}
     word = _RETRY_WORDS.get(state)
     auto = want.get("auto")
     used = 1 + (auto if isinstance(auto, int) else 0)
-    return word is not None and word in (retry.get("on") or ()) and used < int(retry.get("attempts") or 1)
+    on, attempts = retry.get("on") or (), int(retry.get("attempts") or 1)
+    if action == "retry":
+        return used < (attempts if on or attempts > 1 else RULE_ATTEMPTS)
+    return word is not None and word in on and used < attempts

@@ -93,6 +93,43 @@ def take(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_B
     return found
 
 
+# What is asked about a box of which no run is asked about.
+OF_BOX = "writing room mounts hogs boot load group_files shm kernel_log cards holders network clock".split()
+
+
+def of_box(base: str, names: List[str] | None = None, sample: Dict[str, Any] | None = None) -> Dict[str, Any]:
+    """The document of the box itself: of the probes OF_BOX those in `names`. `sample`: cards are watched for a while,
+    and on request under load, see probes.sampling; that is done here and takes as long as it takes."""
+    from sojourn.box.alone import Alone
+
+    about = Alone(base)
+    wanted = [name for name in OF_BOX if names is None or name in names]
+    asked = [probe for probe in PROBES if probe.module in wanted and (probe.module != "cards" or not sample)]
+    probes: Dict[str, Any] = {}
+    if sample and "cards" in wanted:
+        from sojourn.box.probes import sampling
+
+        act = functools.partial(sampling.take, about, dict(sample, envs=os.path.join(base, "envs")))
+        question = bounded.Question("sampling", act, sampling.deadline_s(sample), PROBE_BYTES)
+        answer = bounded.ask([question])["sampling"]
+        sampled = answer.value or {"nvidia-smi": raw.text("", raw.NO_ANSWER, answer.detail)}
+        at = units.stamp(time.time())
+        probes.update({name: dict(entry, at=at) for name, entry in sampled.items()})
+    for taken in _asked(about, asked).values():
+        probes.update(taken)
+    return {
+        "schema": SCHEMA,
+        "scope": ["universal"],
+        "taken": units.stamp(time.time()),
+        "why": "box",
+        "host": machine.host(),
+        "here": True,
+        "launch": about.launch,
+        "probes": probes,
+        "facts": {"box.alone": True},
+    }
+
+
 def whole(root: Root, attempt: int = 0, log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
     """`take`, together with what was kept of the attempt in its root.
 

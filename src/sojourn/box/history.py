@@ -28,6 +28,7 @@ class History:
         self.ended: Dict[str, Any] = {}
         self.is_sealed = False
         self.is_judged = False
+        self.ruled: Dict[str, Any] = {}  # which of the user's rules its end fits, once that was looked at
         self.has_saved = False
         self.signalled: Dict[str, Any] = {}  # the last `signal` event before its end
 
@@ -62,6 +63,8 @@ class History:
             self.ended, self.is_sealed = dict(event, state="failed"), True  # its files are somebody else's
         elif kind == "sealed":
             self.is_sealed = True
+        elif kind == "ruled":
+            self.ruled = dict(event)
         elif kind == "judged":
             self.is_judged = True
 

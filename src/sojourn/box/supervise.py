@@ -10,7 +10,7 @@ import functools
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare, reboot, seat, secrets
+from sojourn.box import attempt, ending, prepare, reboot, ruling, seat, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -115,10 +115,14 @@ def next_attempt(keeper: Keeper) -> int:
     if wanted > history.attempt:
         return wanted
     want = read_fields(keeper.root.want)
+    action = ruling.settle(keeper)
     if (
         keeper.is_told_to_end
         or keeper.stop_request(history.attempt)
-        or not (ending.may_retry(history.state, keeper.spec, want) or reboot.goes_on(keeper) or seat.goes_on(keeper))
+        or action in ending.REFUSING
+        or not (
+            ending.may_retry(history.state, keeper.spec, want, action) or reboot.goes_on(keeper) or seat.goes_on(keeper)
+        )
     ):
         return 0
     auto = want.get("auto")
@@ -134,7 +138,8 @@ def next_attempt(keeper: Keeper) -> int:
 def drop_secrets(keeper: Keeper) -> None:
     """The run is over: its secrets go. They stay where the next keeper will go on by itself after a shutdown."""
     history, want = keeper.ledger.history, read_fields(keeper.root.want)
-    if keeper.is_told_to_end and (keeper.root.seat or ending.may_retry(history.state, keeper.spec, want)):
+    may_retry = ending.may_retry(history.state, keeper.spec, want, ruling.settle(keeper))
+    if keeper.is_told_to_end and (keeper.root.seat or may_retry):
         return
     try:
         hidden = secrets.drop(keeper.root, history.attempt)

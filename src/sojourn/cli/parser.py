@@ -15,10 +15,10 @@ from sojourn.wire.names import nearest
 
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
-    ("before it costs anything", ("init", "doctor", "plan", "smoke", "cadence")),
+    ("before it costs anything", ("init", "doctor", "gpu", "plan", "smoke", "cadence")),
     ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
     ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
-    ("let go", ("down", "leases", "cost", "clean")),
+    ("let go", ("down", "leases", "cost", "clean", "reap")),
     ("take over", ("recover", "handbook", "tunnel")),
     ("what is known", ("gotchas", "platforms", "learn")),
     ("your shell", ("completion",)),

@@ -47,7 +47,8 @@ class Status:
     manifest: str = ""  # digest of the sealed manifest of this attempt
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
     cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
-    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"}
+    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"},
+    # and "rule", "action" where a rule of the user's fits
     ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
     seq: int = 0
@@ -276,6 +277,15 @@ def _sealed(status: Status, event: Mapping[str, Any]) -> Status:
     return replace(status, manifest=_text(event.get("manifest")), missing=globs)
 
 
+def _ruled(status: Status, event: Mapping[str, Any]) -> Status:
+    """A rule of the user's fits the end: it says what follows."""
+    rule = _text(event.get("rule"))
+    if not rule or event["attempt"] != status.attempt or not status.ends:
+        return status
+    end = {**status.ends[-1], "rule": rule, "action": _text(event.get("action"))}
+    return replace(status, ends=(*status.ends[:-1], end))
+
+
 def _refused(status: Status, event: Mapping[str, Any]) -> Status:
     return replace(
         status,
@@ -313,6 +323,7 @@ _MOVES = {
     "ended": _ended,
     "sealed": _sealed,
     "judged": _judged,
+    "ruled": _ruled,
     "refused": _refused,
 }
 

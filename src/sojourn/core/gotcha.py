@@ -22,6 +22,7 @@ def letters(data: bytes) -> bytes:
 # What a gotcha is in a chain of events. A cause is told before the program's own error, and that before what follows
 # from either (a collective that timed out, a launcher that reports its child); advice never explains an end.
 ROLES = ("cause", "program", "consequence", "advice")
+OWN = "rules"  # the theme of the user's own rules, which come before every other
 SEVERITIES = ("blocker", "warning", "note")
 
 

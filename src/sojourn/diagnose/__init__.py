@@ -1,5 +1,5 @@
 """Evidence and rules give findings. Pure.
 
 Imports: wire core
-Outside: none
+Outside: numpy (to sieve logs of many megabytes)
 """

@@ -15,6 +15,7 @@ _KILLED = re.compile(
     r"(?i)\bkilled\b|SIGKILL|exit ?code *:? *-9|signal:? 9\b|exited unexpectedly|terminated abruptly|\bdied\b|\bOOM\b"
     r"|out of memory|BrokenProcessPool|return code = -9|EOFError|Connection reset by peer"
 )
+_CARD_TAKEN = re.compile(r"(?i)\bCUDA\b|out of memory|NCCL|CUBLAS|CUDNN|busy or unavailable|/dev/nvidia")
 _MEMORY_KILL = re.compile(
     r"(?i)oom-kill:|out of memory: kill|killed process|killed as a result of limit|invoked oom-killer"
 )
@@ -73,6 +74,8 @@ def joined(known: dict[str, Known], launch: Mapping[str, Any]) -> dict[str, Know
         others = found.get("kmsg.oom_others")
         found["kmsg.oom_others"] = replace(lines, value=[*lines.value, *(others.value if others else ())])
         found["kmsg.oom_lines"] = replace(lines, value=[])
+    if _is_no_matter(found):
+        del found["gpu.holders_orphaned"]
     if _value(found, "run.exit_record") is True and "run.alive" not in found:
         found["run.alive"] = replace(found["run.exit_record"], value=False)
     return found
@@ -97,6 +100,14 @@ def _is_elsewhere(known: Mapping[str, Known]) -> bool:
     ended_itself = isinstance(code, int) and code not in (0, 137) and not _value(known, "run.exit_signal")
     has_error = _value(known, "run.log_traceback") is True
     return bool(kills) and ended_itself and has_error and not _KILLED.search(str(text or ""))
+
+
+def _is_no_matter(known: Mapping[str, Known]) -> bool:
+    """An orphan holds a card, and the run's own words are of something else: then it did not end this run."""
+    one = known.get("gpu.holders_orphaned", Known(None))
+    if not one.value or not one.source.startswith("probe ") or _value(known, "box.alone") is True:
+        return False
+    return not _CARD_TAKEN.search(str(_value(known, "run.log_text") or ""))
 
 
 def _is_untold(known: Mapping[str, Known]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import derive, scan
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
-from sojourn.diagnose.facts import kernel, table, words
+from sojourn.diagnose.facts import kernel, ports, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
 from sojourn.diagnose.scan import LogSeen
 
@@ -60,10 +60,11 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
     log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
-    known = derive.joined(_with_log(known, log), launch)
+    known = derive.joined({**_with_log(known, log), **ports.taken(log.text if log else "", probes, launch)}, launch)
     if "kernel" in streams:
         streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
-    seen = {stream: scan.read("\n".join(parts).encode(), gotchas) for stream, parts in streams.items()}
+    texts = {stream: "\n".join(parts) for stream, parts in streams.items()}
+    seen = {stream: scan.read(text.encode(), gotchas) for stream, text in texts.items() if text.strip()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
     return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
 

@@ -2,8 +2,9 @@
 
 A gotcha is confirmed by one condition (or proving text) that is true while nothing rules it out; one for and one
 against are a conflict, which is shown and on which nobody acts; what lacks a fact is blind and names the probe.
-Order: confirmed before likely; causes before the program's own error before what only follows; records of a scheduler
-or provider before what is inferred on the box; the more special before the more general; the earlier before the later.
+Order: confirmed before likely; the user's own rules before all others; causes before the program's own error before
+what only follows; records of a scheduler or provider before what is inferred on the box; the more special before the
+more general; the earlier before the later.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sojourn.core.gotcha import ROLES, Gotcha
+from sojourn.core.gotcha import OWN, ROLES, Gotcha
 from sojourn.core.values import Evidence, Finding
 from sojourn.diagnose import vocabulary
 from sojourn.diagnose.case import Case
@@ -148,6 +149,7 @@ def _order(one: _Judged) -> tuple[object, ...]:
     is_special = "universal" not in gotcha.scope
     return (
         STATUSES.index(status),
+        gotcha.theme != OWN,
         role,
         is_note,
         not one.has_record,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
+from sojourn.diagnose.sieve import Lines, Sieve
 
 MAX_LINE = 64 << 10
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
@@ -21,6 +22,10 @@ MAX_KINDS = 200_000  # kinds of lines remembered as quiet
 MAX_TRIED = 100  # lines of one kind that are looked at closely; of more only their number is kept
 MAX_WORN = 1500  # kinds of lines with one word that told nothing new; of later ones only the last are looked at
 MAX_LATE = 300
+TIRED = 20_000  # close looks that told nothing new, of all words together: then a kind has to be one of TIRED_WORN
+TIRED_WORN = 20
+LATE_IN_ALL = 10_000
+LARGE = 2 << 20  # bytes from which on lines are looked for in whole pieces
 MAX_HITS = 2000
 TAIL = 64 << 10
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
@@ -95,6 +100,14 @@ class _Gates:
         self.any = re.compile(trie)
         self.every = re.compile(b"(?=(" + trie + b"))")
         self._compiled: dict[str, re.Pattern[str]] = {}
+        self._sieve: Sieve | None = None
+
+    @property
+    def sieve(self) -> Sieve:
+        """The same for whole pieces, made when the first log is large enough."""
+        if self._sieve is None:
+            self._sieve = Sieve({*self.patterns, self.begins})
+        return self._sieve
 
     def regex(self, pattern: Pattern) -> re.Pattern[str]:
         """The pattern, compiled when it is first needed."""
@@ -123,8 +136,11 @@ class Scan:
         self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
         self._tried: dict[bytes, int] = {}
         self._worn: dict[bytes, int] = {}
+        self._passing: dict[bytes, list[tuple[int, bytes]]] = {}
         self._late: dict[bytes, deque[tuple[int, bytes, bytes, bytes]]] = {}
         self._settled: dict[bytes, list[tuple[str, str, int | None]]] = {}
+        self._again: dict[bytes, list[int]] = {}  # of kinds tried often enough: how often more, and the last line
+        self._fruitless = 0
         self._hits: dict[tuple[str, str, int | None], Hit] = {}
         self._raised: list[Raised] = []
         self._notable: list[str] = []
@@ -153,9 +169,14 @@ class Scan:
         if self._rest:
             self._look(self._rest)
             self._rest = b""
+        share = max(1, LATE_IN_ALL // max(1, len(self._late)))
         for late in self._late.values():
-            for number, before, line, kind in late:
+            for number, before, line, kind in list(late)[-share:]:
                 self._closely((before, line), 1, kind, number)
+        for kind, (times, last) in self._again.items():
+            for key in self._settled.get(kind, ()):
+                old = self._hits[key]
+                self._hits[key] = replace(old, last=max(old.last, last), times=old.times + times)
         tail = plain(self._tail)
         hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
         first = self._lines - tail.count("\n")
@@ -165,6 +186,9 @@ class Scan:
 
     def _look(self, data: bytes) -> None:
         self._finish_traceback(data)
+        if self._bytes > LARGE:
+            self._look_at_many(data)
+            return
         kinds = letters(data).split(b"\n")
         fresh = set(kinds) - self._quiet
         loud = {kind: found.group() for kind in fresh if (found := self._gate.any.search(kind))}
@@ -176,14 +200,46 @@ class Scan:
                 word = loud.get(kind)
                 if word is None:
                     continue
-                number = self._lines + index + 1
-                if kind in self._gates or self._worn.get(word, 0) < MAX_WORN:
-                    is_new = self._closely(lines, index, kind, number)
-                    self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
-                else:
-                    late = self._late.setdefault(word, deque(maxlen=MAX_LATE))
-                    late.append((number, lines[index - 1] if index else b"", lines[index], kind))
+                self._meet(lines, index, kind, word)
+            self._keep_late(lines)
         self._lines += len(kinds) - 1
+
+    def _look_at_many(self, data: bytes) -> None:
+        """The same for a piece of a large log, where most lines are to be passed over without being touched."""
+        sieve, lines = self._gate.sieve, Lines(data)
+        for index, kind, codes in sieve.near(letters(data)):
+            gates = self._gates.get(kind)
+            if gates is None:
+                gates = sieve.gates(kind, codes)
+            if gates:
+                self._meet(lines, index, kind, gates[0], gates)
+        self._keep_late(lines)
+        self._lines += len(lines) - 1
+
+    def _meet(
+        self, lines: Sequence[bytes], index: int, kind: bytes, word: bytes, gates: list[bytes] | None = None
+    ) -> None:
+        """A line that a pattern is near by `word`: looked at closely, unless too many told nothing."""
+        number = self._lines + index + 1
+        if self._tried.get(kind, 0) >= MAX_TRIED:
+            again = self._again.setdefault(kind, [0, 0])
+            again[0] += 1
+            again[1] = number
+            self._worn[word] = 0  # a kind that comes again and again wears nothing out
+        elif kind in self._gates or self._worn.get(word, 0) < (MAX_WORN if self._fruitless < TIRED else TIRED_WORN):
+            is_new = self._closely(lines, index, kind, number, gates)
+            self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
+            self._fruitless += not is_new
+        else:
+            self._passing.setdefault(word, []).append((index, kind))
+
+    def _keep_late(self, lines: Sequence[bytes]) -> None:
+        """Of the lines of a piece that were passed over, the last ones of each word: they are looked at in the end."""
+        for word, some in self._passing.items():
+            late = self._late.setdefault(word, deque(maxlen=MAX_LATE))
+            for index, kind in some[-MAX_LATE:]:
+                late.append((self._lines + index + 1, lines[index - 1] if index else b"", lines[index], kind))
+        self._passing.clear()
 
     def _finish_traceback(self, data: bytes) -> None:
         """A traceback that was cut off by the end of the piece before."""
@@ -192,18 +248,17 @@ class Scan:
             lines = data[:MAX_LINE].replace(b"\r", b"\n").split(b"\n")
             self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes, number: int) -> bool:
-        """Whether the line told of something that no line told before."""
+    def _closely(
+        self, lines: Sequence[bytes], index: int, kind: bytes, number: int, known: list[bytes] | None = None
+    ) -> bool:
+        """Whether the line told of something that no line told before. `known`: the gates that stand in it."""
         before = len(self._hits) + len(self._raised)
-        if self._tried.get(kind, 0) >= MAX_TRIED:
-            for key in self._settled.get(kind, ()):
-                old = self._hits[key]
-                self._hits[key] = replace(old, last=number, times=old.times + 1)
-            return True  # a kind that comes again and again wears nothing out
         gates = self._gates.get(kind)
         if gates is None:
-            found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
-            gates = list(found)
+            gates = known
+            if gates is None:
+                found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
+                gates = list(found)
             if len(self._gates) < MAX_KINDS:
                 self._gates[kind] = gates
         self._tried[kind] = self._tried.get(kind, 0) + 1

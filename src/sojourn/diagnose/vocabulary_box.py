@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501  one observation is one row
 TABLE = """
+box.alone | bool | | launch | the evidence is of a box, of no run on it
 box.boot_id_changed | bool | | boot | /proc/sys/kernel/random/boot_id is another than at launch; a container shows its host's
 box.pid1_changed | bool | | boot | start of PID 1 is another than at launch: sees reboots and container restarts
 box.uptime_s | float | s | boot | /proc/uptime; in a container the host's
@@ -24,6 +25,7 @@ cg.throttled_frac | float | share | cgroup | throttled periods over all periods 
 cg.psi_cpu | float | pct | cgroup | cpu.pressure, some avg60
 cg.psi_mem | float | pct | cgroup | memory.pressure, full avg60
 cg.psi_io | float | pct | cgroup | io.pressure, full avg60
+cg.frozen | bool | | cgroup | the freezer holds a process of the run: freezer.state of version 1, cgroup.events of version 2
 cg.pids_frac | float | share | cgroup | pids.current over pids.max
 kmsg.readable | bool | | kernel log | dmesg or /dev/kmsg can be read
 kmsg.oom_lines | list | lines | kernel log | OOM kills since launch, of our control group or of one that cannot be told
@@ -54,7 +56,7 @@ gpu.mem_used | int | bytes | gpu | used memory of the card
 gpu.mem_ours | int? | bytes | gpu | memory of our processes; null: the container hides process ids
 gpu.pids_visible | bool | | gpu | the driver lists a live CUDA process of ours (a self-test; mostly false in containers)
 gpu.dev_holders | list | pid | gpu | processes with /dev/nvidiaN open, as far as we see them
-gpu.holders_orphaned | list | pid | gpu | holders of no live run, no daemon, and without CPU time for 60 s
+gpu.holders_orphaned | list | pid | gpu | holders that are proven to be nobody's: of a run of ours that is over, or a worker whose parent is gone
 gpu.mem_unexplained | int | bytes | gpu | used memory without that of holders we see, while no run of ours lives
 gpu.util | float | pct | gpu | utilisation, mean of 10 looks or more
 gpu.mem_util | float | pct | gpu | memory utilisation, mean

@@ -25,6 +25,8 @@ run.ckpt_problem | text? | | checkpoints | what our loader says of the checkpoin
 run.done_record | bool | | exit | our own completion record: status 0 and every declared output there
 run.detached | text | | process | yes, no: own session, and stdin is no terminal of a login
 run.tty | bool | | process | the process has a controlling terminal
+run.rule | int | number | events | which of the job file's `rules` fits the log of an attempt that ended badly, from 1; 0: none
+run.rule_line | text? | | events | the line that it fits
 run.restarts | int | attempts | events | attempts after the first
 run.stop_requested | bool | | events | we asked this run to stop before it ended
 run.stop_why | text | | events | why we asked: stop, budget, max_duration, shutdown

@@ -22,6 +22,8 @@ net.mirror_env | map? | | net | HF_ENDPOINT, PIP_INDEX_URL and the like; null: n
 net.http_code | int | status | net | answer to a probe request
 net.mtu_large | text | | net | ping of 8972 bytes, unfragmented: ok lost n/a
 net.mtu_small | text | | net | ping of 1472 bytes, unfragmented: ok lost n/a
+net.port_wanted | int? | port | log | port that the run could not listen on, by its log, environment or command; null: it names none
+net.port_holder | text? | | net | who listens on that port: pid, name, and which run of ours it is; null: nobody
 env.crlf_files | list | names | code | scripts with carriage returns
 env.lock_hash | text | digest | python | digest of the installed packages
 env.image_digest | text? | digest | launch | digest of the running image; null: only a tag is known

@@ -1,4 +1,7 @@
-"""`doctor`: what a site's box is, and what speaks against running there now. Starts nothing; puts the keeper there."""
+"""`doctor`: what a site's box is, and what speaks against running there now. Starts nothing; puts the keeper there.
+
+A blocker that is confirmed here stops `run` there too: both ask the same rules.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.values import Ended, Finding, NoAnswer
-from sojourn.verbs import checkup
+from sojourn.verbs import boxcheck, checkup
 from sojourn.verbs.answers import document, worst
 from sojourn.verbs.context import CALL_S, Box, Context, unreachable
 from sojourn.wire import quote, units
@@ -30,7 +33,8 @@ class Doctor:
 
 
 def doctor(ctx: Context, site: str = "") -> Doctor:
-    """Ask the site's box twice and judge. `site`: "" = this machine.
+    """Ask the site's box, and judge what its keeper and a shell say, and every probe of a machine by the rules.
+    `site`: "" = this machine.
 
     A box that answers and yet has no Python, no room or no writable folder is a finding, not an error.
     Raises: Misuse (unknown-site, no-such-backend, ...), Unreachable.
@@ -40,6 +44,9 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     probe = _probe(box)
     hello, refused = _hello(ctx, box)
     findings = checkup.judge(box.site, box.launcher.survives, hello, probe)
+    if hello:
+        own = boxcheck.judge(box.site, _looked(box))
+        findings = boxcheck.joined(boxcheck.without_cards(own) if box.schedules else own, findings)
     if refused is not None and not any(f.severity == "blocker" for f in findings):
         findings.insert(0, _blocker(refused))
     refusal = _launcher(box)
@@ -80,6 +87,12 @@ def _hello(ctx: Context, box: Box) -> tuple[dict[str, Any], WorldError | None]:
     offset_s = units.unstamp(str(value["now"])) - middle_s
     facts = {key: fact for key, fact in value.items() if key != "ok"}
     return {**facts, "clock_offset_s": round(offset_s, 3), "clock_unsure_s": round(unsure_s, 3)}, None
+
+
+def _looked(box: Box) -> dict[str, Any]:
+    """The evidence of every probe that asks about a machine. Raises: Unreachable."""
+    looked: dict[str, Any] = box.answer("look", timeout_s=60.0).value["evidence"]
+    return looked
 
 
 def _launcher(box: Box) -> SojournError | None:

@@ -171,6 +171,8 @@ def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,
     }
+    if job.rules:
+        spec["rules"] = [vars(rule) for rule in job.rules]
     spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
     return spec
 

@@ -29,7 +29,12 @@ def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) 
     """`status` with the cause of its end, where its last words are among `events`."""
     if not status.state.is_dead:
         return status
-    for event in events:
+    rows = list(events)
+    for event in rows:  # the user's own cause, which stands before what we make of it
+        if event.get("kind") == "ruled" and event.get("attempt") == status.attempt and event.get("rule"):
+            rule, action = event["rule"], event.get("action")
+            return replace(status, cause=_line(f"your rule {rule} ({action}): {event.get('line', '')}"))
+    for event in rows:
         if event.get("kind") == "said" and event.get("attempt") == status.attempt:
             return replace(status, cause=cause_of(status, str(event.get("text", "")), scope_of(site)))
     return status

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sojourn.core.need import Need
-from sojourn.core.values import Site
+from sojourn.core.values import Finding, Site
 from sojourn.store.records import RunRecord
-from sojourn.verbs import launch, preflight
+from sojourn.verbs import boxcheck, launch, preflight
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
@@ -51,7 +51,7 @@ class Bid:
     view: View | None
     decision: Decision
     hello: Mapping[str, Any] | None  # None: nothing had to be asked
-    findings: tuple[Any, ...] = ()
+    findings: tuple[Finding, ...] = ()
     lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
 
 
@@ -104,8 +104,13 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     known = ctx.store.index.run(prepared.id)
     view = hear_one(ctx, known) if known is not None and known.attempt else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
+    excluded = {} if site else excluded_by_rule(ctx, prepared)
     if view is not None and not site and view.record.site_name in names:
+        _stays(ctx, prepared, view, excluded, names)
         names = [view.record.site_name]
+    for one in [name for name in names if name in excluded and len(names) > 1]:
+        ctx.say(f"{one}: left out, because {excluded[one]}")
+        names.remove(one)
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
@@ -125,6 +130,31 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     raise first
 
 
+def excluded_by_rule(ctx: Context, prepared: Prepared) -> dict[str, str]:
+    """Sites on which the newest run of this job file ended by a rule of its own that excludes the site, and why."""
+    if not any(rule.action == "exclude-site" for rule in prepared.job.rules):
+        return {}
+    found: dict[str, tuple[float, str]] = {}
+    for record in ctx.store.index.runs():
+        last = record.heard.ends[-1] if record.heard.ends else {}
+        newest = found.get(record.site_name, (0.0, ""))[0]
+        if record.local.get("job_file") == prepared.job.path and last and record.planned_s >= newest:
+            is_excluded = last.get("action") == "exclude-site"
+            why = f"{record.id} ended there by your rule {last.get('rule')}" if is_excluded else ""
+            found[record.site_name] = (record.planned_s, why)
+    return {site: why for site, (_, why) in found.items() if why}
+
+
+def _stays(ctx: Context, prepared: Prepared, view: View, excluded: Mapping[str, str], names: Sequence[str]) -> None:
+    """A run stays where its checkpoints are. Raises: NotHere where its own rule excludes that site and there is another
+    one."""
+    last = view.status.ends[-1] if view.status.ends else {}
+    others = [name for name in names if name not in excluded]
+    if view.status.state.is_dead and last.get("action") == "exclude-site" and others:
+        why = f"your rule {last.get('rule')} excludes {view.record.site_name}, and its checkpoints are there"
+        raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
+
+
 def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid:
     decision = decide(view, prepared.spec, site.name)
     box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
@@ -132,11 +162,23 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
         return Bid(box, view, decision, None)
     trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
     have = ask_missing([tree.digest for _, tree in prepared.trees])
-    hello, *lacks = box.answer_all([{"op": "hello", "run": prepared.id}, have, trains])
+    asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]
+    hello, *lacks, looked = box.answer_all(asks)
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     findings = preflight.judge(hello.value, Need() if box.schedules else prepared.need, room_of(prepared, lacking))
-    return Bid(box, view, decision, hello.value, findings, lacking)
+    return Bid(box, view, decision, hello.value, _with_box(prepared, box, findings, looked.value), lacking)
+
+
+def _with_box(
+    prepared: Prepared, box: Box, findings: tuple[Finding, ...], looked: Mapping[str, Any]
+) -> tuple[Finding, ...]:
+    """What speaks against the job there, and against the box itself; the cards of a login node say nothing."""
+    wants_cards = bool(prepared.need.accelerators)
+    own = boxcheck.for_job(boxcheck.judge(box.site, looked["evidence"]), prepared.job.envs, wants_cards=wants_cards)
+    if box.schedules:
+        own = boxcheck.without_cards(own)
+    return tuple(boxcheck.joined(own, findings))
 
 
 def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.client.proof import printable
+from sojourn.core.gotcha import Gotcha
 from sojourn.core.plain import finite
 from sojourn.core.values import Finding, NoAnswer
 from sojourn.diagnose import evidence, scan
 from sojourn.diagnose.case import Case
+from sojourn.diagnose.own import gotchas_of
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
 from sojourn.store.records import RunRecord
@@ -123,11 +125,13 @@ def of_evidence(path: str) -> Why:
     if len(raw) > EVIDENCE_LIMIT_BYTES:
         raise BadEvidence(path=shown, detail=f"it is larger than {say_bytes(EVIDENCE_LIMIT_BYTES)}")
     try:
-        case = evidence.from_document(json.loads(raw), gotchas())
+        document = json.loads(raw)
+        catalog = _catalog(document)
+        case = evidence.from_document(document, catalog)
     except (ValueError, RecursionError) as error:
         detail = str(error) if isinstance(error, evidence.NotEvidence) else "it is not JSON"
         raise BadEvidence(path=shown, detail=detail) from error
-    return _answer(path, case, f"{len(case.facts.known)} observations")
+    return _answer(path, case, f"{len(case.facts.known)} observations", catalog)
 
 
 def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
@@ -154,10 +158,11 @@ def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
 
 
 def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
-    case = evidence.from_document(document, gotchas())
+    catalog = _catalog(document)
+    case = evidence.from_document(document, catalog)
     probes = document.get("probes") or {}
     read = f"{len(probes)} probes, {len(case.facts.known)} observations, attempt {document.get('attempt')}"
-    return _answer(record.id, case, read)
+    return _answer(record.id, case, read, catalog)
 
 
 def _heard(ctx: Context, record: RunRecord, since: Answer) -> View:
@@ -254,8 +259,15 @@ def _write(path: str, document: Mapping[str, Any]) -> None:
         raise CannotWrite(path=printable(path), detail=error.strerror or str(error)) from error
 
 
-def _answer(path: str, case: Case, read: str) -> Why:
-    judged = reason(gotchas(), case)
+def _catalog(document: Any) -> tuple[Gotcha, ...]:
+    """The gotchas, and before them the rules that the run was launched with."""
+    launch = document.get("launch") if isinstance(document, Mapping) else None
+    own = gotchas_of(launch) if isinstance(launch, Mapping) else ()
+    return own + gotchas() if own else gotchas()
+
+
+def _answer(path: str, case: Case, read: str, catalog: tuple[Gotcha, ...] = ()) -> Why:
+    judged = reason(catalog or gotchas(), case)
     said = next((raised.said for raised in case.log.raised if raised.said), "") if case.log else ""
     return Why(printable(path), judged, read, said)
 

@@ -32,12 +32,13 @@ KINDS = {
     "ended": "state rc signal seconds oom_kill_delta why by detail",
     "said": "text",
     "judged": "native by state detail",
+    "ruled": "rule number action line detail",
     "sealed": "manifest files bytes missing[] refused[] seconds",
     "refused": "why",
     "masked": "names{name:times}",
 }
 DURABLE = frozenset(
-    ("attempt", "prepared", "started", "adopted", "checkpoint", "ended", "judged", "sealed", "refused")
+    ("attempt", "prepared", "started", "adopted", "checkpoint", "ended", "judged", "ruled", "sealed", "refused")
 )  # fsynced
 
 

@@ -57,7 +57,7 @@ APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,no
 _PROGRAM_S = 1.4
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: About, only_query: bool = False) -> Dict[str, raw.Entry]:
     """QUERY (a card a row), PAGE (versions, fabric, recovery), APPS (processes). QUERY's rc is the library's return
     code, which is also what nvidia-smi exits with: 0, 9 driver not loaded, 12 no library, 15 a card is lost."""
     try:
@@ -66,7 +66,7 @@ def take(about: About) -> Dict[str, raw.Entry]:
         driver = nvml.Driver()
         versions, cards = driver.versions(), driver.cards()
     except (ImportError, OSError) as error:
-        return _by_program(str(error))
+        return _by_program(str(error), only_query)
     except nvml.Silent as silent:
         code, words = silent.args
         return {QUERY: raw.text("", code, "Failed to initialize NVML: %s" % words, source="nvml")}
@@ -85,19 +85,45 @@ def take(about: About) -> Dict[str, raw.Entry]:
     }
 
 
-def _by_program(why: str) -> Dict[str, raw.Entry]:
+def _by_program(why: str, only_query: bool) -> Dict[str, raw.Entry]:
     """Where the library cannot be loaded: the program, if there is one; else that there is neither."""
     if not shutil.which("nvidia-smi"):
-        has_nodes = os.path.exists("/dev/nvidiactl")
-        said = "the card's device is there, the driver's library is not: %s" % why if has_nodes else "no NVIDIA driver"
-        return {"nvidia-smi": raw.text("", raw.NO_PROGRAM, said)}
+        return {"nvidia-smi": raw.text("", raw.NO_PROGRAM, _nothing(why), pci=_on_the_bus())}
     found = {}
     for name in (QUERY, QUERY.replace(_PREFIX, "clocks_throttle_reasons.")):
         found = {name: dict(raw.run(name.split(), _PROGRAM_S), source="nvidia-smi")}
         if "not a valid field" not in found[name]["stdout"] + found[name]["stderr"]:
             break
+    if only_query:
+        return found
     found[PAGE] = dict(raw.run(PAGE.split(), _PROGRAM_S), source="nvidia-smi")
     found[APPS] = dict(raw.run(APPS.split(), _PROGRAM_S), source="nvidia-smi")
+    return found
+
+
+def _nothing(why: str) -> str:
+    """Why nobody can be asked about cards."""
+    if os.path.exists("/dev/nvidiactl"):
+        return "the card's device is there, the driver's library is not: %s" % why
+    if os.path.exists("/dev/kfd"):
+        return "no NVIDIA driver; an AMD one is there, and its cards are not judged"
+    on_the_bus = _on_the_bus()
+    if on_the_bus:
+        return "no NVIDIA driver, though %d of its cards are on the bus: %s" % (len(on_the_bus), " ".join(on_the_bus))
+    return "no NVIDIA driver, and no card of theirs on the bus"
+
+
+def _on_the_bus() -> List[str]:
+    """Addresses of NVIDIA's display and compute devices (PCI vendor 10de, class 03), driver or not."""
+    folder, found = "/sys/bus/pci/devices", []
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    for name in names:
+        vendor, kind = (raw.read("%s/%s/%s" % (folder, name, what), 64)["stdout"] for what in ("vendor", "class"))
+        if vendor.strip() == "0x10de" and kind.startswith("0x03"):
+            found.append(name)
     return found
 
 

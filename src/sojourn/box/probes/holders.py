@@ -1,53 +1,90 @@
-"""Processes that have a GPU's device node open, as far as we may look: also those that no tool of the driver lists."""
+"""Processes that have a GPU's device node open, as far as we may look: also those that no tool of the driver lists; and
+what is left over of our runs, whether it holds a card or not. Each with whose it is, and the proof of that.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 
-from sojourn.box import raw
+from sojourn.box import orphans, raw
 from sojourn.box.about import About
-from sojourn.box.probes import process
+from sojourn.box.probes import machine, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Set
+    from typing import Any, Dict, List, Set, Tuple
 
 NAME = "device holders"
 _NODE = re.compile(r"^/dev/(?:nvidia\d+|kfd|dri/renderD\d+)$")
-_HEAD = "pid start uid state cpu_s comm devices"
+_COLUMNS = ("pid", "start", "uid", "state", "cpu_s", "comm", "devices", "ppid", "age_s", "kind", "run", "why")
 _ROWS = 100
+_MARK = b"\0SOJOURN_RUN_DIR="
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
-    """NAME: one holder a line below a head; `hidden`: processes whose open files we may not see.
-
-    Nothing without cards.
+    """NAME: one process a line below a head; "-" for what there is none of. `hidden`: processes whose open files we may
+    not see; `nodes`: how many device nodes there are. Nothing without cards and without anything left over.
     """
-    if not _nodes():
+    found, hidden = look(about.root.base)
+    nodes = _nodes()
+    if not nodes and not found:
         return {}
-    rows, hidden = [_HEAD], 0
+    rows = [" ".join(_COLUMNS)]
+    for one in found:
+        rows.append(" ".join(str(one[name]) if one[name] not in ("", []) else "-" for name in _COLUMNS))
+    return {NAME: raw.lines(rows, _ROWS, hidden=hidden, nodes=nodes)}
+
+
+def look(base: str) -> Tuple[List[Dict[str, Any]], int]:
+    """(every living holder of a card, and every orphan, by _COLUMNS; how many processes we may not look into)."""
+    judge = orphans.Judge(base)
+    found, hidden, has_nodes = [], 0, bool(_nodes())
+    boot_s = machine.boot_clock_s()
     for pid in process.all_pids():
-        try:
-            devices = _open(pid)
-        except OSError:
-            hidden += process.read_stat(pid) is not None
+        devices: Set[str] = set()
+        if has_nodes:
+            try:
+                devices = _open(pid)
+            except OSError:
+                hidden += process.read_stat(pid) is not None
+        if not devices and not _is_of_a_run(pid):
             continue
-        stat = process.read_stat(pid) if devices else None
-        if stat is not None:
-            comm = str(raw.read("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_")
-            cpu_s = stat.ticks / process.TICKS_PER_S
-            words = (pid, stat.start, _uid(pid), stat.state, cpu_s, comm, ",".join(sorted(devices)))
-            rows.append("%d %d %d %s %.2f %s %s" % words)
-    return {NAME: raw.lines(rows, _ROWS, hidden=hidden)}
+        one = _told(judge, pid, devices, boot_s)
+        if one is not None and (devices or one["kind"] == "orphan"):
+            found.append(one)
+    return found, hidden
 
 
-def _nodes() -> bool:
+def _told(judge: orphans.Judge, pid: int, devices: Set[str], boot_s: float) -> Dict[str, Any] | None:
+    stat = process.read_stat(pid)
+    if stat is None or stat.state in "ZX":
+        return None
+    whose = judge.whose(pid, stat)
+    return {
+        "pid": pid,
+        "start": stat.start,
+        "uid": _uid(pid),
+        "state": stat.state,
+        "cpu_s": "%.2f" % (stat.ticks / process.TICKS_PER_S),
+        "comm": orphans.comm_of(pid),
+        "devices": ",".join(sorted(devices)),
+        "ppid": stat.ppid,
+        "age_s": "%.0f" % max(0.0, boot_s - stat.start / process.TICKS_PER_S),
+        "kind": whose.kind,
+        "run": whose.run,
+        "why": whose.why,
+    }
+
+
+def _nodes() -> int:
+    """Device nodes of cards; those that a container shows without a driver count as well."""
     try:
         names = ["/dev/" + name for name in os.listdir("/dev")]
+        names += ["/dev/dri/" + name for name in os.listdir("/dev/dri")] if "/dev/dri" in names else []
     except OSError:
-        return False
-    return any(_NODE.match(name) for name in names)
+        return 0
+    return sum(1 for name in names if _NODE.match(name))
 
 
 def _open(pid: int) -> Set[str]:
@@ -61,6 +98,14 @@ def _open(pid: int) -> Set[str]:
         if _NODE.match(link):
             found.add(link)
     return found
+
+
+def _is_of_a_run(pid: int) -> bool:
+    try:
+        with open("/proc/%d/environ" % pid, "rb", buffering=0) as f:
+            return _MARK in b"\0" + (f.read(1 << 20) or b"")
+    except OSError:
+        return False
 
 
 def _uid(pid: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from sojourn.box import bounded, raw
+from sojourn.box import bounded, orphans, raw
 from sojourn.box.about import About
 from sojourn.box.probes import machine, process
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _FOLDER = "/sys/class/net"
 _LISTENS = "0A"
-_ROWS = 80
+_ROWS = 200
 _RESOLVE_S = 0.6
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
     """`interfaces`: "name mtu N state speed" (Mbit/s); `resolve`: own name and its addresses; `listening`: "port pid
-    comm", with "-" for a process that we may not look into."""
+    comm run", with "-" for a process that we may not look into, and for one of no run."""
     return {"interfaces": _interfaces(), "resolve": _resolved(), "listening": _listening()}
 
 
@@ -63,12 +63,16 @@ def _listening() -> raw.Entry:
             words = line.split()
             if len(words) > 9 and words[3] == _LISTENS:
                 ports[words[9]] = int(words[1].rpartition(":")[2], 16)
-    held = {port: "%d - -" % port for port in ports.values()}
+    held = {port: "%d - - -" % port for port in ports.values()}
     for pid in process.all_pids() if ports else ():
         for inode in _sockets(pid):
             if inode in ports:
-                comm = str(raw.read("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_")
-                held[ports[inode]] = "%d %d %s" % (ports[inode], pid, comm)
+                held[ports[inode]] = "%d %d %s %s" % (
+                    ports[inode],
+                    pid,
+                    orphans.comm_of(pid),
+                    orphans.run_of(pid) or "-",
+                )
     return raw.lines([held[port] for port in sorted(held)], _ROWS)
 
 

@@ -6,18 +6,20 @@ import os
 
 from sojourn.box import masking, members, raw
 from sojourn.box.about import About
-from sojourn.box.probes import process
+from sojourn.box.probes import cgroup, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict
+    from typing import Dict, List
 
 _STACKS = 5
+_GROUPS = 30  # processes whose control groups are looked up
 _VALUE = 2000  # characters of one environment entry
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
-    """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; the stacks of what waits uninterruptibly, for root.
+    """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; whether its control group is frozen; the stacks of what
+    waits uninterruptibly, for root.
 
     Nothing where no payload is on record. What became of the pid is told too where it names another process by now:
     then only `stat`, whose start time says so.
@@ -43,8 +45,25 @@ def take(about: About) -> Dict[str, raw.Entry]:
         found[folder + "fd/0"] = raw.text(os.readlink(folder + "fd/0") + "\n")
     except OSError as error:
         found[folder + "fd"] = raw.refused(error)
-    waiting = [pid for pid in members.below(about.pid) if _waits(pid)]
+    own = members.below(about.pid)
+    found.update(_frozen(own))
+    waiting = [pid for pid in own if _waits(pid)]
     found.update(raw.reads(("/proc/%d/stack" % pid for pid in waiting[:_STACKS]), 4 << 10))
+    return found
+
+
+def _frozen(pids: List[int]) -> Dict[str, raw.Entry]:
+    """What the freezer says of the group of one of them: of one that is frozen, where there is one."""
+    found: Dict[str, raw.Entry] = {}
+    for pid in pids[:_GROUPS]:
+        groups = cgroup.Groups("/proc/%d" % pid)
+        name = groups.v1["freezer"] + "/freezer.state" if "freezer" in groups.v1 else groups.v2 + "/cgroup.events"
+        entry = raw.read(name, 4 << 10) if name.startswith("/") else raw.text("", 1)
+        is_frozen = "frozen 1" in entry["stdout"] or entry["stdout"].startswith("FR")
+        if not entry["rc"] and (is_frozen or not found):
+            found = {name: entry}
+        if is_frozen:
+            break
     return found
 
 

@@ -22,7 +22,7 @@ _OTHER_ROWS = 40  # of processes that are not of the attempt the largest
 _ARGS = 300
 TREE = "process tree"
 PS = "ps -eo pid,ppid,stat,etimes,rss,args"
-_HEAD = "pid ppid start state threads cpu_s cpu_delta_s read_delta write_delta rss_kib pss_kib fds wchan comm"
+_HEAD = "pid ppid start state threads cpu_s cpu_delta_s read_delta write_delta rss_kib pss_kib fds wchan comm fds_max"
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
@@ -74,6 +74,7 @@ def _row(pid: int, stat: process.Stat, before: Dict[str, int], now: Dict[str, in
         _count("/proc/%d/fd" % pid),
         _first("/proc/%d/wchan" % pid) or "-",
         _first("/proc/%d/comm" % pid).replace(" ", "_") or "-",
+        _fds_max(pid),
     )
     return " ".join(str(word) for word in words)
 
@@ -95,6 +96,14 @@ def _pss_kib(pid: int) -> str:
     for line in raw.read("/proc/%d/smaps_rollup" % pid, 1 << 12)["stdout"].splitlines():
         if line.startswith("Pss:"):
             return str(line.split()[1])
+    return "-"
+
+
+def _fds_max(pid: int) -> str:
+    """Its own soft limit of open files: a program may have raised what it was started with."""
+    for line in raw.read("/proc/%d/limits" % pid, 1 << 13)["stdout"].splitlines():
+        if line.startswith("Max open files"):
+            return str(line.split()[3])
     return "-"
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn.diagnose.facts.table import Probe, Reader, number
 
 _MIB = 1 << 20
+BUSY_PCT = 50  # below it neither clocks nor power say anything
+_PREFIXES = ("clocks_event_reasons.", "clocks_throttle_reasons.")
 _REASONS = ("hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown", "sw_power_cap")
 
 
@@ -49,12 +52,8 @@ def _query(probe: Probe) -> dict[str, Any]:
     """`--query-gpu=...`: one card a row. Of several cards the one that is worst off stands for the box."""
     lines = [line for line in probe.text.splitlines() if line.strip()]
     names = re.search(r"--query-gpu[= ](\S+)", probe.name)
-    has_head = (
-        bool(lines)
-        and not re.search(r"\d", lines[0].split(",")[-1])
-        and "[" in lines[0]
-        or (bool(lines) and "noheader" not in probe.name and names is None)
-    )
+    has_head = bool(lines) and "noheader" not in probe.name
+    has_head = has_head and (names is None or ("[" in lines[0] and not re.search(r"\d", lines[0].split(",")[-1])))
     head = [
         re.sub(r" \[.*?\]", "", cell).strip()
         for cell in (lines[0].split(",") if has_head else names.group(1).split(",") if names else [])
@@ -63,9 +62,13 @@ def _query(probe: Probe) -> dict[str, Any]:
         dict(zip(head, (cell.strip() for cell in row), strict=False))
         for row in csv.reader(lines[1 if has_head else 0 :])
     ]
-    if not rows or not head:
+    rows = [row for row in rows if "No devices were found" not in row.values()]
+    if not head or (not rows and "No devices were found" not in probe.text):
         return {}
-    found: dict[str, Any] = {"gpu.count": len(rows)}
+    cards = per_card(rows)
+    found: dict[str, Any] = {"gpu.count": len(cards)}
+    if not rows:
+        return found
     for key, name, scale, pick in (
         ("memory.total", "gpu.mem_total", _MIB, min),
         ("memory.used", "gpu.mem_used", _MIB, max),
@@ -74,33 +77,112 @@ def _query(probe: Probe) -> dict[str, Any]:
         ("temperature.gpu", "gpu.temp", 1, max),
         ("ecc.errors.uncorrected.volatile.total", "gpu.ecc_uncorr", 1, max),
     ):
-        values = [n for row in rows if (n := number(row.get(key, ""))) is not None]
+        values = [n for looks in cards if (n := mean(looks, key)) is not None]
         if values:
             value = pick(values) * scale
             found[name] = int(value) if scale > 1 or name.endswith("uncorr") else value
     for key, name in (("name", "gpu.name"), ("compute_cap", "gpu.cc"), ("driver_version", "gpu.driver")):
         if rows[0].get(key):
             found[name] = rows[0][key]
-    busy = [row for row in rows if (number(row.get("utilization.gpu", "")) or 0) >= 50]
+    if any(row.get("remapped_rows.failure") in ("Yes", "No") for row in rows):
+        found["gpu.remap_failed"] = any(row.get("remapped_rows.failure") == "Yes" for row in rows)
     for top, limit, name in (
         ("clocks.sm", "clocks.max.sm", "gpu.sm_clock_frac"),
         ("power.draw", "power.limit", "gpu.power_frac"),
     ):
         shares = [
-            a / b for row in busy if (a := number(row.get(top, ""))) is not None and (b := number(row.get(limit, "")))
+            sum(some) / len(some)
+            for looks in cards
+            if (
+                some := [
+                    a / b
+                    for row in loaded(looks)
+                    if (a := number(row.get(top, ""))) is not None and (b := number(row.get(limit, "")))
+                ]
+            )
         ]
         if shares:
             found[name] = round(min(shares), 3)
-    active = {
-        reason
-        for row in rows
-        for reason in _REASONS
-        for prefix in ("clocks_event_reasons.", "clocks_throttle_reasons.")
-        if row.get(prefix + reason, "").lower() == "active"
-    }
     if any(key.startswith(("clocks_event_reasons", "clocks_throttle_reasons")) for key in head):
-        found["gpu.throttle"] = sorted(active)
+        found["gpu.throttle"] = sorted({reason for looks in cards for reason in throttled(looks)})
     return found
 
 
-READS = (Reader(r"nvidia-smi|^smi\b|gpu\.smi", _smi, r"NVIDIA-SMI|^GPU \d+: ", hears_silence=True),)
+def per_card(rows: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]]:
+    """The looks at each card; a query that loops repeats its rows. Without an index each row is another card."""
+    found: dict[str, list[Mapping[str, str]]] = {}
+    for at, row in enumerate(rows):
+        found.setdefault(row.get("index") or row.get("uuid") or str(at), []).append(row)
+    return list(found.values())
+
+
+def mean(looks: Sequence[Mapping[str, str]], key: str) -> float | None:
+    """The mean of a number over the looks at one card; None where it is never told."""
+    values = [n for row in looks if (n := number(row.get(key, ""))) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def loaded(looks: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """The looks at which the card worked: only these say something about clocks and power."""
+    return [row for row in looks if (number(row.get("utilization.gpu", "")) or 0) >= BUSY_PCT]
+
+
+def throttled(looks: Sequence[Mapping[str, str]]) -> list[str]:
+    """Why the card's clocks are held back: at one look, or at more than half of those under load."""
+    of = loaded(looks) or looks[-1:]
+    counts = {
+        reason: sum(any(row.get(prefix + reason, "").lower() == "active" for prefix in _PREFIXES) for row in of)
+        for reason in _REASONS
+    }
+    return [reason for reason, count in counts.items() if 2 * count > len(of)]
+
+
+def rows_of(name: str, text: str) -> list[dict[str, str]]:
+    """The rows of a query without a head, by the fields that the probe's name asks for."""
+    found = re.search(r"--query-[a-z-]+[= ](\S+)", name)
+    head = found.group(1).split(",") if found else []
+    cells = (next(csv.reader([line]), []) for line in text.splitlines() if line.strip())
+    return [dict(zip(head, (cell.strip() for cell in row), strict=False)) for row in cells if len(row) > 1]
+
+
+def _apps(probe: Probe) -> Mapping[str, Any]:
+    """Memory that no process listed here accounts for. Of a box alone: while a run lives, it is the run's."""
+    if not probe.kept("alone"):
+        return {}
+    query = next((name for name in probe.others if "--query-gpu" in name), "")
+    told: dict[str, float] = {}
+    for row in rows_of(probe.name, probe.text):
+        told[row["gpu_uuid"]] = told.get(row["gpu_uuid"], 0) + (number(row.get("used_memory", "")) or 0)
+    over = [
+        (mean(looks, "memory.used") or 0) - told.get(looks[0].get("uuid", ""), 0)
+        for looks in per_card(rows_of(query, probe.others.get(query, "")))
+    ]
+    return {"gpu.mem_unexplained": int(max(over) * _MIB)} if over else {}
+
+
+def _matmul(probe: Probe) -> Mapping[str, Any]:
+    """What a product on every card came to: our own program's lines, one JSON object each."""
+    lines = [one for line in probe.text.splitlines() if isinstance(one := _json(line), dict)]
+    found: dict[str, Any] = {}
+    for one in lines:
+        if "torch" in one:
+            found.update({"gpu.torch_avail": one.get("avail"), "gpu.torch_cuda": one.get("cuda")})
+    tried = [one for one in lines if "card" in one or "failed" in one]
+    if tried:
+        wrong = [str(one.get("said") or one.get("failed")) for one in tried if not one.get("ok")]
+        found["gpu.torch_probe"] = wrong[0] if wrong else "ok"
+    return found
+
+
+def _json(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+READS = (
+    Reader(r"nvidia-smi|^smi\b|gpu\.smi", _smi, r"NVIDIA-SMI|^GPU \d+: ", hears_silence=True),
+    Reader(r"--query-compute-apps", _apps),
+    Reader(r"^matmul$", _matmul),
+)

@@ -95,7 +95,17 @@ def _cache(probe: Probe) -> int:
     return 0
 
 
+def _freezer(probe: Probe) -> Mapping[str, Any]:
+    """freezer.state of version 1, cgroup.events of version 2: both count what a group above froze."""
+    found = re.search(r"^frozen ([01])$", probe.text, re.M)
+    if found:
+        return {"cg.frozen": found.group(1) == "1"}
+    word = probe.text.strip()
+    return {"cg.frozen": word != "THAWED"} if word in ("THAWED", "FROZEN", "FREEZING") else {}
+
+
 READS = (
+    Reader(r"freezer\.state$|cgroup\.events$", _freezer),
     Reader(r"memory\.events$|memory\.oom_control$", _events, r"^(?:low \d+\nhigh|oom_kill_disable )"),
     Reader(rf"{_LIMIT}|{_NOW}|{_PEAK}", _memory),
     Reader(r"cpu\.max$", _cpu_max),

@@ -69,6 +69,8 @@ def _events(probe: Probe) -> Mapping[str, Any]:
             found["run.stalled"] = kind == "stalled"
         elif kind == "signal" and row.get("why") in ASKED:
             found.update({"run.stop_requested": True, "run.stop_why": str(row["why"])})
+        elif kind == "ruled" and isinstance(row.get("number"), int):
+            found.update({"run.rule": row["number"], "run.rule_line": str(row.get("line") or "") or None})
         elif kind == "ended":
             ended = of_end(row)
             if "cg.oom_kill_delta" in ended:

@@ -39,7 +39,17 @@ def _dmesg(probe: Probe) -> Mapping[str, Any]:
 
 
 def since_launch(probe: Probe) -> str:
-    """The lines written since the attempt began. The log's own clock, where it was kept, is better than the uptime."""
+    """The lines written since the attempt began. The log's own clock, where it was kept, is better than the uptime.
+
+    Of a box without a run those of cards and disks alone: which process ended there how says nothing about the box.
+    """
+    text = _since(probe)
+    if probe.kept("alone"):
+        return "\n".join(line for line in text.splitlines() if "NVRM" in line or _DISK.search(line))
+    return text
+
+
+def _since(probe: Probe) -> str:
     after, uptime = probe.kept("kmsg_s"), probe.kept("uptime_s", "box.uptime_s")
     if isinstance(after, (int, float)):
         return "\n".join(line for line in probe.text.splitlines() if (at := _at(line)) is None or at > after)

@@ -31,6 +31,13 @@ def _tree(probe: Probe) -> Mapping[str, Any]:
     for state in ("D", "T"):  # the first process mostly only waits for the one that stands still
         if state in states and "R" not in states:
             found["run.state"] = state
+    shares = [
+        (fds / limit, fds, limit)
+        for row in living
+        if (fds := _whole(row["fds"])) is not None and (limit := _whole(row.get("fds_max", "")))
+    ]
+    if shares:  # of the process that is nearest to its own limit
+        _, found["run.open_files"], found["run.open_files_limit"] = max(shares)
     window_s = probe.more.get("window_s")
     moved = [float(row["cpu_delta_s"]) for row in living if re.fullmatch(r"[\d.]+", row["cpu_delta_s"])]
     if isinstance(window_s, (int, float)) and window_s > 0 and moved:
@@ -68,9 +75,18 @@ def _stdin(probe: Probe) -> Mapping[str, Any]:
 
 
 def _holders(probe: Probe) -> Mapping[str, Any]:
-    """Processes that have a card's device open, `pid start uid state cpu_s comm devices`."""
+    """Processes that have a card's device open, `pid start uid state cpu_s comm devices`, and since then whose they are
+    (`kind`). Who may not look everywhere does not know that nobody holds one."""
     rows = rows_of(probe.text)
-    return {} if rows is None else {"gpu.dev_holders": [int(row["pid"]) for row in rows if row["pid"].isdigit()]}
+    if rows is None:
+        return {}
+    holders = [row for row in rows if row["pid"].isdigit() and row.get("devices") != "-"]
+    found: dict[str, Any] = {}
+    if holders or not probe.more.get("hidden"):
+        found["gpu.dev_holders"] = [int(row["pid"]) for row in holders]
+    if any("kind" in row for row in rows) or probe.more.get("nodes") is not None:
+        found["gpu.holders_orphaned"] = [int(row["pid"]) for row in holders if row.get("kind") == "orphan"]
+    return found
 
 
 def _scripts(probe: Probe) -> Mapping[str, Any]:

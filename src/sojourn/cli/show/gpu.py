@@ -1,0 +1,83 @@
+"""The cards of a machine, who holds them, and what speaks against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sojourn.cli.show import findings
+from sojourn.cli.show.text import clean, command, count, line
+from sojourn.wire.units import say_bytes
+
+if TYPE_CHECKING:
+    from sojourn.verbs.gpu import Gpu
+
+
+def lines(answer: Gpu, columns: int) -> list[str]:
+    """The machine; a line or two a card; its holders; the product; then the findings and the next command."""
+    facts = answer.facts
+    driver = f"  driver {clean(facts['driver'])}" if facts.get("driver") else ""
+    cuda = f", CUDA {clean(facts['cuda'])}" if facts.get("cuda") else ""
+    out = line("site", f"{clean(answer.site)}  {clean(facts.get('host'))}{driver}{cuda}", columns)
+    for card in facts["cards"]:
+        out += line(f"card {card['index']}", clean(_card(card)), columns)
+        out += line("", clean(_clocks(card)), columns)
+    if not facts["cards"]:
+        out += line("cards", f"none that can be asked: {clean(facts['words'])}", columns)
+    elif facts["words"]:
+        out += line("note", clean(facts["words"]), columns)
+    for one in facts["holders"]:
+        what = ", ".join(one["devices"] or []) or "no card"
+        size = f", {say_bytes(one['gpu_bytes'])}" if one.get("gpu_bytes") else ""
+        out += line(one["kind"], clean(f"{one['name']} {one['comm']}, {what}{size}: {one['why']}"), columns)
+    if facts["hidden"] and facts["cards"]:
+        who = count(facts["hidden"], "process", "processes")
+        out += line("hidden", f"{who} of others that we may not look into", columns)
+    out += _matmul(facts.get("matmul"), columns)
+    if facts.get("kernel_log") is False and facts["cards"]:
+        out += line("open", "the kernel's log may not be read, so Xid lines cannot be seen", columns)
+    out += findings.lines(answer.findings, columns)
+    if not answer.findings and facts["cards"]:
+        out += line("fine", "nothing speaks against these cards", columns)
+    return [*out, command("next", clean(answer.next))]
+
+
+def _card(card: Mapping[str, Any]) -> str:
+    used, total = card["used_bytes"], card["memory_bytes"]
+    memory = f"{say_bytes(used)} of {say_bytes(total)} used" if used is not None and total else "memory unknown"
+    parts = [str(card["name"] or "a card without a name"), memory]
+    if card["util_pct"] is not None:
+        parts.append(f"{card['util_pct']:g} % busy")
+    if card["ecc_uncorrected"]:
+        parts.append(f"{card['ecc_uncorrected']} uncorrected ECC errors")
+    if card["remap_failed"]:
+        parts.append("a row could not be remapped")
+    elif card["remap_pending"]:
+        parts.append("a row waits for a reset to be remapped")
+    return ", ".join(parts)
+
+
+def _clocks(card: Mapping[str, Any]) -> str:
+    parts = []
+    if card["temperature_c"] is not None:
+        parts.append(f"{card['temperature_c']:g} C")
+    if card["power_w"] is not None:
+        limit = f" of {card['power_limit_w']:g}" if card["power_limit_w"] else ""
+        parts.append(f"{card['power_w']:g}{limit} W")
+    if card["clock_share"] is not None:
+        parts.append(f"clock {card['clock_mhz']:g} of {card['clock_max_mhz']:g} MHz")
+    if card["throttle"]:
+        parts.append("held back: " + ", ".join(card["throttle"]))
+    return ", ".join([*parts, f"judged {card['judged']}" if card["judged"] == "under load" else card["judged"]])
+
+
+def _matmul(told: Mapping[str, Any] | None, columns: int) -> list[str]:
+    if told is None:
+        return []
+    out: list[str] = []
+    for one in told["cards"]:
+        said = f"{one.get('tflops')} TFLOPS, the same each time" if one.get("ok") else str(one.get("said"))
+        out += line("product", clean(f"card {one['card']}: {said}"), columns)
+    if told["words"]:
+        out += line("product", clean(told["words"]), columns)
+    return out
