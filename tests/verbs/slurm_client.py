@@ -28,14 +28,17 @@ class Client:
         self.ctx = Context(Store())
 
     def site(self, transport: str, **options: Any) -> None:
-        """[sites.hpc]: the login node over ssh, or this machine as one."""
+        """[sites.hpc]: the login node over ssh, or this machine as one. [sites.far]: the login node as a mere box."""
         lines = {"transport": transport, "address": "login", "launcher": "sbatch", "base": str(self.base)}
         lines["python"] = os.path.realpath(sys.executable)
         lines["init"] = f"export PATH={os.path.dirname(sys.executable)}:$PATH"
         path = self.home / ".config" / "sojourn" / "settings.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = ["[sites.hpc]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items()), "[sites.hpc.sbatch]"]
-        path.write_text("\n".join([*text, *(f"{key} = {json.dumps(value)}" for key, value in options.items())]) + "\n")
+        text += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+        far = {**lines, "transport": "ssh", "launcher": "setsid", "base": str(self.folder / "far")}
+        text += ["[sites.far]", *(f"{key} = {json.dumps(value)}" for key, value in far.items())]
+        path.write_text("\n".join(text) + "\n")
         self.ctx = Context(Store())
 
     def job(self, script: str, name: str = "r", **keys: Any) -> str:

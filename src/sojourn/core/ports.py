@@ -183,6 +183,13 @@ class Scheduler(Launcher, Protocol):
         """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
         ...
 
+    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+        """What the scheduler keeps of one of them, for a diagnosis: command -> (exit status, what it printed).
+
+        {} where it does not answer.
+        """
+        ...
+
     def by_hand(self, root: str, native: str) -> Mapping[str, str]:
         """Shell lines for a person on the box: `look` (how it stands), `stop`, `start` (the script of the last start).
 

@@ -54,6 +54,16 @@ def withdraw(box: Box, views: Sequence[View]) -> None:
         box.must(box.launcher.withdraw(box.transport, tethers))  # type: ignore[attr-defined]
 
 
+def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
+    """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
+    tether = tether_of(record)
+    if tether is None or not record.run.root:
+        return {}
+    said = box.launcher.records(box.transport, tether, record.run.root)  # type: ignore[attr-defined]
+    return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
+            for name, (rc, text) in said.items()}  # fmt: skip
+
+
 def used(box: Box, records: Sequence[RunRecord]) -> str:
     """What these took of what the scheduler shares out; "" where nobody knows."""
     tethers = [tether for record in records if (tether := tether_of(record)) is not None]

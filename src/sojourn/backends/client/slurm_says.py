@@ -43,6 +43,17 @@ exit 0
 """
 
 
+# $1 a job's id, $2 its root: all that Slurm keeps of it, as it says it, for a diagnosis. The output of the batch script
+# is where its daemons write why they ended it.
+RECORDS = rf"""
+tell() {{ echo "{_MARK}$1"; shift; "$@" 2>&1; echo "{_MARK}rc $?"; }}
+tell 'sacct -P' sacct -P -j "$1" -o JobID,State,ExitCode,DerivedExitCode,Reason,Elapsed,Timelimit,MaxRSS,ReqMem,NodeList
+tell 'scontrol show job' scontrol -o show job "$1"
+tell 'slurm-JOB.out' tail -c 65536 "$2/logs/slurm-$1.out"
+exit 0
+"""
+
+
 @dataclass(frozen=True)
 class Queued:
     """One line of squeue. `state`: Slurm's word; `starts`: in the cluster's local time, "" where unknown."""
@@ -103,6 +114,20 @@ def read(text: str) -> Said:
         return Said(queue, trouble=_last(told) or "sacct does not answer") if not queue else Said(queue, {}, True)
     records = _accounted(parts.get("sacct", [])) if keeps else _shown(parts.get("scontrol", []))
     return Said(queue, records, keeps)
+
+
+def records(text: str) -> dict[str, tuple[int, str]]:
+    """(exit status, what it printed) of each command of RECORDS, by its name."""
+    found: dict[str, tuple[int, str]] = {}
+    name, lines = "", list[str]()
+    for line in text.split("\n"):
+        if line.startswith(_MARK + "rc "):
+            found[name] = int(line[len(_MARK) + 3 :]), "\n".join([*lines, ""])
+        elif line.startswith(_MARK):
+            name, lines = line[len(_MARK) :], []
+        else:
+            lines.append(line)
+    return found
 
 
 def is_job(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from sojourn.backends.client import slurm_array, slurm_says, slurm_script, slurm_share, slurm_words
@@ -177,6 +177,12 @@ class Backend:
             return [Word(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
         said = slurm_says.read(ended.stdout.decode("utf-8", "replace"))
         return [slurm_words.word(native, said) for native in natives]
+
+    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+        """sacct, scontrol and the end of the batch script's output."""
+        argv = ["sh", "-c", slurm_says.RECORDS, "sojourn", tether.native, root]
+        ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        return {} if isinstance(ended, NoAnswer) else slurm_says.records(ended.stdout.decode("utf-8", "replace"))
 
     def by_hand(self, root: str, native: str) -> dict[str, str]:
         """Lines for a login node."""
