@@ -70,6 +70,9 @@ def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_f
     assert "Slurm holds it until" in answer.why, answer.why
     again = client.run("true")
     assert again.did == "nothing" and len(client.cluster.sh("squeue -h").splitlines()) == 1
+    steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
+    assert "nohup" not in str(steps) and "sbatch sbatch.sh" in steps["put a keeper back"]
+    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.ended and ended.state is State.CANCELLED, ended
     assert not client.cluster.sh("squeue -h").strip()
@@ -84,27 +87,24 @@ def test_a_running_job_is_stopped_by_its_own_keeper_within_a_beat(client: Client
     until(lambda: client.cluster.state(client.native()) == "FAILED")  # it did not succeed: for `afterok`, and sacct
 
 
-def test_a_cancelled_job_is_cancelled_whether_it_waited_or_ran(either: Client) -> None:
+HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(8)'"
+
+
+def test_memory_and_scancel_are_told_apart_each_with_its_finding(either: Client) -> None:
     either.site("local", begin="now+1hour")
     either.run("true", "waits")
     either.site("local")
     either.run("sleep 300", "runs")
+    either.site("local", mem="150M")
+    either.run(HUNGRY, "eats")
     either.cluster.sh(f"scancel {either.native('waits')} {either.native('runs')}")
     for name in ("waits", "runs"):
         row = either.becomes(State.CANCELLED, name)
         assert "scancel" in row.reason and f"job {either.native(name)}: CANCELLED" in row.reason, row.reason
         assert verdict(either, name) == "slurm-cancelled"
-
-
-HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(8)'"
-
-
-def test_memory_beyond_the_limit_is_oom_with_the_memory_to_ask_for(either: Client) -> None:
-    either.site("local", mem="150M")
-    either.run(HUNGRY)
-    row = either.becomes(State.OOM)
+    row = either.becomes(State.OOM, "eats")
     assert "ask for --mem=" in row.reason or "ask for more with `mem`" in row.reason, row.reason
-    assert verdict(either) in ("slurm-out-of-memory", "memory-limit-kill")
+    assert verdict(either, "eats") in ("slurm-out-of-memory", "memory-limit-kill")
 
 
 def test_an_error_of_the_script_stays_a_failure_and_is_not_requeued(client: Client) -> None:
@@ -189,12 +189,3 @@ def test_the_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_n
     row = either.becomes(State.TIMEOUT, "deaf")
     assert verdict(either, "deaf") == "walltime"
     assert "time limit" in row.reason and "nothing was saved before it: ask for more time" in row.reason, row.reason
-
-
-def test_the_handbook_starts_nothing_on_the_login_node(client: Client) -> None:
-    client.site("local", begin="now+1hour")
-    client.run("true")
-    steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
-    text = "\n".join(steps.values())
-    assert "nohup" not in text and "sbatch sbatch.sh" in steps["put a keeper back"]
-    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]

@@ -9,10 +9,8 @@ from sojourn.core.values import State
 from sojourn.verbs.answers import Row
 from sojourn.verbs.pull import pull
 from sojourn.verbs.reconcile import reconcile
-from sojourn.verbs.resume import resume
 from sojourn.verbs.scheduled import NeverReady
 from sojourn.verbs.status import status
-from sojourn.verbs.stop import stop
 from sojourn.verbs.stop_sweep import stop_sweep
 from sojourn.verbs.sweep import sweep
 from tests.lab.cluster import until
@@ -76,8 +74,6 @@ def test_a_sweep_is_stopped_the_cells_that_wait_with_those_that_run(client: Clie
     assert said.exit_status == 0 and len(said.stopped) == 5, said
     assert states(client) == {"cancelled": 5}
     until(lambda: not client.cluster.sh("squeue -h -r"))
-    assert resume(client.ctx, "ab-lr4").attempt == 2
-    assert stop(client.ctx, "ab-lr4", confirm=lambda ask: ask.name).ended
 
 
 def test_a_sweep_that_was_cut_off_submits_each_cell_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,9 +37,9 @@ _STEP = (
 
 # Of a run on several nodes: the keeper and its guard are on the first one, and what it starts goes through _STEP_ALL
 # there and _RANK on each node. srun answers SIGTERM by killing its tasks, so it has a process group of its own and they
-# are told by Slurm, which tells the first process of each and, with control groups, no other. One that fails ends the
-# others, which would wait for it for ever, unless all were told to end: then each may take its time to save. The first
-# that failed tells the exit status.
+# are told by Slurm, which tells the first process of each and, with control groups, no other. The first that fails
+# leaves its exit status for all to see; the others, which would wait for it for ever, get SIGTERM and half a minute.
+# Were all told to end, each may take its time to save.
 _SPREAD = r"""
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 ips=$(for host in $hosts; do getent ahostsv4 "$host" | sed -n '1s/ .*//p'; done | paste -s -d ,)
@@ -67,13 +67,18 @@ export SOJOURN_NUM_NODES=$1 SOJOURN_NODE_RANK=$SLURM_PROCID SOJOURN_NODE_IPS=${3
 export MASTER_ADDR=${3%%,*} MASTER_PORT=$2 WORLD_SIZE=$1 RANK=$SLURM_PROCID LOCAL_RANK=0
 export PET_NNODES=$1 PET_NODE_RANK=$SLURM_PROCID PET_MASTER_ADDR=$MASTER_ADDR PET_MASTER_PORT=$2
 shift 3
-told=
+first=$SOJOURN_RUN_DIR/exits/$SOJOURN_ATTEMPT.rank told=
+watch() { until [ -e "$first" ]; do sleep 2; done; kill -TERM -- "-$1"; sleep 30; kill -KILL -- "-$1"; }
 set -m
 "$@" </dev/null & p=$!
-trap 'told=1; kill -TERM -- "-$p"' TERM
+watch "$p" 2>/dev/null & w=$!
+trap 'told=1; kill -- "-$w" "-$p"' TERM
 while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"; rc=$?
-[ "$rc" = 0 ] || (set -C; echo "$rc" >"$SOJOURN_RUN_DIR/exits/$SOJOURN_ATTEMPT.rank") 2>/dev/null
-[ -z "$told" ] && [ "$rc" != 75 ] || exit 0
+if [ "$rc" != 0 ] && (set -C; echo "$rc" >"$first") 2>/dev/null && [ -z "$told" ]; then
+  echo "sojourn: on node $RANK it ended with $rc; the others are told to end" >&2
+fi
+kill -- "-$w" 2>/dev/null
+[ ! -e "$first" ] || exit 0
 exit "$rc"
 """.strip()
 
