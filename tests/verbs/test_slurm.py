@@ -177,6 +177,7 @@ def test_a_job_that_comes_first_preempts_a_run_which_goes_on_after_it(client: Cl
     until(lambda: client.cluster.state(client.native()) == "RUNNING")
     client.cluster.sh("sbatch -p main -w n1 --exclusive -o /dev/null --wrap 'sleep 3'")
     assert client.becomes(State.SUCCEEDED, attempt=2).attempt == 2
+    assert [event["state"] for event in client.events("ended")] == ["preempted", "succeeded"]
 
 
 @pytest.mark.soak

@@ -55,6 +55,9 @@ def test_a_node_that_fails_ends_the_whole_run(client: Client) -> None:
     client.run("[ $SOJOURN_NODE_RANK = 0 ] || { sleep 1; exit 3; }; sleep 300", num_nodes=2)
     row = client.becomes(State.FAILED)
     assert row.attempt == 1 and "exit status 3" in row.reason and "cancelled" not in row.reason, row
+    log = (client.root() / "logs" / "1.log").read_text()
+    assert log.startswith("sojourn: on node 1 it ended with 3; the others are told to end\n"), log
+    assert "Exit" not in log and "Done" not in log, "bash's own words on its jobs are nobody's business"
 
 
 def test_down_stops_nothing_and_says_what_was_used(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ _STEP = (
 # there and _RANK on each node. srun answers SIGTERM by killing its tasks, so it has a process group of its own and they
 # are told by Slurm, which tells the first process of each and, with control groups, no other. The first that fails
 # leaves its exit status for all to see; the others, which would wait for it for ever, get SIGTERM and half a minute.
-# Were all told to end, each may take its time to save.
+# Were all told to end, each may take its time to save. Descriptor 3 is stderr without what bash has to say of jobs.
 _SPREAD = r"""
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 ips=$(for host in $hosts; do getent ahostsv4 "$host" | sed -n '1s/ .*//p'; done | paste -s -d ,)
@@ -54,7 +54,8 @@ _STEP_ALL = r"""
 tell() { scancel --signal=TERM $(squeue -h -s -j "$SLURM_JOB_ID" -o '%i %j' | sed -n "s/ $SOJOURN_RANKS\$//p"); }
 first=$SOJOURN_RUN_DIR/exits/$SOJOURN_ATTEMPT.rank
 set -m
-"$@" </dev/null & p=$!
+exec 3>&2 2>/dev/null
+"$@" </dev/null 2>&3 3>&- & p=$!
 trap tell TERM
 while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"; rc=$?
 [ ! -e "$first" ] || read -r rc <"$first"
@@ -70,14 +71,15 @@ shift 3
 first=$SOJOURN_RUN_DIR/exits/$SOJOURN_ATTEMPT.rank told=
 watch() { until [ -e "$first" ]; do sleep 2; done; kill -TERM -- "-$1"; sleep 30; kill -KILL -- "-$1"; }
 set -m
-"$@" </dev/null & p=$!
-watch "$p" 2>/dev/null & w=$!
+exec 3>&2 2>/dev/null
+"$@" </dev/null 2>&3 3>&- & p=$!
+watch "$p" 3>&- & w=$!
 trap 'told=1; kill -- "-$w" "-$p"' TERM
 while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"; rc=$?
-if [ "$rc" != 0 ] && (set -C; echo "$rc" >"$first") 2>/dev/null && [ -z "$told" ]; then
-  echo "sojourn: on node $RANK it ended with $rc; the others are told to end" >&2
+if [ "$rc" != 0 ] && (set -C; echo "$rc" >"$first") && [ -z "$told" ]; then
+  echo "sojourn: on node $RANK it ended with $rc; the others are told to end" >&3
 fi
-kill -- "-$w" 2>/dev/null
+kill -- "-$w"
 [ ! -e "$first" ] || exit 0
 exit "$rc"
 """.strip()
