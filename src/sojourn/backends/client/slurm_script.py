@@ -96,6 +96,7 @@ refuse() { say "$root $*"; exit 73; }
 [ -d "$root/logs" ] || refuse "is not on this node: base must lie on a file system that all nodes share"
 case $root/ in "${TMPDIR:-/dev/shm}"/*) refuse "is in TMPDIR, which ends with the job" ;; esac
 rm -f "$root/exits/$me.over"
+command -v @program@ >/dev/null 2>&1 || refuse "would be tended by" @program@", which this node does not have"
 wait_s=$(scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9][0-9]*\) sec.*/\1/p')
 wait_s=${wait_s:-30}
 export SOJOURN_SEAT_GRACE_S=$((wait_s > 4 ? wait_s - 3 : 1))
@@ -151,20 +152,21 @@ def render(argv: Sequence[str], root: str, order: Order, settings: Mapping[str, 
     """The whole script for one root. Raises: BadOption."""
     heads = {"job-name": job_name(root), "output": "slurm-%j.out"}
     where = _ONE.replace("@one@", quote.join([root]))
-    return _filled(heads, "singleton", where, quote.join(argv), order, _checked(settings, site), site)
+    return _filled(heads, "singleton", where, argv, "", order, _checked(settings, site), site)
 
 
 def render_array(argv: Sequence[str], runs: str, order: Order, settings: Mapping[str, Any], site: str = "") -> str:
     """The script of an array, each task of which starts argv with a root below the folder `runs`. Raises: BadOption."""
     where = _TASK.replace("@runs@", quote.join([runs]))
-    return _filled({}, "", where, quote.join(argv) + ' "$root"', order, _checked(settings, site), site)
+    return _filled({}, "", where, argv, ' "$root"', order, _checked(settings, site), site)
 
 
 def _filled(
     heads: Mapping[str, Any],
     dependency: str,
     where: str,
-    argv: str,
+    argv: Sequence[str],
+    more: str,
     order: Order,
     settings: dict[str, Any],
     site: str,
@@ -187,7 +189,8 @@ def _filled(
         "lead": str(max(5, lead_s - 10)),
         "gpus": gpus,
         "step": quote.join([_STEP]),
-        "argv": argv,
+        "argv": quote.join(argv) + more,
+        "program": quote.join(argv[:1]),
         "nodes": str(nodes),
         "all": quote.join([quote.join([_STEP_ALL])]),
         "rank": quote.join([quote.join([_RANK])]),

@@ -13,7 +13,7 @@ from sojourn.backends.client.slurm_says import ACTIVE, Queued, Record, Said
 from sojourn.core.ports import Word
 from sojourn.core.values import Pulse, State
 
-NOT_SHARED = 73  # EX_CANTCREAT: the batch script did not find the run's folder, or found it in TMPDIR
+NOT_SHARED = 73  # EX_CANTCREAT: the batch script cannot use the run's folder on its node, or finds no Python there
 
 _REASONS = {
     "None": "the scheduler has not looked at it yet",
@@ -127,7 +127,8 @@ def _cause(record: Record, reason: str) -> tuple[State | None, str]:
     if record.exit == f"{NOT_SHARED}:0":
         return (
             State.FAILED,
-            "its folder was not there, or lies in TMPDIR: set `base` to a file system that all nodes share",
+            "its node does not see its folder (or it lies in TMPDIR), or lacks its Python; logs/slurm-*.out in it says"
+            " which: set `base` to a file system that all nodes share, `python` to one that they have",
         )
     if record.is_killed:
         return State.KILLED, "it was killed (signal 9): by hand, for memory, or when its time to end was over"
