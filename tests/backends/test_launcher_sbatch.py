@@ -1,5 +1,7 @@
 """The launcher `sbatch` on a real Slurm: the same promises as every launcher, and its own words where it refuses."""
 
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,12 @@ import pytest
 from sojourn.backends.client.slurm_script import BadOption
 from sojourn.backends.launcher import sbatch
 from sojourn.backends.transport import local
-from sojourn.core.ports import Order, Tether
+from sojourn.core.ports import Order, Seating, Tether
 from sojourn.core.values import Ended, Pulse, Site, State
 from sojourn.testing.contracts.launcher import LONG, SchedulerContract
 from tests.lab.cluster import Cluster, until
 
+WHICH = shutil.which("scontrol")
 pytest_plugins = ["tests.lab.cluster_fixtures"]
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 
@@ -79,6 +82,18 @@ def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
     assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
 
 
+def test_a_node_without_the_python_that_was_found_on_the_login_node_is_told_as_that(
+    transport: local.Backend, launcher: sbatch.Backend, root: str
+) -> None:
+    tether = launcher.start(transport, ["/no/such/python3", "keeper"], root)
+    assert isinstance(tether, Tether)
+    until(lambda: launcher.words(transport, [tether])[0].state)
+    (word,) = launcher.words(transport, [tether])
+    assert word.state is State.FAILED and "lacks its Python" in word.reason
+    said = launcher.records(transport, tether, root)["slurm-JOB.out"][1]
+    assert "/no/such/python3, which this node does not have" in said, said
+
+
 def test_one_question_tells_of_all_jobs_those_too_that_nobody_knows(
     transport: local.Backend, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -128,6 +143,34 @@ def test_the_options_reach_the_job(transport: local.Backend, cluster: Cluster, t
     for field in ("Partition=spot", "Nice=7", "CPUs/Task=2", "mem=512M", "TimeLimit=01:03:00", "Requeue=1"):
         assert field in shown, shown
     assert "gres:gpu:stub:1" in shown and "Comment=by hand" in shown
+
+
+def test_more_cells_than_an_array_may_have_are_several_arrays_that_no_cut_off_client_doubles(
+    transport: local.Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = tmp_path / "bin" / "scontrol"
+    small.parent.mkdir()
+    small.write_text(f'#!/bin/sh\n[ "$*" != "show config" ] || {{ echo "MaxArraySize = 2"; exit; }}\n{WHICH} "$@"\n')
+    small.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{small.parent}:{os.environ['PATH']}")
+    home, launcher = tmp_path / "queues" / "s" / "arrays", with_options(hold=True)
+    roots = [Seating(str(tmp_path / "runs" / f"r{number}"), 1) for number in range(5)]
+    command = launcher.command_all(LONG, str(home), roots, Order(), 1)
+
+    def ask() -> list[str]:
+        ended = transport.call(command, timeout_s=60.0)
+        assert isinstance(ended, Ended)
+        return [tether.native for tether in launcher.read_all(ended, roots)]
+
+    natives = ask()
+    assert [native.partition("_")[2] for native in natives] == ["0", "1", "0", "1", "0"]
+    assert len({native.partition("_")[0] for native in natives}) == 3
+    for left in (home / "2.d" / "job", tmp_path / "runs" / "r2" / "exits" / "job"):
+        left.unlink()  # as if cut off between sbatch and the note of it
+    (home / "9.d").mkdir()
+    (home / "9.d" / "cells").write_text("r0 2\n")  # and before sbatch
+    assert ask() == natives and not (home / "9.d").exists()
+    assert launcher.withdraw(transport, [Tether("sbatch", native) for native in natives]) is None
 
 
 def test_an_option_that_the_launcher_relies_on_is_refused() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import slurm_says, slurm_script
+from sojourn.backends.client import slurm_says, slurm_script, slurm_share
 from sojourn.backends.client.slurm_words import hint, word
 from sojourn.core.ports import Order, Word
 from sojourn.core.values import Pulse, State
@@ -121,6 +121,41 @@ def test_a_controller_that_is_away_makes_everything_unknown() -> None:
     assert found.pulse is Pulse.UNKNOWN and "Unable to contact" in found.reason
 
 
+ARRAY = """sojourn:squeue 0
+9_1|PENDING|JobArrayTaskLimit|N/A||UNLIMITED
+9_0|RUNNING|None|2026-11-21T20:40:37|n1|18:00
+sojourn:sacct 0
+9_2|COMPLETED|0:0|00:00:02|UNLIMITED|n1||300M
+9_2.batch|COMPLETED|0:0|00:00:02||n1|4100K|
+9_[3,5-6%2]|CANCELLED by 0|0:0|00:00:00|UNLIMITED|None assigned||300M
+"""
+
+
+def test_each_task_of_an_array_is_told_apart() -> None:
+    found = {number: said(ARRAY, f"9_{number}") for number in range(8)}
+    assert found[0].pulse is Pulse.ALIVE and not found[0].is_waiting
+    assert found[1].is_waiting and "may at once" in found[1].reason
+    assert found[2].pulse is Pulse.GONE and found[2].state is None
+    assert [found[n].state for n in (3, 5, 6)] == [State.CANCELLED] * 3
+    assert found[4].state is None and "before it began" in found[4].if_unbegun, "no record: it never had one"
+    assert said(ARRAY, "10_4").if_unbegun == ""
+
+
+def test_without_accounting_the_tasks_that_never_began_are_in_one_line_of_scontrol() -> None:
+    text = ARRAY.partition("sojourn:sacct")[0] + (
+        "sojourn:sacct 1\nSlurm accounting storage is disabled\nsojourn:scontrol\n"
+        "JobId=9 ArrayJobId=9 ArrayTaskId=3,5-6%2 JobState=CANCELLED Reason=JobArrayTaskLimit ExitCode=0:0\n"
+        "JobId=11 ArrayJobId=9 ArrayTaskId=2 JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125\n"
+    )
+    assert [said(text, f"9_{n}").state for n in (2, 3, 6)] == [State.OOM, State.CANCELLED, State.CANCELLED]
+
+
+def test_what_waited_for_something_that_failed_says_so() -> None:
+    text = "sojourn:squeue 0\n5|CANCELLED|DependencyNeverSatisfied|N/A||18:00\nsojourn:sacct 0\n"
+    found = said(text + "5|CANCELLED|0:0|00:00:00|UNLIMITED|None assigned||300M\n", "5")
+    assert found.state is State.CANCELLED and "`after`" in found.reason
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("612K", 612 << 10), ("1.5G", 3 << 29), ("500Mn", 500 << 20), ("2Gc", 2 << 30), ("", 0), ("?", 0)],
@@ -166,6 +201,35 @@ def test_srun_is_told_of_cpus_gpus_and_the_environment() -> None:
 def test_a_value_that_would_break_out_of_its_line_is_refused(bad: "dict[str, object]") -> None:
     with pytest.raises(slurm_script.BadOption):
         script(bad)
+
+
+def test_what_must_come_first_is_waited_for_and_the_job_is_taken_away_where_it_cannot() -> None:
+    text = slurm_script.render(["k"], "/b/runs/r", Order({}, after=("3", "4_1")), {"dependency": "after:9"}, "hpc")
+    assert "#SBATCH --dependency=singleton,afterok:3:4_1,after:9\n" in text
+    assert "#SBATCH --kill-on-invalid-dep=yes\n" in text and "kill-on-invalid-dep" not in script()
+    with pytest.raises(slurm_script.BadOption):
+        script({"dependency": "afterok:3?afterok:4"})
+
+
+def test_several_nodes_are_one_task_each() -> None:
+    text = script({"gres": "gpu:2"}, num_nodes=3)
+    assert "#SBATCH --nodes=3\n#SBATCH --ntasks=3\n#SBATCH --ntasks-per-node=1\n" in text
+    assert "--nodes=3 --ntasks=3 --ntasks-per-node=1" in text and "SOJOURN_SEAT_STEP" not in script()
+
+
+SHARE = """1|7200|3600|billing=2,cpu=2,gres/gpu=2,mem=1G,node=1
+1|3600|1800|billing=2,cpu=2,mem=1G,node=1
+sojourn:sacct
+ lab|me|1234|0.100000|0.731000
+"""
+
+
+def test_what_was_used_is_said_in_hours_and_as_a_share() -> None:
+    assert slurm_share.line(SHARE) == (
+        "its jobs took 3.00 CPU hours and 2.00 GPU hours; "
+        "fair share of me in account lab: 0.731000 (1 is untouched, 0 used up)"
+    )
+    assert "keeps no accounting" in slurm_share.line("")
 
 
 def test_a_hint_names_the_site() -> None:

@@ -32,6 +32,13 @@ def test_the_attempt_says_its_seat_and_the_payload_does_not_inherit_it(rig: Rig)
     assert json.loads(Path(root.keeper).read_text())["seat"] == "7:0"
 
 
+def test_what_starts_on_all_machines_of_a_seat_stands_before_the_payload(rig: Rig) -> None:
+    root = rig.place('echo "here on $RANK" "of $0"')
+    step = """sh -c 'RANK=0 "$@"; RANK="1 and on" "$@"' step"""
+    assert seated(rig, root, "7:0", SOJOURN_SEAT_STEP=step).wait(PATIENCE_S) == 0
+    assert log(root) == "here on 0 of bash\nhere on 1 and on of bash\n"
+
+
 def test_the_next_seat_of_a_job_goes_on_as_the_next_attempt_and_what_lived_on_is_ended(rig: Rig) -> None:
     root = rig.place(COUNT)
     first = seated(rig, root, "7:0")

@@ -32,6 +32,7 @@ rules:
   - {name: cuda-flake, pattern: "CUDNN_STATUS_EXECUTION_FAILED", action: retry}
 hooks: {before_down: ./check.sh}
 notify: ["ntfy://topic"]
+after: tokenize
 sweep:
   matrix: {lr: [0.10, 1e-2], seed: [0, 1]}
 """
@@ -59,6 +60,7 @@ def test_every_key_of_the_interface_is_read(folder: Path) -> None:
         rules=(Rule("cuda-flake", "CUDNN_STATUS_EXECUTION_FAILED", "retry"),),
         hooks={"before_down": "./check.sh"},
         notify=("ntfy://topic",),
+        after=("tokenize",),
         sweep=Sweep({"lr": ("0.10", "1e-2"), "seed": ("0", "1")}),
     )
 

@@ -131,7 +131,7 @@ def test_a_bomb_of_aliases_is_refused_at_once(folder: Path) -> None:
 
 KEYS = st.sampled_from(
     "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run outputs scratch retry"
-    " stall_after max_duration budget rules hooks notify sweep service accelerators matrix cells queue on".split()
+    " stall_after max_duration budget rules hooks notify after sweep service accelerators matrix cells queue on".split()
 )
 WORDS = st.text(max_size=12) | st.sampled_from(
     ["${A}", "null", "yes", "1", "20m", "a: b", "- x", "&a", "*a", "A100:1", "!!int x"]

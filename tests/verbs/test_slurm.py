@@ -4,130 +4,52 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sojourn.core.values import State
-from sojourn.store.home import Store
-from sojourn.verbs.answers import Launch, Row
-from sojourn.verbs.context import Context
 from sojourn.verbs.handbook import handbook
 from sojourn.verbs.plan import plan
 from sojourn.verbs.pull import pull
 from sojourn.verbs.resume import resume
 from sojourn.verbs.run import StoppedByUser, run
-from sojourn.verbs.status import status
 from sojourn.verbs.stop import stop
-from tests.lab.cluster import Cluster, slurm, until
+from sojourn.verbs.why import of_run
+from tests.lab.cluster import slurm, until
+from tests.verbs.slurm_client import Client
 
-pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures"]
+pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
-class Client:
-    """One client of the cluster, whose site `hpc` has the options of the test."""
-
-    def __init__(self, cluster: Cluster, home: Path, folder: Path) -> None:
-        self.cluster, self.home, self.folder = cluster, home, folder
-        self.base = folder / "shared"
-        self.project = folder / "project"
-        self.project.mkdir()
-        self.site("local")
-        self.ctx = Context(Store())
-
-    def site(self, transport: str, **options: Any) -> None:
-        """[sites.hpc]: the login node over ssh, or this machine as one."""
-        lines = {"transport": transport, "address": "login", "launcher": "sbatch", "base": str(self.base)}
-        lines["python"] = os.path.realpath(sys.executable)
-        lines["init"] = f"export PATH={os.path.dirname(sys.executable)}:$PATH"
-        path = self.home / ".config" / "sojourn" / "settings.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = ["[sites.hpc]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items()), "[sites.hpc.sbatch]"]
-        path.write_text("\n".join([*text, *(f"{key} = {json.dumps(value)}" for key, value in options.items())]) + "\n")
-        self.ctx = Context(Store())
-
-    def job(self, script: str, name: str = "r", **keys: Any) -> str:
-        path = self.project / f"{name}.yaml"
-        job: Mapping[str, Any] = {"name": name, "run": script, "site": "hpc", **keys}
-        path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))
-        return str(path)
-
-    def run(self, script: str, name: str = "r", **keys: Any) -> Launch:
-        return run(self.ctx, self.job(script, name, **keys))
-
-    def row(self, name: str = "r") -> Row:
-        (row,) = status(self.ctx, [name]).rows
-        return row
-
-    def becomes(self, state: State, name: str = "r", attempt: int = 0) -> Row:
-        """Wait for the state, with the scheduler's word on it."""
-        seen: list[Row] = []
-
-        def holds() -> bool:
-            seen.append(self.row(name))
-            record = self.ctx.store.index.find(name)
-            is_said = record.is_settled or not state.is_final
-            return seen[-1].state is state and seen[-1].attempt >= attempt and is_said
-
-        until(holds, lambda: (seen[-1], self.cluster.sh("squeue -a -t all; sacct -D -n -P"), self.logs(name)))
-        return seen[-1]
-
-    def native(self, name: str = "r") -> str:
-        return str((self.ctx.store.index.find(name).tether or {})["native"])
-
-    def root(self, name: str = "r") -> Path:
-        return self.base / "runs" / name
-
-    def logs(self, name: str = "r") -> str:
-        found = sorted((self.root(name) / "logs").glob("*.*"))
-        return "\n".join(f"-- {path.name}\n{path.read_text()[-1500:]}" for path in found if path.suffix != ".sh")
-
-    def events(self, kind: str, name: str = "r") -> list[dict[str, Any]]:
-        lines = (self.root(name) / "events.jsonl").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if event["kind"] == kind]
-
-
-@pytest.fixture
-def client(cluster: Cluster, private_home: Path, tmp_path: Path) -> Iterator[Client]:
-    yield Client(cluster, private_home, tmp_path)
-
-
-@pytest.fixture(params=["accounting", "no accounting"])
-def either(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> Client:
-    """A client of a cluster with and without accounting."""
-    if request.param == "no accounting":
-        monkeypatch.setenv("SLURM_CONF", cluster.conf_without_accounting)
-    return client
-
-
-def test_digits_come_home_from_the_login_node_with_the_same_weights_though_cut_off_and_requeued(
+def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_cut_off_and_requeued(
     client: Client, tmp_path: Path, shared_connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
     client.site("ssh", mem="900M")
-    for name in ("here", "there"):
+    for name in ("here", "far", "there"):
         shutil.copytree(DIGITS, tmp_path / name)
         job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 4")
         (tmp_path / name / "sojourn.yaml").write_text(job)
     run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
-    until(lambda: (client.row("there").step or 0) > 200, lambda: client.logs("there"))
+    until(lambda: client.row("there").step and client.events("checkpoint", "there"), lambda: client.logs("there"))
     first = client.native("there")
     client.cluster.sh(f"scancel --batch --signal=USR1 {first}")  # as Slurm does before the time limit
     waiting = client.becomes(State.QUEUED, "there")
     assert "put back" in waiting.reason or "cleaning up" in waiting.reason, waiting.reason
     assert run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there").did == "nothing"
     run(client.ctx, str(tmp_path / "here" / "sojourn.yaml"), site="local", name="here")
+    run(client.ctx, str(tmp_path / "far" / "sojourn.yaml"), site="far", name="far")
     row = client.becomes(State.SUCCEEDED, "there", attempt=2)
     assert row.attempt == 2 and client.native("there") == first
     client.becomes(State.SUCCEEDED, "here")
-    for answer in pull(client.ctx, ["here", "there"]):
+    client.becomes(State.SUCCEEDED, "far")
+    for answer in pull(client.ctx, ["here", "far", "there"]):
         assert answer.exit_status == 0 and answer.receipts, answer
-    homes = [Path(client.ctx.store.index.find(name).pulled_dir) for name in ("here", "there")]
-    assert (homes[0] / "final.npz").read_bytes() == (homes[1] / "final.npz").read_bytes()
+    homes = [Path(client.ctx.store.index.find(name).pulled_dir) for name in ("here", "far", "there")]
+    assert len({(home / "final.npz").read_bytes() for home in homes}) == 1
     first_end = client.events("ended", "there")[0]
     assert first_end["state"] == "preempted" and client.events("checkpoint", "there")
 
@@ -148,6 +70,9 @@ def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_f
     assert "Slurm holds it until" in answer.why, answer.why
     again = client.run("true")
     assert again.did == "nothing" and len(client.cluster.sh("squeue -h").splitlines()) == 1
+    steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
+    assert "nohup" not in str(steps) and "sbatch sbatch.sh" in steps["put a keeper back"]
+    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.ended and ended.state is State.CANCELLED, ended
     assert not client.cluster.sh("squeue -h").strip()
@@ -159,34 +84,39 @@ def test_a_running_job_is_stopped_by_its_own_keeper_within_a_beat(client: Client
     client.run("trap 'echo saved; exit 0' TERM; while :; do sleep 0.1; done")
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.state is State.CANCELLED and "saved" in client.logs()
-    until(lambda: client.cluster.state(client.native()) == "COMPLETED")
-
-
-def test_a_cancelled_job_is_cancelled_whether_it_waited_or_ran(either: Client) -> None:
-    either.site("local", begin="now+1hour")
-    either.run("true", "waits")
-    either.site("local")
-    either.run("sleep 300", "runs")
-    either.cluster.sh(f"scancel {either.native('waits')} {either.native('runs')}")
-    for name in ("waits", "runs"):
-        row = either.becomes(State.CANCELLED, name)
-        assert "scancel" in row.reason and f"job {either.native(name)}: CANCELLED" in row.reason, row.reason
+    until(lambda: client.cluster.state(client.native()) == "FAILED")  # it did not succeed: for `afterok`, and sacct
 
 
 HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(8)'"
 
 
-def test_memory_beyond_the_limit_is_oom_with_the_memory_to_ask_for(either: Client) -> None:
+def test_memory_and_scancel_are_told_apart_each_with_its_finding(either: Client) -> None:
+    either.site("local", begin="now+1hour")
+    either.run("true", "waits")
+    either.site("local")
+    either.run("sleep 300", "runs")
     either.site("local", mem="150M")
-    either.run(HUNGRY)
-    row = either.becomes(State.OOM)
+    either.run(HUNGRY, "eats")
+    either.cluster.sh(f"scancel {either.native('waits')} {either.native('runs')}")
+    for name in ("waits", "runs"):
+        row = either.becomes(State.CANCELLED, name)
+        assert "scancel" in row.reason and f"job {either.native(name)}: CANCELLED" in row.reason, row.reason
+        assert verdict(either, name) == "slurm-cancelled"
+    row = either.becomes(State.OOM, "eats")
     assert "ask for --mem=" in row.reason or "ask for more with `mem`" in row.reason, row.reason
+    assert verdict(either, "eats") in ("slurm-out-of-memory", "memory-limit-kill")
 
 
 def test_an_error_of_the_script_stays_a_failure_and_is_not_requeued(client: Client) -> None:
     client.run("sleep 1; exit 3")
     row = client.becomes(State.FAILED)
     assert row.attempt == 1 and row.reason == "exit status 3"
+    path = client.folder / "evidence.json"
+    of_run(client.ctx, "r", save=str(path))
+    document = json.loads(path.read_text())
+    assert document["launch"]["host"].startswith("n") and document["launch"]["host"] != document["host"]
+    assert {"df -Pk", "sacct -P", "slurm-JOB.out"} <= set(document["probes"]), sorted(document["probes"])
+    assert any("cgroup" in name for name in document["probes"]), "taken by the keeper on the node"
 
 
 def test_a_keeper_killed_with_all_it_started_leaves_its_end_to_slurms_record(client: Client) -> None:
@@ -202,6 +132,12 @@ def test_a_keeper_killed_with_all_it_started_leaves_its_end_to_slurms_record(cli
     assert "Slurm job" in row.reason
     answer = resume(client.ctx, "r")
     assert answer.attempt == 2
+
+
+def verdict(client: Client, name: str = "r") -> str:
+    """The gotcha that `why` comes to."""
+    found = of_run(client.ctx, name).judged.verdict
+    return found.id if found else ""
 
 
 @pytest.mark.soak
@@ -241,6 +177,7 @@ def test_a_job_that_comes_first_preempts_a_run_which_goes_on_after_it(client: Cl
     until(lambda: client.cluster.state(client.native()) == "RUNNING")
     client.cluster.sh("sbatch -p main -w n1 --exclusive -o /dev/null --wrap 'sleep 3'")
     assert client.becomes(State.SUCCEEDED, attempt=2).attempt == 2
+    assert [event["state"] for event in client.events("ended")] == ["preempted", "succeeded"]
 
 
 @pytest.mark.soak
@@ -251,13 +188,5 @@ def test_the_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_n
     either.run("trap '' TERM; while :; do sleep 0.2; done", "deaf")
     assert either.becomes(State.RUNNING, "saves", attempt=2).attempt == 2
     row = either.becomes(State.TIMEOUT, "deaf")
+    assert verdict(either, "deaf") == "walltime"
     assert "time limit" in row.reason and "nothing was saved before it: ask for more time" in row.reason, row.reason
-
-
-def test_the_handbook_starts_nothing_on_the_login_node(client: Client) -> None:
-    client.site("local", begin="now+1hour")
-    client.run("true")
-    steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
-    text = "\n".join(steps.values())
-    assert "nohup" not in text and "sbatch sbatch.sh" in steps["put a keeper back"]
-    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]

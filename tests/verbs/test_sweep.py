@@ -148,10 +148,11 @@ def test_more_slots_than_cores_are_refused_unless_asked_for(field: Make) -> None
     boxes.until(lambda states: list(states.values()).count("running") == 3)
 
 
-def test_a_cluster_whose_scheduler_has_a_queue_of_its_own_is_refused(field: Make) -> None:
+def test_a_sweep_is_refused_where_nothing_could_wait_or_span_machines_as_it_asks(field: Make) -> None:
     boxes = field("a")
-    with pytest.raises(NotYet, match="a sweep on slurm"):
-        boxes.sweep({"lr": [1, 2]}, sites=["slurm"])
+    for keys, said in (({"after": "prep"}, "nothing on a could wait"), ({"num_nodes": 2}, "and a has one")):
+        with pytest.raises(NotYet, match=said):
+            boxes.sweep({"lr": [1, 2]}, keys)
     assert not boxes.ctx.store.index.runs()
 
 

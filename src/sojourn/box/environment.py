@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sys
 
 from sojourn.box import prepare, secrets
@@ -102,15 +103,16 @@ def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:
     argv = [str(word) for word in spec["argv"]]
     if len(argv) == 5 and argv[:4] == ["bash", "-eo", "pipefail", "-c"]:
         argv[4] = "trap : TERM; " + argv[4]
+    step = shlex.split(os.environ.get(_SEAT + "_STEP", ""))  # starts it on every machine of the seat
     lines = []
     if spec.get("init"):
         lines.append(str(spec["init"]))
     if env_folder:
         lines.append('export VIRTUAL_ENV="$0" PATH="$0/bin:$PATH"; unset PYTHONHOME')
     if not lines:
-        return argv
+        return step + argv
     lines.append('exec "$@"')
-    return ["bash", "-eo", "pipefail", "-c", "\n".join(lines), env_folder or "sojourn"] + argv
+    return step + ["bash", "-eo", "pipefail", "-c", "\n".join(lines), env_folder or "sojourn"] + argv
 
 
 def setup_argv(spec: Dict[str, Any], folder: str) -> List[str]:

@@ -27,11 +27,21 @@ class Tether:
 @dataclass(frozen=True)
 class Order:
     """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
-    it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet.
+    it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet. `after`: natives of
+    tethers of what must have succeeded first.
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
     write_s: float = 0.0
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seating:
+    """One of several roots that ask for seats together: attempt `attempt` of the run at `root`."""
+
+    root: str
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,18 @@ class Word:
     state: State | None = None
     reason: str = ""
     if_oom: str = ""  # what to say where the box saw that memory was the cause, and the scheduler did not
+    if_unbegun: str = ""  # what to say where it never began on any machine: then it was cancelled while it waited
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a scheduler says of something that was not handed over. `said`: when and where it would start, or why not;
+    `hint`: what to look at then.
+    """
+
+    is_taken: bool
+    said: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,17 +142,52 @@ class Scheduler(Launcher, Protocol):
     What it starts finds SOJOURN_SEAT in its environment: `native` of its tether, a colon, and how often it was started
     before: one seat for each time that a machine was given. The keeper tells by it that an earlier seat is over.
     SOJOURN_SEAT_LEAD_S and SOJOURN_SEAT_GRACE_S: seconds that the payload may take to save when the keeper gets SIGINT
-    (the seat will end) and SIGTERM (it ends).
+    (the seat will end) and SIGTERM (it ends). SOJOURN_SEAT_STEP, where a run has several machines: a shell line of
+    words that start on each what is put behind them.
     """
 
     schedules: ClassVar[bool]  # True; a plain launcher need not say False
+    spans: ClassVar[bool]  # it can start one run's processes on several machines (SOJOURN_SEAT_STEP)
 
     def script(self, argv: Sequence[str], root: str, order: Order) -> str:
         """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
         ...
 
+    def command_all(
+        self, argv: Sequence[str], home: str, roots: Sequence[Seating], order: Order, at_once: int
+    ) -> list[str]:
+        """`command` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them
+        have a seat at a time. `home`: a folder for what belongs to none of them alone.
+
+        Safe to repeat: a root that has been asked for with this attempt is not asked for again.
+        """
+        ...
+
+    def read_all(self, ended: Ended, roots: Sequence[Seating]) -> list[Tether]:
+        """What `command_all` came to, one each. Raises: WorldError; then nothing more was asked for."""
+        ...
+
+    def try_out(self, transport: Transport, script: str) -> Trial | NoAnswer:
+        """Whether the scheduler would take it, and when it would start; asks for nothing."""
+        ...
+
+    def withdraw(self, transport: Transport, tethers: Sequence[Tether]) -> None | NoAnswer:
+        """Take from the queue what waits there; such as runs meanwhile is ended as by `stop`. Idempotent."""
+        ...
+
+    def used(self, transport: Transport, tethers: Sequence[Tether]) -> str:
+        """What they took of what the scheduler shares out among people, in a line; "" where nobody knows."""
+        ...
+
     def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
         """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
+        ...
+
+    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+        """What the scheduler keeps of one of them, for a diagnosis: command -> (exit status, what it printed).
+
+        {} where it does not answer.
+        """
         ...
 
     def by_hand(self, root: str, native: str) -> Mapping[str, str]:
@@ -208,8 +265,10 @@ __all__ = [
     "Order",
     "Provider",
     "Scheduler",
+    "Seating",
     "Site",
     "Tether",
     "Transport",
+    "Trial",
     "Word",
 ]

@@ -133,14 +133,16 @@ def _queueing(db: sqlite3.Connection, r: Record) -> None:
     for cell in r["cells"]:
         asked = {"run": cell["run"], "attempt": cell["attempt"], "token": cell.get("token", ""), "lease": lease}
         _launching(db, asked)
-        db.execute("UPDATE runs SET phase = 'queueing', queue = ? WHERE id = ?", (r["sweep"], cell["run"]))
+        # A scheduler's site has no queue of ours: there each cell is a job that it knows by itself.
+        queue = "" if r.get("scheduled") else r["sweep"]
+        db.execute("UPDATE runs SET phase = 'queueing', queue = ? WHERE id = ?", (queue, cell["run"]))
 
 
 def _queued(db: sqlite3.Connection, r: Record) -> None:
     for run in r["runs"]:
+        tether = {**r["tether"], "native": r["natives"][run]} if r.get("natives") else r["tether"]
         db.execute(
-            "UPDATE runs SET phase = 'queued', tether = ? WHERE id = ? AND phase = 'queueing'",
-            (_text(r["tether"]), run),
+            "UPDATE runs SET phase = 'queued', tether = ? WHERE id = ? AND phase = 'queueing'", (_text(tether), run)
         )
 
 

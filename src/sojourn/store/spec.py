@@ -84,6 +84,7 @@ class JobFile:
     rules: tuple[Rule, ...] = ()
     hooks: Mapping[str, str] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()  # runs and sweeps that must have succeeded before this starts
     sweep: Sweep | None = None
     warnings: tuple[str, ...] = ()  # "file:line:column: what", for stderr
 

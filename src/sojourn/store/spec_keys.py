@@ -18,7 +18,7 @@ from sojourn.wire import names, units
 
 KEYS = (
     "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run outputs scratch retry"
-    " stall_after max_duration budget rules hooks notify sweep"
+    " stall_after max_duration budget rules hooks notify after sweep"
 ).split()
 RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
 ENDS = ["preempted", "node-failure", "network"]
@@ -79,6 +79,7 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         rules=tuple(rule for item in r.items(found.get("rules"), "rules", tables=True) for rule in _rule(r, item)),
         hooks=_hooks(r, found.get("hooks")),
         notify=r.words(found.get("notify"), "notify", str),
+        after=r.words(found.get("after"), "after", str),
         sweep=sweep,
         warnings=tuple(r.warnings),
     )

@@ -93,6 +93,10 @@ def _let_go(
     ctx.store.append("releasing", lease=record.name, clearance={"runs": list(clearance.runs), "at_s": clearance.at_s})
     ctx.say(f"letting go of {record.name}")
     line = "you say that it is stopped" if is_told else box.provider.release(lease, clearance)
+    if box.schedules:
+        from sojourn.verbs import scheduled
+
+        line = "; ".join(part for part in (line, scheduled.used(box, runs)) if part)
     if box.provider.metered and not by_user:
         _see_it_gone(ctx, box, record)
     if is_told or not by_user:

@@ -54,6 +54,21 @@ def enqueue(
 
     Raises: Unreachable, WorldError (name-taken: a cell's name is another run there; nothing was made then).
     """
+    if box.schedules:
+        from sojourn.verbs import array
+
+        return array.submit(
+            ctx,
+            box,
+            sweep,
+            cells,
+            base=str(hello["base"]),
+            at_once=len(lanes),
+            need=need,
+            trees=trees,
+            lacking=lacking,
+            secrets=secrets or {},
+        )
     token = ctx.token()
     listed = [{"run": cell.run, "attempt": cell.attempt, "token": token} for cell in cells]
     with moving_in(ctx, box, need) as lease:

@@ -69,9 +69,19 @@ def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
     return box.launcher.start(box.transport, argv, argv[-1])
 
 
-def order(record: RunRecord) -> Order:
-    """What a launcher that gets the machine too must know of this run."""
-    return Order(record.run.spec, float((record.heard.checkpoint or {}).get("write_s") or 0.0))
+def order(ctx: Context, box: Box, record: RunRecord) -> Order:
+    """What a launcher that gets the machine too must know of this run. Raises: NotFound, NeverReady (its `after`)."""
+    after: tuple[str, ...] = ()
+    if box.schedules and record.run.spec.get("after"):
+        from sojourn.verbs.scheduled import awaited
+
+        after = awaited(ctx, record.run.spec, box.site.name)
+    return Order(record.run.spec, write_s(record), after)
+
+
+def write_s(record: RunRecord) -> float:
+    """How long its last save of a checkpoint took, 0 where none was measured."""
+    return float((record.heard.checkpoint or {}).get("write_s") or 0.0)
 
 
 def journal_launching(ctx: Context, box: Box, run: str, attempt: int, need: Need) -> str:
@@ -117,7 +127,7 @@ def begin(
         is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
     )
     for is_last in (False, True):
-        starts = starts_of(box, argv, order(record), run=run)
+        starts = starts_of(box, argv, order(ctx, box, record), run=run)
         try:
             answers = box.answer_all([*ask, *starts, stay], blobs, timeout_s=BEGIN_S + (ALONG_S if blobs else 0.0))
             break

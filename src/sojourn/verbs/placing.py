@@ -91,7 +91,7 @@ def taken_back(
     waiting = {
         run: view.record.site_name
         for run, view in views.items()
-        if view.status.state is State.QUEUED and view.reach.ok and view.record.site_name in at
+        if view.status.state is State.QUEUED and view.reach.ok and view.record.queue and view.record.site_name in at
     }
     records = [view.record for view in views.values()]
     running = {run: seconds for run, view in views.items() if (seconds := _will_take_s(view.status)) is not None}

@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.box.tree import COPIED_BYTES
 from sojourn.core import money
-from sojourn.core.values import Site
+from sojourn.core.values import Evidence, Finding, NoAnswer, Site
 from sojourn.store.catalog import platform
 from sojourn.verbs.answers import Plan, Reach, worst
 from sojourn.verbs.context import Box, Context
@@ -65,10 +65,14 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     rate, currency = (
         (lease.lease.rate_micro_per_h, lease.lease.currency) if lease else (site.rate_micro_per_h, site.currency)
     )
+    script = _script(ctx, box, prepared, bid, hello)
+    trial, refused = _tried(box, script) if script and reach.ok else ("", ())
+    findings = (*bid.findings, *refused)
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
         *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
+        *([trial] if trial else []),
     ]
     return Plan(
         id=prepared.id,
@@ -91,11 +95,11 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         outputs=job.outputs,
         argv=tuple(prepared.spec["argv"]),
         reach=reach,
-        findings=bid.findings,
+        findings=findings,
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
-        script=_script(box, prepared, bid, hello),
-        exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(bid.findings),
+        script=script,
+        exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(findings),
     )
 
 
@@ -152,18 +156,36 @@ def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dic
     return {"text": prepared.job.setup, "digest": digest, "reused": reused}
 
 
-def _script(box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
+def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
+    """(when the scheduler would start it, what it says against it): asked without asking for a machine."""
+    launcher: Any = box.launcher
+    trial = launcher.try_out(box.transport, script)
+    if isinstance(trial, NoAnswer):
+        return f"{box.site.name} was not heard about when it would start: {trial.kind}", ()
+    if trial.is_taken:
+        return trial.said, ()
+    title = f"{box.site.name} would not take it: {trial.said}"
+    evidence = (Evidence("scheduler.said", trial.said, f"{box.site.launcher}, asked without submitting"),)
+    cause = "what the job or the site's settings ask of the scheduler is not to be had there"
+    return "", (Finding("scheduler-refuses", "confirmed", title, "blocker", cause, trial.hint, evidence=evidence),)
+
+
+def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
     """What a scheduler would be handed; "" where the site has none. Raises: Misuse."""
     if not box.schedules:
         return ""
     from sojourn.core.ports import Order
     from sojourn.verbs.launch import order
+    from sojourn.verbs.scheduled import awaited
 
     base = box.site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
     root = posixpath.join(base, "runs", prepared.id)
     keeper = posixpath.join(base, "keepers", box.keeper.file)
     argv = (hello or {}).get("argv") or ["python3", "-I", "-S", keeper, "supervise", "--root", root]
-    asked = order(bid.view.record) if bid.view is not None else Order(prepared.spec)
+    if bid.view is not None:
+        asked = order(ctx, box, bid.view.record)
+    else:
+        asked = Order(prepared.spec, after=awaited(ctx, prepared.spec, box.site.name))
     text: str = box.launcher.script(argv, root, asked)  # type: ignore[attr-defined]
     return text
 

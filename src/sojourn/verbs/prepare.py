@@ -14,7 +14,7 @@ from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Site
 from sojourn.store.spec import JobFile, check_name, find_job, read_job
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Box, Context
 from sojourn.verbs.decide import IDENTITY
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
@@ -122,12 +122,19 @@ class Trees:
         return tuple(remark for _, tree in self.trees for remark in tree.remarks)
 
 
+def refuse_there(job: JobFile, box: Box) -> None:
+    """Return where this kind of site can run such a job. Raises: NotYet."""
+    name = box.site.name
+    if job.num_nodes > 1 and not getattr(box.launcher, "spans", False):
+        what = f"it asks for {job.num_nodes} nodes, and {name} has one"
+        raise NotYet(path=job.path, what=what, following="num_nodes: 1, or a site whose scheduler gives out machines")
+    if job.after and not box.schedules:
+        what = f"it is to start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
+        raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
+
+
 def read_trees(ctx: Context, job: JobFile) -> Trees:
-    """Read the working folder and what is mounted. Raises: Misuse (a tree that cannot be a snapshot, several nodes)."""
-    if job.num_nodes > 1:
-        raise NotYet(
-            path=job.path, what=f"it asks for {job.num_nodes} nodes, and a site has one", following="num_nodes: 1"
-        )
+    """Read the working folder and what is mounted. Raises: Misuse (a tree that cannot be a snapshot)."""
     from sojourn.store import snapshot
 
     ctx.say(f"reading {job.workdir}")
@@ -168,6 +175,7 @@ def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
         "retry": {"attempts": job.retry.attempts, "on": list(job.retry.on)},
         "stall_after_s": job.stall_after_s,
         "max_duration_s": job.max_duration_s,
+        **({"after": list(job.after)} if job.after else {}),
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,
     }

@@ -90,6 +90,8 @@ def recall(ctx: Context, sweep: str) -> list[str]:
         by_site.setdefault(site.name, []).append(run)
         sites[site.name] = site
     for name, runs in by_site.items():
+        if ctx.box(sites[name]).schedules:
+            continue  # what its scheduler has of them is told by `reconcile` as duplicates, once it began
         try:
             answer = ctx.box(sites[name]).ask("withdraw", queue=sweep, runs=runs, why="move")
         except WorldError as error:
@@ -144,6 +146,9 @@ def _offers(
             remarks.append(f"{name} takes no cell: it lacks the code, which is not the same here any more")
             continue
         need = job.need if job is not None else Need()
+        if offer.box.schedules:
+            offers[name] = replace(offer, lanes=("",) * len(cells))
+            continue
         try:
             offers[name] = replace(offer, lanes=lanes(name, offer.hello, need, envs=cells[0].run.spec.get("envs")))
         except Oversubscribed as no:

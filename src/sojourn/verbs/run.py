@@ -14,7 +14,7 @@ from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
 from sojourn.verbs.hear import View, hear_one
-from sojourn.verbs.prepare import Prepared, prepare
+from sojourn.verbs.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.push import ask_missing, changed_files, push, remember
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
@@ -160,6 +160,11 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
     box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
+    refuse_there(prepared.job, box)
+    if prepared.job.after:
+        from sojourn.verbs.scheduled import awaited
+
+        awaited(ctx, prepared.spec, site.name)
     trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
     have = ask_missing([tree.digest for _, tree in prepared.trees])
     asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]

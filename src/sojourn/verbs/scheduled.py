@@ -13,10 +13,19 @@ from sojourn.core.fold import Status
 from sojourn.core.ports import Tether, Word
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.store.records import RunRecord
-from sojourn.verbs.context import Box
+from sojourn.verbs.context import Box, Context
+from sojourn.wire.errors import Misuse
 
 if TYPE_CHECKING:
     from sojourn.verbs.hear import View
+
+
+class NeverReady(Misuse):
+    """The job is to start `after` {run}, which the scheduler cannot wait for: {why}. Nothing was started."""
+
+    code = "never-ready"
+    next_step = "sojourn status {run}"
+
 
 _UNKNOWN = Word(Pulse.UNKNOWN, reason="how it was submitted is not on record here")
 
@@ -36,6 +45,52 @@ def tether_of(record: RunRecord) -> Tether | None:
     if seat and record.heard.attempt >= record.attempt:
         return Tether(record.site.launcher, seat.rpartition(":")[0], facts)
     return Tether(str(known["launcher"]), str(known["native"]), facts) if known else None
+
+
+def withdraw(box: Box, views: Sequence[View]) -> None:
+    """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
+    tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
+    if tethers:
+        box.must(box.launcher.withdraw(box.transport, tethers))  # type: ignore[attr-defined]
+
+
+def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
+    """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
+    tether = tether_of(record)
+    if tether is None or not record.run.root:
+        return {}
+    said = box.launcher.records(box.transport, tether, record.run.root)  # type: ignore[attr-defined]
+    return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
+            for name, (rc, text) in said.items()}  # fmt: skip
+
+
+def used(box: Box, records: Sequence[RunRecord]) -> str:
+    """What these took of what the scheduler shares out; "" where nobody knows."""
+    tethers = [tether for record in records if (tether := tether_of(record)) is not None]
+    return str(box.launcher.used(box.transport, tethers)) if tethers else ""  # type: ignore[attr-defined]
+
+
+def awaited(ctx: Context, spec: Mapping[str, Any], site: str) -> tuple[str, ...]:
+    """What the scheduler calls the runs that this one is to come `after`; () where all of them have succeeded.
+
+    Raises: NotFound, Ambiguous, NeverReady.
+    """
+    from sojourn.verbs.hear import hear
+
+    found = []
+    for name in spec.get("after") or ():
+        sweep = ctx.store.index.sweep(name)
+        records = ctx.store.index.cells(sweep) if sweep else [ctx.store.index.find(name)]
+        for view in hear(ctx, records).values():
+            record, state = view.record, view.status.state
+            if state is State.SUCCEEDED:
+                continue
+            tether = tether_of(record)
+            if not state.is_alive or record.site_name != site or tether is None:
+                why = f"it is on {record.site_name}" if record.site_name != site else f"it is {state.value}"
+                raise NeverReady(run=record.id, why=why)
+            found.append(tether.native)
+    return tuple(found)
 
 
 def pulses(word: Word, keeper: str, payload: str) -> tuple[str, str]:
@@ -82,6 +137,8 @@ def _op(box: Box, view: View) -> Mapping[str, Any]:
     state, detail = word.state, word.reason
     if state is None and record.heard.state is State.OOM and word.if_oom:
         state, detail = State.OOM, word.if_oom
+    if state is None and record.attempt > record.heard.attempt and word.if_unbegun:
+        state, detail = State.CANCELLED, word.if_unbegun
     return {
         "op": "judge",
         "run": record.id,

@@ -117,4 +117,6 @@ def lanes(
 
 def judged(offer: Offer, prepared: PreparedSweep, cells: int) -> tuple[Finding, ...]:
     """Findings about running so many cells there: resources, room for all of them."""
-    return preflight.judge(offer.hello, prepared.job.need, prepared.room(cells, offer.lacking))
+    # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
+    need = Need() if offer.box.schedules else prepared.job.need
+    return preflight.judge(offer.hello, need, prepared.room(cells, offer.lacking))

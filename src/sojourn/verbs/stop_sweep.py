@@ -65,7 +65,7 @@ def stop_sweep(
             here = [view for view in views if view.record.site_name == site and view.record.id not in asked]
             try:
                 taken |= _stop_there(ctx, sweep, here, grace)
-                asked |= {view.record.id for view in here if view.status.state is not State.QUEUED}
+                asked |= {view.record.id for view in here if not _in_queue(view)}
             except WorldError as error:
                 remarks[site] = f"{site}: {error.message}"
         views = [view for view in _alive(ctx, sweep) if view.record.site_name not in remarks]
@@ -82,20 +82,31 @@ def _alive(ctx: Context, sweep: str) -> list[View]:
     return [view for view in hear(ctx, ctx.store.index.cells(sweep)).values() if view.status.state.is_alive]
 
 
+def _in_queue(view: View) -> bool:
+    """It waits in a queue of ours; what waits in a scheduler's is stopped like what lives."""
+    return view.status.state is State.QUEUED and bool(view.record.queue)
+
+
 def _stop_there(ctx: Context, sweep: str, views: Sequence[View], grace_s: float) -> set[str]:
     """On one box: first what waits, so that nothing begins in the place of what ends. Raises: WorldError."""
     if not views:
         return set()
     box = ctx.box(views[0].record.site)
-    queued = [view.record.id for view in views if view.status.state is State.QUEUED]
+    queued = [view.record.id for view in views if _in_queue(view)]
     taken = set(withdraw(ctx, box, sweep, queued, "stop")) if queued else set()
-    living = [view for view in views if view.status.state is not State.QUEUED]
+    living = [view for view in views if not _in_queue(view)]
     ops = []
     for view in living:
         attempt = max(view.record.attempt, view.status.attempt)
         ctx.store.append("stopping", run=view.record.id, attempt=attempt)
         ops.append({"op": "stop", "run": view.record.id, "attempt": attempt, "grace_s": grace_s, "why": "stop"})
-    for answer in box.answer_all(ops) if ops else ():
+    answers = box.answer_all(ops) if ops else []
+    if box.schedules:
+        from sojourn.verbs import scheduled
+
+        scheduled.withdraw(box, [view for view in living if view.keeper == "queued"])
+        return taken
+    for answer in answers:
         if answer.value["keeper"] != "alive":
             box.must(start(box, answer.value["argv"]))
     return taken

@@ -22,7 +22,7 @@ from sojourn.verbs.enqueue import Asked, enqueue, proven
 from sojourn.verbs.hear import hear
 from sojourn.verbs.launch import read_secrets
 from sojourn.verbs.placing import by_site, placed_on, taken_back
-from sojourn.verbs.prepare import NotYet
+from sojourn.verbs.prepare import refuse_there
 from sojourn.verbs.push import remember
 from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
 from sojourn.wire import quote
@@ -202,14 +202,15 @@ def _offers(
     digests = [tree.digest for _, tree in prepared.tree.trees]
     boxes = [ctx.box(site) for site in here.values()]
     for box in boxes:
-        if box.schedules:  # its own queue starts keepers, and ours would be one job for all cells
-            what = f"a sweep on {box.site.name}, whose scheduler has a queue of its own, comes with a later version"
-            raise NotYet(path=prepared.job.path, what=what, following="sojourn run, once for each cell")
+        refuse_there(prepared.job, box)
     for offer in ask_sites(ctx, boxes, prepared.name, digests):
         name, error = offer.box.site.name, offer.error
         try:
             if error is not None:
                 raise error
+            if offer.box.schedules:  # it has machines of its own to give, and counts them itself
+                offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells))))
+                continue
             envs = {**prepared.job.envs, **{key: "" for cell in prepared.cells for key in cell.cell.values}}
             others = [record for record in living if record.site_name == name]
             need = prepared.job.need

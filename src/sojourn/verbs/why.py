@@ -190,7 +190,12 @@ def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[
         return box.answer("since", runs={record.id: record.offset}, moved={}, limit_bytes=LIMIT_BYTES), None
     if isinstance(answers, NoAnswer):
         return f"{answers.kind}: {answers.detail}".removesuffix(": ")
-    return answers[0], dict(answers[1].value["evidence"])
+    document = dict(answers[1].value["evidence"])
+    if box.schedules:  # what ended it may have seen more than what it ended
+        from sojourn.verbs import scheduled
+
+        document["probes"] = {**(document.get("probes") or {}), **scheduled.evidence(box, record)}
+    return answers[0], document
 
 
 def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) -> Why:

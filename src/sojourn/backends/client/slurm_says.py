@@ -15,11 +15,14 @@ ACTIVE = frozenset(
 )
 _MARK = "sojourn:"
 
-# $1 ids with commas. One squeue for all; sacct only for those that squeue does not show as active, scontrol for these
-# where there is no accounting. What sacct has to say comes late, so nothing is concluded from its silence.
+# $1 ids with commas, of tasks of arrays as ARRAY_NUMBER. One squeue for all; sacct only for those that squeue does not
+# show as active, scontrol for these where there is no accounting. What sacct has to say comes late, so nothing is
+# concluded from its silence.
 ASK = rf"""
 command -v squeue >/dev/null 2>&1 || {{ echo {_MARK}no-slurm >&2; exit 3; }}
-queue=$(squeue -h -a -t all -j "$1" -o '%i|%T|%r|%S|%N|%l' 2>&1)
+export SLURM_BITSTR_LEN=0 # all numbers of tasks, however many
+jobs() {{ echo "$1" | tr , '\n' | sed 's/_.*//' | sort -u | paste -s -d "$2" -; }}
+queue=$(squeue -h -a -r -t all -j "$(jobs "$1" ,)" -o '%i|%T|%r|%S|%N|%l' 2>&1)
 echo "{_MARK}squeue $?"
 printf '%s\n' "$queue"
 rest=$(printf '%s\n' "$queue" | awk -F'|' -v ids="$1" '
@@ -29,13 +32,24 @@ rest=$(printf '%s\n' "$queue" | awk -F'|' -v ids="$1" '
     for (i = 1; i <= n; i++) if (!(all[i] in active)) {{ printf "%s%s", c, all[i]; c = "," }}
   }}')
 [ -n "$rest" ] || exit 0
-records=$(sacct -n -P -D -j "$rest" -o JobIDRaw,State,ExitCode,Elapsed,Timelimit,NodeList,MaxRSS,ReqMem 2>&1)
+records=$(sacct -n -P -D -j "$(jobs "$rest" ,)" -o JobID,State,ExitCode,Elapsed,Timelimit,NodeList,MaxRSS,ReqMem 2>&1)
 rc=$?
 echo "{_MARK}sacct $rc"
 printf '%s\n' "$records"
 [ "$rc" != 0 ] || exit 0
 echo "{_MARK}scontrol"
-for id in $(echo "$rest" | tr , ' '); do scontrol -o show job "$id" 2>/dev/null; done
+for id in $(jobs "$rest" ' '); do scontrol -o show job "$id" 2>/dev/null; done
+exit 0
+"""
+
+
+# $1 a job's id, $2 its root: all that Slurm keeps of it, as it says it, for a diagnosis. The output of the batch script
+# is where its daemons write why they ended it.
+RECORDS = rf"""
+tell() {{ echo "{_MARK}$1"; shift; "$@" 2>&1; echo "{_MARK}rc $?"; }}
+tell 'sacct -P' sacct -P -j "$1" -o JobID,State,ExitCode,DerivedExitCode,Reason,Elapsed,Timelimit,MaxRSS,ReqMem,NodeList
+tell 'scontrol show job' scontrol -o show job "$1"
+tell 'slurm-JOB.out' tail -c 65536 "$2/logs/slurm-$1.out"
 exit 0
 """
 
@@ -102,6 +116,34 @@ def read(text: str) -> Said:
     return Said(queue, records, keeps)
 
 
+def records(text: str) -> dict[str, tuple[int, str]]:
+    """(exit status, what it printed) of each command of RECORDS, by its name."""
+    found: dict[str, tuple[int, str]] = {}
+    name, lines = "", list[str]()
+    for line in text.split("\n"):
+        if line.startswith(_MARK + "rc "):
+            found[name] = int(line[len(_MARK) + 3 :]), "\n".join([*lines, ""])
+        elif line.startswith(_MARK):
+            name, lines = line[len(_MARK) :], []
+        else:
+            lines.append(line)
+    return found
+
+
+def is_job(text: str) -> bool:
+    """A job's id, or a task's: ARRAY_NUMBER."""
+    return bool(re.fullmatch(r"\d+(_\d+)?", text))
+
+
+def tasks(job: str) -> list[str]:
+    """The jobs that one row speaks of: `4_[0,2-3%2]` are tasks of array 4 that have not begun."""
+    found = re.fullmatch(r"(\d+)_\[([\d,-]+)(?:%\d+)?\]", job)
+    if not found:
+        return [job]
+    spans = [part.partition("-") for part in found[2].split(",")]
+    return [f"{found[1]}_{n}" for first, _, last in spans for n in range(int(first), int(last or first) + 1)]
+
+
 def size_bytes(text: str) -> int:
     """612K, 1.5G, 500Mn (a node), 2Gc (a CPU): bytes; 0 for what is none."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)[nc]?", text.strip())
@@ -110,7 +152,7 @@ def size_bytes(text: str) -> int:
 
 def _queued(line: str) -> tuple[str, Queued] | None:
     cells = line.split("|")
-    if len(cells) != 6 or not cells[0].isdigit():
+    if len(cells) != 6 or not is_job(cells[0]):
         return None
     starts = "" if cells[3] in ("N/A", "Unknown", "(null)") else cells[3]
     return cells[0], Queued(cells[1], cells[2], starts, cells[4], cells[5])
@@ -129,7 +171,8 @@ def _accounted(lines: list[str]) -> dict[str, Record]:
         is_killed = _is_kill(cells[2])
         if not step:
             limit, nodes, asked = cells[4], cells[5], size_bytes(cells[7])
-            found[job] = Record(state, cells[2], "", by, limit, nodes, rss, asked, is_oom, is_killed)
+            record = Record(state, cells[2], "", by, limit, nodes, rss, asked, is_oom, is_killed)
+            found.update(dict.fromkeys(tasks(job), record))
         elif job in found:
             old = found[job]
             found[job] = replace(
@@ -149,7 +192,11 @@ def _shown(lines: list[str]) -> dict[str, Record]:
             continue
         asked = re.search(r"\bmem=([0-9.]+[KMGT]?)", line)
         code = fields.get("ExitCode", "")
-        found[fields["JobId"]] = Record(
+        job = fields["JobId"]
+        if "ArrayJobId" in fields:
+            job = f"{fields['ArrayJobId']}_{fields.get('ArrayTaskId', '')}"
+            job = job if is_job(job) else "{}_[{}]".format(*job.split("_", 1))
+        record = Record(
             fields["JobState"],
             code,
             fields.get("Reason", ""),
@@ -161,6 +208,7 @@ def _shown(lines: list[str]) -> dict[str, Record]:
             fields["JobState"] == "OUT_OF_MEMORY" or code.endswith(":125"),
             _is_kill(code),
         )
+        found.update(dict.fromkeys(tasks(job), record))
     return found
 
 

@@ -13,7 +13,7 @@ from sojourn.backends.client.slurm_says import ACTIVE, Queued, Record, Said
 from sojourn.core.ports import Word
 from sojourn.core.values import Pulse, State
 
-NOT_SHARED = 73  # EX_CANTCREAT: the batch script did not find the run's folder, or found it in TMPDIR
+NOT_SHARED = 73  # EX_CANTCREAT: the batch script cannot use the run's folder on its node, or finds no Python there
 
 _REASONS = {
     "None": "the scheduler has not looked at it yet",
@@ -22,6 +22,7 @@ _REASONS = {
     "BeginTime": "Slurm holds it until {starts}; a job that was put back waits so for a while",
     "Cleaning": "Slurm is still cleaning up after its last start",
     "Dependency": "it waits for another job to end",
+    "JobArrayTaskLimit": "as many cells of its sweep run as may at once; it comes when one of them is over",
     "DependencyNeverSatisfied": "it will never start: the job that it waits for did not end as it should; cancel it",
     "JobHeldUser": "it is held by its owner (scontrol release {id})",
     "JobHeldAdmin": "an administrator holds it; only they can release it",
@@ -74,7 +75,11 @@ def word(native: str, said: Said) -> Word:
     if record is not None:
         return Word(Pulse.GONE, is_late=True, reason="Slurm's accounting lags behind")
     none = "Slurm knows no such job any more" + ("" if said.keeps_records else ", and this cluster keeps no accounting")
-    return Word(Pulse.GONE, reason=f"{none} (job {native}): how it ended is not known")
+    # A task gets a record of its own when it begins; until then it is but a number of its array.
+    never = f"it was cancelled in Slurm (scancel) before it began (Slurm job {native})"
+    is_of_known = any(job.startswith(native.partition("_")[0] + "_") for job in (*said.queue, *said.records))
+    unbegun = never if "_" in native and is_of_known else ""
+    return Word(Pulse.GONE, reason=f"{none} (job {native}): how it ended is not known", if_unbegun=unbegun)
 
 
 def waits(native: str, queued: Queued) -> str:
@@ -116,11 +121,14 @@ def _cause(record: Record, reason: str) -> tuple[State | None, str]:
         state, text = _END[record.state]
         limit, nodes = (f" of {record.limit}" if record.limit else ""), (f" {record.nodes}" if record.nodes else "")
         by = f" by {record.by}" if record.by and record.by != "0" else ""
+        if record.state == "CANCELLED" and reason in ("DependencyNeverSatisfied", "Dependency"):
+            text = "what it waited for (`after`) did not succeed, so Slurm took it from the queue"
         return state, text.format(limit=limit, nodes=nodes, by=by)
     if record.exit == f"{NOT_SHARED}:0":
         return (
             State.FAILED,
-            "its folder was not there, or lies in TMPDIR: set `base` to a file system that all nodes share",
+            "its node does not see its folder (or it lies in TMPDIR), or lacks its Python; logs/slurm-*.out in it says"
+            " which: set `base` to a file system that all nodes share, `python` to one that they have",
         )
     if record.is_killed:
         return State.KILLED, "it was killed (signal 9): by hand, for memory, or when its time to end was over"
@@ -155,6 +163,17 @@ _HINTS = (
         "look at [sites.NAME.sbatch] in the settings: its names are sbatch's own, without the dashes",
     ),
 )
+
+
+def forecast(said: str) -> str:
+    """What `sbatch --test-only` says of the start, in words; "" where it does not."""
+    found = re.search(
+        r"to start at (\S+) (?:using|a using) (\d+) processors on (?:nodes )?(.+?) in partition (\S+)", said
+    )
+    if not found:
+        return ""
+    at = found[1].replace("T", " ")
+    return f"Slurm would start it at {at} (its own time) on {found[3]}, {found[2]} CPUs, in partition {found[4]}"
 
 
 def hint(said: str, site: str) -> str:

@@ -6,12 +6,13 @@ its own time limit (`scontrol requeue`), and the run goes on as its next attempt
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from sojourn.backends.client import slurm_says, slurm_script, slurm_words
-from sojourn.core.ports import Order, Tether, Transport, Word
+from sojourn.backends.client import slurm_array, slurm_says, slurm_script, slurm_share, slurm_words
+from sojourn.core.ports import Order, Seating, Tether, Transport, Trial, Word
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
@@ -25,18 +26,27 @@ for tool in sbatch squeue scancel scontrol; do
   command -v $tool >/dev/null 2>&1 || {{ echo "{_MARK}no-slurm there is no $tool" >&2; exit 3; }}
 done
 """
+_NODE_LOCAL = rf"""
+node_local() {{
+  case $1/ in "${{TMPDIR:-/dev/shm}}"/*) echo "{_MARK}node-local it lies in TMPDIR" >&2; exit 3 ;; esac
+  kind=$(stat -f -c %T . 2>/dev/null)
+  case $kind in tmpfs|ramfs) echo "{_MARK}node-local it lies in memory ($kind)" >&2; exit 3 ;; esac
+}}
+"""
 # $1 root, $2 job name, $3 script. A job of that name that waits or runs is this root's: no second one.
+# So is the task of an array that its exits/job names.
 _START = (
     CHECK
-    + rf"""
+    + _NODE_LOCAL
+    + r"""
 root=$1
 mkdir -p "$root/logs" "$root/exits" && cd "$root/logs" || exit 1
-case $root/ in "${{TMPDIR:-/dev/shm}}"/*) echo "{_MARK}node-local it lies in TMPDIR" >&2; exit 3 ;; esac
-kind=$(stat -f -c %T . 2>/dev/null)
-case $kind in tmpfs|ramfs) echo "{_MARK}node-local it lies in memory ($kind)" >&2; exit 3 ;; esac
+node_local "$root"
+read -r _ task 2>/dev/null <"$root/exits/job"
 for state in RUNNING PENDING; do
-  for id in $(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -t $state -o %i 2>/dev/null); do
-    [ "$state" = RUNNING ] && [ -e "$root/exits/$id.over" ] || {{ echo "$id"; exit 0; }}
+  for id in $(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -t $state -o %i 2>/dev/null) \
+    $([ -z "$task" ] || squeue -h -r -j "$task" -t $state -o %i 2>/dev/null); do
+    [ "$state" = RUNNING ] && [ -e "$root/exits/$id.over" ] || { echo "$id"; exit 0; }
   done
 done
 printf '%s' "$3" >"$root/logs/sbatch.sh"
@@ -45,7 +55,7 @@ printf '%s' "$3" | sbatch --parsable
 )
 # $1 id, $2 seconds. A job that waits is cancelled; one that runs gets SIGTERM and that time first.
 _STOP = r"""
-state() { squeue -h -t all -j "$1" -o %T 2>/dev/null; }
+state() { squeue -h -r -t all -j "$1" -o %T 2>/dev/null | head -n 1; }
 ends() {
   case $(state "$1") in PENDING|RUNNING|COMPLETING|CONFIGURING|SUSPENDED|REQUEUE*|SPECIAL_EXIT) return 1 ;; esac
 }
@@ -59,6 +69,15 @@ until ends "$1" || [ "$left" = 0 ]; do sleep 0.5 2>/dev/null || sleep 1; left=$(
 squeue -h >/dev/null 2>&1 || { echo unknown; exit 0; }
 if ends "$1"; then echo gone; else echo alive; fi
 """
+
+
+# $1 the script. What sbatch says it says on stderr.
+_TRY = (
+    CHECK
+    + r"""
+printf '%s' "$1" | sbatch --test-only
+"""
+)
 
 
 class NoSlurm(WorldError):
@@ -87,6 +106,7 @@ class Backend:
 
     survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout", "reboot"})
     schedules: ClassVar[bool] = True
+    spans: ClassVar[bool] = True
 
     def __init__(self, site: Site | None = None) -> None:
         """`site`: its `options["sbatch"]` go into the script."""
@@ -110,9 +130,37 @@ class Backend:
         """The job's id. Raises: NoSlurm, NotShared, NotSubmitted."""
         lines = ended.stdout.decode("utf-8", "replace").split()
         native = lines[-1].partition(";")[0] if lines else ""
-        if ended.rc != 0 or not native.isdigit():
+        if ended.rc != 0 or not slurm_says.is_job(native):
             raise self._refusal(ended)
-        return Tether("sbatch", native, {"root": root, "job": native})
+        return _tether(root, native)
+
+    def command_all(
+        self, argv: Sequence[str], home: str, roots: Sequence[Seating], order: Order, at_once: int
+    ) -> list[str]:
+        """A shell that submits arrays for those of them that it has not submitted yet. Raises: BadOption."""
+        runs = posixpath.dirname(roots[0].root)
+        settings = self._site.options.get("sbatch") or {}
+        script = slurm_script.render_array(argv, runs, order, settings, self._site.name)
+        start = CHECK + _NODE_LOCAL + slurm_array.START
+        return ["sh", "-c", start, "sojourn", *slurm_array.words(home, roots, at_once, script)]
+
+    def read_all(self, ended: Ended, roots: Sequence[Seating]) -> list[Tether]:
+        """The task of each. Raises: NoSlurm, NotShared, NotSubmitted."""
+        natives = slurm_array.natives(ended.stdout.decode("utf-8", "replace"))
+        known = [natives.get(posixpath.basename(one.root), "") for one in roots]
+        if ended.rc != 0 or not all(map(slurm_says.is_job, known)):
+            raise self._refusal(ended)
+        return [_tether(one.root, native) for one, native in zip(roots, known, strict=True)]
+
+    def try_out(self, transport: Transport, script: str) -> Trial | NoAnswer:
+        """`sbatch --test-only`. It knows nothing of what comes before it in the queue, nor of what it waits for."""
+        ended = transport.call(["sh", "-c", _TRY, "sojourn", script], timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        if isinstance(ended, NoAnswer):
+            return ended
+        if ended.rc == 0:
+            return Trial(True, slurm_words.forecast(ended.stderr.decode("utf-8", "replace")))
+        no = self._refusal(ended)
+        return Trial(False, str(no.fields.get("said", no.message)), no.next)
 
     def check(self, transport: Transport) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
@@ -130,6 +178,12 @@ class Backend:
         said = slurm_says.read(ended.stdout.decode("utf-8", "replace"))
         return [slurm_words.word(native, said) for native in natives]
 
+    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+        """sacct, scontrol and the end of the batch script's output."""
+        argv = ["sh", "-c", slurm_says.RECORDS, "sojourn", tether.native, root]
+        ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        return {} if isinstance(ended, NoAnswer) else slurm_says.records(ended.stdout.decode("utf-8", "replace"))
+
     def by_hand(self, root: str, native: str) -> dict[str, str]:
         """Lines for a login node."""
         job = native or f"$(squeue -h -n {slurm_script.job_name(root)} -o %i)"
@@ -138,6 +192,17 @@ class Backend:
             "stop": f"scancel {job}",
             "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
         }
+
+    def withdraw(self, transport: Transport, tethers: Sequence[Tether]) -> None | NoAnswer:
+        """scancel, of all in one call."""
+        ended = transport.call(["scancel", *(tether.native for tether in tethers)], timeout_s=CALL_S)
+        return ended if isinstance(ended, NoAnswer) else None
+
+    def used(self, transport: Transport, tethers: Sequence[Tether]) -> str:
+        """CPU and GPU hours of these jobs, and how the user's fair share stands, as far as Slurm keeps account."""
+        natives = ",".join(sorted({tether.native for tether in tethers}))
+        ended = transport.call(["sh", "-c", slurm_share.ASK, "sojourn", natives], timeout_s=CALL_S)
+        return "" if isinstance(ended, NoAnswer) else slurm_share.line(ended.stdout.decode("utf-8", "replace"))
 
     def pulse(self, transport: Transport, tether: Tether) -> Pulse:
         """ALIVE while the job waits or runs."""
@@ -162,6 +227,11 @@ class Backend:
         if word == "node-local":
             return NotShared(site=self._site.name, said=rest.splitlines()[0])
         lines = [re.sub(r"^sbatch: (error: )?(Batch job submission failed: )?", "", line) for line in said.splitlines()]
-        text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line and not line.startswith("Try ")))
+        lines = [line.removeprefix("allocation failure: ") for line in lines if not line.startswith("Try ")]
+        text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line))
         hint = slurm_words.hint(said, self._site.name)
         return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)
+
+
+def _tether(root: str, native: str) -> Tether:
+    return Tether("sbatch", native, {"root": root, "job": native})

@@ -67,6 +67,8 @@ def _events(probe: Probe) -> Mapping[str, Any]:
             found.update(_progress_of(row.get("progress")))
         elif kind in ("stalled", "moving"):
             found["run.stalled"] = kind == "stalled"
+        elif kind == "signal" and row.get("why") == "walltime":  # a scheduler's seat ends: nobody asked for that
+            found["run.stop_why"] = "walltime"
         elif kind == "signal" and row.get("why") in ASKED:
             found.update({"run.stop_requested": True, "run.stop_why": str(row["why"])})
         elif kind == "ruled" and isinstance(row.get("number"), int):

@@ -13,16 +13,17 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from sojourn.core.ports import Order, Tether
+from sojourn.core.ports import Order, Seating, Tether
 from sojourn.core.values import Ended, NoAnswer, Pulse
 
-SOON_S = 20.0  # a launcher comes back at once; this is for slow machines
+SOON_S = 60.0  # a launcher comes back at once; this is for slow machines, and schedulers
 LONG = ["sh", "-c", 'echo "began $1"; exec sleep 300', "sojourn", "here"]
 TRAITS = {"link-drop", "client-exit", "logout", "reboot"}
 
@@ -173,13 +174,56 @@ class SchedulerContract(LauncherContract):
         looked = transport.call(["sh", "-c", lines["look"]])
         assert looked.rc == 0 and started.native.encode() in looked.stdout
         assert transport.call(["sh", "-c", lines["stop"]]).rc == 0
-        deadline_s = time.monotonic() + 6 * SOON_S
+        deadline_s = time.monotonic() + 2 * SOON_S
         while launcher.pulse(transport, started) is not Pulse.GONE:
             assert time.monotonic() < deadline_s
 
     def test_a_second_start_finds_the_first(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
         """There is no second job for one root."""
         assert launcher.start(transport, LONG, root) == started
+
+    def test_many_roots_are_asked_for_at_once_and_never_twice(self, launcher: Any, transport: Any, root: str) -> None:
+        """Each has its own seat, no more than so many at a time; asking again finds what is there."""
+        base = posixpath.dirname(posixpath.dirname(root))
+        roots = [Seating(f"{base}/runs/cell-{n}", 1) for n in range(3)]
+        for one in roots:
+            transport.call(["mkdir", "-p", one.root])
+        argv = ["sh", "-c", 'echo "seat $SOJOURN_SEAT of $1"; exec sleep 300', "sojourn"]
+        command = launcher.command_all(argv, f"{base}/queues/many/arrays", roots, Order(), 2)
+        tethers = launcher.read_all(transport.call(command, timeout_s=60.0), roots)
+        try:
+            assert launcher.read_all(transport.call(command, timeout_s=60.0), roots) == tethers
+            assert len({tether.native for tether in tethers}) == 3
+            deadline_s, begun = time.monotonic() + 2 * SOON_S, 0
+            while begun < 2:
+                logs = [transport.call(["cat", f"{one.root}/logs/keeper.log"]).stdout.decode() for one in roots]
+                seats = [f"seat {tether.native}:0 of {one.root}\n" for tether, one in zip(tethers, roots, strict=True)]
+                begun = sum(seat in log for seat, log in zip(seats, logs, strict=True))
+                assert time.monotonic() < deadline_s, logs
+            words = launcher.words(transport, tethers)
+            assert begun == 2 and sum(word.is_waiting for word in words) == 1, words
+            assert [word.pulse for word in words] == [Pulse.ALIVE] * 3
+            assert launcher.withdraw(transport, tethers) is None
+            assert launcher.withdraw(transport, tethers) is None
+            while any(word.pulse is not Pulse.GONE for word in launcher.words(transport, tethers)):
+                assert time.monotonic() < deadline_s
+        finally:
+            launcher.withdraw(transport, tethers)
+
+    def test_it_can_be_tried_out_without_being_asked_for(self, launcher: Any, transport: Any, root: str) -> None:
+        """With a word on when it would start, and nothing left behind."""
+        trial = launcher.try_out(transport, launcher.script(LONG, root, Order()))
+        assert trial.is_taken and trial.said
+        assert isinstance(launcher.try_out(Mute(), "x"), NoAnswer)
+
+    def test_what_it_keeps_of_a_run_can_be_read_for_a_diagnosis(
+        self, launcher: Any, transport: Any, root: str, started: Tether
+    ) -> None:
+        """Raw, by the name of the command that told it."""
+        records = launcher.records(transport, started, root)
+        assert any(rc == 0 and started.native in said for rc, said in records.values()), records
+        assert launcher.records(Mute(), started, root) == {}
+        assert isinstance(launcher.used(transport, [started]), str) and launcher.used(Mute(), [started]) == ""
 
 
 class Counting:

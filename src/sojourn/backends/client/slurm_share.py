@@ -1,0 +1,38 @@
+"""What a user's jobs took of what a cluster shares out: hours, and where the fair share stands. Nothing else is paid.
+
+Source: sacct(1), sshare(1) of Slurm 22.05 (2026-11), and what they did in tests/lab/slurm.
+"""
+
+from __future__ import annotations
+
+import re
+
+# $1 ids with commas. -D: every start of a job that was put back.
+ASK = r"""
+jobs=$(echo "$1" | tr , '\n' | sed 's/_.*//' | sort -u | paste -s -d , -)
+sacct -n -P -X -D -j "$jobs" -o JobID,CPUTimeRAW,ElapsedRaw,AllocTRES 2>/dev/null && echo sojourn:sacct
+sshare -n -P -U -o Account,User,RawUsage,EffectvUsage,FairShare 2>/dev/null
+exit 0
+"""
+
+
+def line(text: str) -> str:
+    """What ASK printed, in a line."""
+    told, kept, shares = text.partition("sojourn:sacct\n")
+    if not kept:
+        return "this cluster keeps no accounting: what was used of a fair share is not known (ask its administrators)"
+    cpu_s = gpu_s = 0
+    for row in told.splitlines():
+        cells = row.split("|")
+        if len(cells) == 4 and cells[1].isdigit() and cells[2].isdigit():
+            gpus = re.search(r"gres/gpu=(\d+)", cells[3])
+            cpu_s += int(cells[1])
+            gpu_s += int(cells[2]) * int(gpus[1]) if gpus else 0
+    used = f"its jobs took {cpu_s / 3600:.2f} CPU hours"
+    if gpu_s:
+        used += f" and {gpu_s / 3600:.2f} GPU hours"
+    for row in shares.splitlines():
+        cells = [cell.strip() for cell in row.split("|")]
+        if len(cells) == 5 and cells[1] and cells[4]:
+            used += f"; fair share of {cells[1]} in account {cells[0]}: {cells[4]} (1 is untouched, 0 used up)"
+    return used

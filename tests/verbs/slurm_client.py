@@ -1,0 +1,82 @@
+"""A client of the real Slurm of the laboratory, for the tests that start runs on it."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sojourn.core.values import State
+from sojourn.store.home import Store
+from sojourn.verbs.answers import Launch, Row
+from sojourn.verbs.context import Context
+from sojourn.verbs.run import run
+from sojourn.verbs.status import status
+from tests.lab.cluster import Cluster, until
+
+
+class Client:
+    """One client of the cluster, whose site `hpc` has the options of the test."""
+
+    def __init__(self, cluster: Cluster, home: Path, folder: Path) -> None:
+        self.cluster, self.home, self.folder = cluster, home, folder
+        self.base = folder / "shared"
+        self.project = folder / "project"
+        self.project.mkdir()
+        self.site("local")
+        self.ctx = Context(Store())
+
+    def site(self, transport: str, **options: Any) -> None:
+        """[sites.hpc]: the login node over ssh, or this machine as one. [sites.far]: the login node as a mere box."""
+        lines = {"transport": transport, "address": "login", "launcher": "sbatch", "base": str(self.base)}
+        lines["python"] = os.path.realpath(sys.executable)
+        lines["init"] = f"export PATH={os.path.dirname(sys.executable)}:$PATH"
+        path = self.home / ".config" / "sojourn" / "settings.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = ["[sites.hpc]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items()), "[sites.hpc.sbatch]"]
+        text += [f"{key} = {json.dumps(value)}" for key, value in options.items()]
+        far = {**lines, "transport": "ssh", "launcher": "setsid", "base": str(self.folder / "far")}
+        text += ["[sites.far]", *(f"{key} = {json.dumps(value)}" for key, value in far.items())]
+        path.write_text("\n".join(text) + "\n")
+        self.ctx = Context(Store())
+
+    def job(self, script: str, name: str = "r", **keys: Any) -> str:
+        path = self.project / f"{name}.yaml"
+        job: Mapping[str, Any] = {"name": name, "run": script, "site": "hpc", **keys}
+        path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))
+        return str(path)
+
+    def run(self, script: str, name: str = "r", **keys: Any) -> Launch:
+        return run(self.ctx, self.job(script, name, **keys))
+
+    def row(self, name: str = "r") -> Row:
+        (row,) = status(self.ctx, [name]).rows
+        return row
+
+    def becomes(self, state: State, name: str = "r", attempt: int = 0) -> Row:
+        """Wait for the state, with the scheduler's word on it."""
+        seen: list[Row] = []
+
+        def holds() -> bool:
+            seen.append(self.row(name))
+            record = self.ctx.store.index.find(name)
+            is_said = record.is_settled or not state.is_final
+            return seen[-1].state is state and seen[-1].attempt >= attempt and is_said
+
+        until(holds, lambda: (seen[-1], self.cluster.sh("squeue -a -t all; sacct -D -n -P"), self.logs(name)))
+        return seen[-1]
+
+    def native(self, name: str = "r") -> str:
+        return str((self.ctx.store.index.find(name).tether or {})["native"])
+
+    def root(self, name: str = "r") -> Path:
+        return self.base / "runs" / name
+
+    def logs(self, name: str = "r") -> str:
+        found = sorted((self.root(name) / "logs").glob("*.*"))
+        return "\n".join(f"-- {path.name}\n{path.read_text()[-1500:]}" for path in found if path.suffix != ".sh")
+
+    def events(self, kind: str, name: str = "r") -> list[dict[str, Any]]:
+        lines = (self.root(name) / "events.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]

@@ -1,0 +1,120 @@
+"""Sweeps on a real Slurm: arrays, what becomes of their cells, and what waits for them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sojourn.core.values import State
+from sojourn.verbs.answers import Row
+from sojourn.verbs.pull import pull
+from sojourn.verbs.reconcile import reconcile
+from sojourn.verbs.scheduled import NeverReady
+from sojourn.verbs.status import status
+from sojourn.verbs.stop_sweep import stop_sweep
+from sojourn.verbs.sweep import sweep
+from tests.lab.cluster import until
+from tests.verbs.slurm_client import Client
+
+pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
+
+CELL = """
+date +%s.%N > "$SOJOURN_RUN_DIR/began"; sleep 0.5
+[ "${lr}" != 7 ] || [ -e {folder}/mended ] || exit 3
+printf '{{"lr": ${lr}, "attempt": %s}}' "$SOJOURN_ATTEMPT" > result.json
+date +%s.%N > "$SOJOURN_RUN_DIR/ended"
+"""
+
+
+def swept(client: Client, cells: int, script: str = CELL, slots: int = 0, **keys: object) -> str:
+    matrix = {"matrix": {"lr": list(range(cells))}}
+    text = script.replace("{folder}", str(client.folder)).replace("{{", "{").replace("}}", "}")
+    return client.job(text, "ab", outputs=["result.json"], sweep=matrix, **keys)
+
+
+def states(client: Client) -> dict[str, int]:
+    (tally,) = status(client.ctx, ["ab"]).sweeps
+    return dict(tally["states"])
+
+
+def test_an_array_with_a_limit_and_a_failing_cell_is_reconciled_and_repaired(client: Client) -> None:
+    client.site("local", mem="100M")
+    file = swept(client, 16)
+    said = sweep(client.ctx, file, slots=4)
+    assert (said.did, said.exit_status, len(said.new), said.sites[0].slots) == ("queued", 0, 16, 4), said
+    assert "ArrayTaskThrottle=4" in client.cluster.sh("scontrol -o show job") and len(natives(client)) == 16
+    assert sweep(client.ctx, file, slots=4).did == "nothing"
+    until(lambda: any("may at once" in row.reason for row in rows(client)), lambda: rows(client))
+    most = 0
+
+    def is_over() -> bool:
+        nonlocal most
+        most = max(most, int(client.cluster.sh("squeue -h -r -t running | wc -l")))
+        return set(states(client)) <= {"succeeded", "failed"}
+
+    until(is_over, lambda: (states(client), client.cluster.sh("squeue -r")))
+    assert states(client) == {"succeeded": 15, "failed": 1} and most <= 4
+    seen = reconcile(client.ctx, "ab")
+    assert seen.of("failed") == ["ab-lr7"] and len(seen.of("present")) == 15 and seen.exit_status == 1
+    (client.folder / "mended").touch()
+    again = reconcile(client.ctx, "ab", repair=True)
+    assert again.relaunched == ("ab-lr7",), again
+    until(lambda: states(client) == {"succeeded": 16}, lambda: (states(client), client.logs("ab-lr7")))
+    assert all(answer.ok for answer in pull(client.ctx, ["ab"]))
+    assert reconcile(client.ctx, "ab").exit_status == 0
+    home = client.ctx.store.index.find("ab-lr7").receipts[0].home
+    assert json.loads(Path(home).read_text()) == {"lr": 7, "attempt": 2}
+
+
+def test_a_sweep_is_stopped_the_cells_that_wait_with_those_that_run(client: Client) -> None:
+    sweep(client.ctx, swept(client, 5, "sleep 300"), slots=2)
+    until(lambda: states(client).get("running") == 2, lambda: rows(client))
+    said = stop_sweep(client.ctx, "ab", confirm=lambda ask: ask.name)
+    assert said.exit_status == 0 and len(said.stopped) == 5, said
+    assert states(client) == {"cancelled": 5}
+    until(lambda: not client.cluster.sh("squeue -h -r"))
+
+
+def test_a_sweep_that_was_cut_off_submits_each_cell_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = swept(client, 3, "echo 1 > result.json")
+    real = client.ctx.store.append
+
+    def cut(what: str, **fields: object) -> object:
+        if what == "queued":
+            raise KeyboardInterrupt
+        return real(what, **fields)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(client.ctx.store, "append", cut)
+        sweep(client.ctx, file)
+    client.site("local")
+    assert sweep(client.ctx, file).exit_status == 0
+    until(lambda: states(client) == {"succeeded": 3}, lambda: rows(client))
+    (array,) = {native.partition("_")[0] for native in natives(client)}
+    assert [event["attempt"] for cell in range(3) for event in client.events("attempt", f"ab-lr{cell}")] == [1, 1, 1]
+
+
+def test_what_comes_after_a_sweep_waits_for_it_and_is_taken_away_where_it_fails(client: Client) -> None:
+    sweep(client.ctx, swept(client, 2, "until [ -e {folder}/gate ]; do sleep 0.1; done; echo 1 > result.json"))
+    waits = client.run("true", "then", after=["ab"])
+    assert waits.state is State.QUEUED and "it waits for another job" in waits.why, waits
+    client.run("until [ -e %s/gate ]; do sleep 0.1; done; exit 3" % client.folder, "bad")
+    client.run("true", "never", after=["bad"])
+    (client.folder / "gate").touch()
+    client.becomes(State.SUCCEEDED, "then")
+    assert states(client) == {"succeeded": 2}
+    row = client.becomes(State.CANCELLED, "never")
+    assert "what it waited for (`after`) did not succeed" in row.reason, row
+    with pytest.raises(NeverReady, match="it is failed"):
+        client.run("true", "neither", after=["bad"])
+    assert client.ctx.store.index.run("neither") is None
+
+
+def rows(client: Client) -> tuple[Row, ...]:
+    return status(client.ctx, ["ab"]).rows
+
+
+def natives(client: Client) -> set[str]:
+    cells = client.ctx.store.index.cells("ab")
+    return {str((record.tether or {})["native"]) for record in cells}
