@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -98,3 +99,23 @@ def test_a_json_file_that_cannot_be_read_is_an_error_and_not_none(tmp_path: Path
 def test_a_file_padded_with_blanks_is_still_json(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(json.dumps({"rc": 0}).encode().ljust(4096))
     assert atomic.read_json(str(tmp_path / "f")) == {"rc": 0}
+
+
+def test_a_device_is_written_into_and_never_replaced(tmp_path: Path) -> None:
+    node = tmp_path / "null"
+    try:
+        os.mknod(node, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        node.symlink_to("/dev/null")  # of another user, whose folder nothing can be renamed in
+    atomic.write(str(node), b"x")
+    atomic.write_json(str(node), {})
+    assert stat.S_ISCHR(node.stat().st_mode) and os.listdir(tmp_path) == ["null"]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_stands(tmp_path: Path, make) -> None:
+    make(tmp_path / "there")
+    before = os.lstat(tmp_path / "there")
+    with pytest.raises(OSError):
+        atomic.write(str(tmp_path / "there"), b"x")
+    assert os.lstat(tmp_path / "there").st_ino == before.st_ino and os.listdir(tmp_path) == ["there"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 TYPE_CHECKING = False  # `typing` and `json` would cost the shim on the box 1.5 MiB each
 if TYPE_CHECKING:
@@ -13,9 +15,14 @@ def write(path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) ->
     """Replace `path` by `data`; a reader sees the old bytes or the new ones, never a mixture.
 
     With `durable` the file and its folder are fsynced before returning, so the new bytes also survive a power cut.
-    Idempotent. On any error the old file stands and the temporary one is removed.   Raises: OSError.
+    Idempotent. On any error the old file stands and the temporary one is removed. A device such as /dev/null is written
+    into; what else is there and no file (a folder, a pipe) stands too.   Raises: OSError.
     """
     path = os.fspath(path)
+    if _is_device(path):
+        with open(path, "wb", buffering=0) as device:
+            device.write(data)
+        return
     aside = "%s.%d.tmp" % (path, os.getpid())
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
@@ -36,6 +43,20 @@ def write(path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) ->
         raise
     if durable:
         sync_folder(os.path.dirname(path) or ".")
+
+
+def _is_device(path: str) -> bool:
+    """A character device. Raises: OSError where something is there that is neither that nor a file.
+
+    A rename would put a file in the place of any of them: as root, of the machine's own /dev/null.
+    """
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:
+        return False
+    if not stat.S_ISREG(kind) and not stat.S_ISCHR(kind):
+        raise OSError(errno.EISDIR if stat.S_ISDIR(kind) else errno.EINVAL, "it is no regular file", path)
+    return stat.S_ISCHR(kind)
 
 
 def write_json(path: str, value: Any, *, durable: bool = True, mode: int = 0o644) -> None:
