@@ -151,6 +151,14 @@ def pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def metric(text: str) -> tuple[str, str]:
+    """argparse type: `NAME`, `NAME=max` or `NAME=min`; the direction is "" where none is given."""
+    name, _, way = text.rpartition("=") if text.endswith(("=max", "=min")) else (text, "", "")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME, NAME=max or NAME=min")
+    return name, way
+
+
 def _child(name: str) -> Parser:
     return _fill(Parser(prog=f"sojourn {name}", add_help=False, allow_abbrev=False), load(name))
 
