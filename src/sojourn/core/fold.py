@@ -47,6 +47,7 @@ class Status:
     manifest: str = ""  # digest of the sealed manifest of this attempt
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
     cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
+    cause_id: str = ""  # of the gotcha that it is, where it is a known one; not folded
     # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"},
     # and "rule", "action" where a rule of the user's fits
     ends: tuple[Mapping[str, Any], ...] = ()
@@ -157,6 +158,7 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
         log_age_s=None,
         oom_kill=_count(event.get("oom_kill")),
         cause="",
+        cause_id="",
         manifest="",
         missing=(),
         pace=(),

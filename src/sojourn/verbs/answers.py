@@ -74,6 +74,7 @@ class Row:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     log_age_s: float | None = None
     reason: str = ""
+    cause: str = ""  # id of the gotcha that its end is, where it is a known one
     owed: int | None = None  # output files owed; None while the box has not said it
     home: int = 0  # of them: at home and proven
     missing: tuple[str, ...] = ()  # owed globs that no file answered
@@ -105,6 +106,7 @@ class Row:
             "progress": progress,
             "log_age_s": self.log_age_s,
             "reason": self.reason or None,
+            "cause": self.cause or None,
             "owed": self.owed,
             "home": self.home,
             "missing": list(self.missing),

@@ -70,6 +70,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
         metrics=status.metrics,
         log_age_s=status.log_age_s if status.state.is_alive else None,
         reason=line_of(status),
+        cause=status.cause_id if status.state.is_dead else "",
         owed=record.owed,
         home=record.home,
         missing=status.missing,
