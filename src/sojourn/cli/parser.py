@@ -16,7 +16,7 @@ from sojourn.wire.names import nearest
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
     ("before it costs anything", ("init", "doctor", "gpu", "plan", "smoke", "cadence")),
-    ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
+    ("run it", ("run", "sweep", "status", "watch", "notify", "logs", "why", "stop", "resume")),
     ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
     ("let go", ("down", "leases", "cost", "clean", "reap")),
     ("take over", ("recover", "handbook", "tunnel")),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from sojourn.core.alarms import Alarm
 from sojourn.core.values import Finding, Meter, State
 
 
@@ -141,10 +142,16 @@ class Snapshot:
     quiet_s: float  # how long nothing has been new
     next_look_s: float  # 0: this was the last look
     is_last: bool
+    alarms: tuple[Alarm, ...] = ()  # those that hold now; of a new one a line is among the news
 
     def as_json(self) -> dict[str, Any]:
         """The `status` document of this look, with what is new in it."""
-        more = {"news": list(self.news), "quiet_s": round(self.quiet_s, 1), "is_last": self.is_last}
+        more = {
+            "news": list(self.news),
+            "alarms": [vars(alarm) for alarm in self.alarms],
+            "quiet_s": round(self.quiet_s, 1),
+            "is_last": self.is_last,
+        }
         return {**self.status.as_json(), "schema": "sojourn/watch/v1", **more}
 
 

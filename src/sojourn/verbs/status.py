@@ -39,14 +39,19 @@ def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
 def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0) -> Status:
     """`status` of these records."""
     views = hear(ctx, records, timeout_s=timeout_s)
+    return of_views(ctx, [views[record.id] for record in records])
+
+
+def of_views(ctx: Context, views: Sequence[View]) -> Status:
+    """`status` of runs as they were heard. Asks nobody."""
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
-    rows = tuple(row(views[record.id], leases) for record in records)
+    rows = tuple(row(view, leases) for view in views)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
     sweeps: tuple[Mapping[str, Any], ...] = ()
     if any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally
 
-        sweeps = tally([views[record.id] for record in records if record.sweep], rows)
+        sweeps = tally([view for view in views if view.record.sweep], rows)
     return Status(rows, units.stamp(ctx.now_s()), worst(codes), sweeps)
 
 
