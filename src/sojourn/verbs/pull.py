@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from sojourn.core.values import Receipt, State
 from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
+from sojourn.verbs.beside import each
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
@@ -21,6 +23,7 @@ from sojourn.verbs.status import chosen, meter_of, spent_micro
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, SojournError
 
+_PROVING = threading.Lock()
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
 
 
@@ -36,6 +39,7 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
 
     `to`: with one run named, the folder for its files; else files of RUN go to `to`/RUN. By default home is
     $XDG_DATA_HOME/sojourn/home/RUN. A run that still lives comes as it stands, without receipts: that clears nothing.
+    Runs of several boxes come side by side, and the answers in the order of the runs.
     Repeatable: what is home and equal by hash is not moved again, what is damaged at home is mended.
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
@@ -45,16 +49,20 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
         records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
         records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
-    for record in records:
+    own = bool(to) and (len(names) != 1 or bool(ctx.store.index.sweep(names[0])))
+
+    def one(ctx: Context, record: RunRecord) -> Pull:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
-        if to and (len(names) != 1 or ctx.store.index.sweep(names[0])):
+        if own:
             folder = os.path.join(folder, record.id)
         try:
-            yield _pull_one(ctx, record, Home(record.id, folder))
+            return _pull_one(ctx, record, Home(record.id, folder))
         except SojournError as error:
             if len(records) == 1:
                 raise
-            yield _not_pulled(record, folder, error)
+            return _not_pulled(record, folder, error)
+
+    yield from each(ctx, records, one)
 
 
 def _has_begun(record: RunRecord) -> bool:
@@ -222,7 +230,8 @@ def _prove(
     count = min(cores(), len(unproven))
     total_bytes = sum(row["bytes"] for row, _ in unproven)
     progress = Counted(len(unproven), total_bytes, lambda line: ctx.say(f"{home.run}: {line}"))
-    with open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
+    # Of several boxes at once, one run's files are proven at a time: each takes all cores, and memory for each.
+    with _PROVING, open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
         with ThreadPoolExecutor(2 * count) as pool:
             proofs = pool.map(lambda u: proven(*u), unproven)
             for (row, _), proof in zip(unproven, proofs, strict=True):
