@@ -49,7 +49,7 @@ class Status:
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
     cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
     cause_id: str = ""  # of the gotcha that it is, where it is a known one; not folded
-    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"},
+    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta", "seconds"},
     # and "rule", "action" where a rule of the user's fits
     ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
@@ -273,7 +273,7 @@ def _ended(status: Status, event: Mapping[str, Any]) -> Status:
     reason = unknown or (f"{limit} ({detail})" if limit and detail else limit or detail or why)
     rc, signal = _count(event.get("rc")), _count(event.get("signal"))
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
-    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta") if name in event}
+    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta", "seconds") if name in event}
     return replace(
         status,
         state=state,

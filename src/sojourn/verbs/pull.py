@@ -17,9 +17,10 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
-from sojourn.verbs.hear import View, hear, hear_one
+from sojourn.verbs.hear import View, as_known, hear, hear_one
+from sojourn.verbs.spending import spent_micro, taken_s
 from sojourn.verbs.standings import MANIFEST_S, keep_manifest
-from sojourn.verbs.status import chosen, meter_of, spent_micro
+from sojourn.verbs.status import chosen, meter_of
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, SojournError
 
@@ -51,12 +52,14 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
         records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
     own = bool(to) and (len(names) != 1 or bool(ctx.store.index.sweep(names[0])))
 
+    taken = taken_s(ctx, [as_known(r) for r in records], {r.name: r for r in ctx.store.index.leases(open_only=False)})
+
     def one(ctx: Context, record: RunRecord) -> Pull:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
         if own:
             folder = os.path.join(folder, record.id)
         try:
-            return _pull_one(ctx, record, Home(record.id, folder))
+            return _pull_one(ctx, record, Home(record.id, folder), taken)
         except SojournError as error:
             if len(records) == 1:
                 raise
@@ -80,7 +83,7 @@ class _Haul:
     moved_bytes: int = 0
 
 
-def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
+def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float]) -> Pull:
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
@@ -103,7 +106,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
     for path, remark in said.items():
         haul.artifacts[path]["remarks"] = [*haul.artifacts[path]["remarks"], remark]
     seconds = ctx.now_s() - began_s
-    answer = _answer(ctx, view, home, document, haul, seconds)
+    answer = _answer(ctx, view, home, document, haul, seconds, taken)
     if not is_live:
         keep_manifest(ctx, document)
         ctx.store.append(
@@ -289,7 +292,15 @@ def _bad(path: str, problem: str, detail: str) -> dict[str, Any]:
     return {**bare, "ok": False, "sha256": None, "proved": [], "problem": problem, "detail": detail}
 
 
-def _answer(ctx: Context, view: View, home: Home, document: Mapping[str, Any], haul: _Haul, seconds: float) -> Pull:
+def _answer(
+    ctx: Context,
+    view: View,
+    home: Home,
+    document: Mapping[str, Any],
+    haul: _Haul,
+    seconds: float,
+    taken: Mapping[str, float],
+) -> Pull:
     record, is_live = view.record, not view.status.state.is_final
     bad = [a for a in haul.artifacts.values() if not a["ok"]]
     at_home = [row for row in document["files"] if haul.artifacts[row["path"]]["ok"]]
@@ -318,7 +329,7 @@ def _answer(ctx: Context, view: View, home: Home, document: Mapping[str, Any], h
         why=why,
         next=following,
         meter=meter_of(record, lease),
-        spent_micro=spent_micro(view, lease),
+        spent_micro=spent_micro(view, lease, taken),
         currency=lease.lease.currency if lease else "USD",
         exit_status=1 if bad else 0,
     )
