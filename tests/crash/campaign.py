@@ -13,7 +13,6 @@ from pathlib import Path
 
 from tests.crash import judge
 from tests.crash.schedule import line_schedule, schedule
-from tests.crash.sweep_box import make_keys
 from tests.crash.sweep_trial import SweepTrial, sweep_schedule
 from tests.crash.trial import PAYLOAD, Stage, Trial, Verdict
 
@@ -37,7 +36,6 @@ def stage(folder: Path | None = None, *, trainings: bool = True) -> Iterator[Sta
         compiled = place / "compiled"
         needed = TRAININGS if trainings else ()
         whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in needed}
-        make_keys(place / "keys")
         yield Stage(source, compiled, whole)
 
 
@@ -63,7 +61,7 @@ def line(seed: int, on: Stage, folder: Path) -> Verdict:
 
 def sweep(seed: int, on: Stage, folder: Path) -> Verdict:
     """One trial of a sweep over two boxes."""
-    return SweepTrial(sweep_schedule(seed), folder, on, on.source.parent / "keys").play()
+    return SweepTrial(sweep_schedule(seed), folder, on).play()
 
 
 Play = Callable[[int, Stage, Path], Verdict]

@@ -48,7 +48,8 @@ A sweep of four to six cells over two boxes, each with a real sshd on loopback a
 `status`, `pull`, `reconcile` (with `--repair` where something failed) and `down`, again and again until all is done,
 while a seeded schedule kills the client (before, within and after a journal write, or at a moment, alone or with its
 calls), the keeper of a cell or of a queue, sshd with its sessions or the sessions alone, holds the line up, fills a
-box's disk, or moves sshd to another port until the user's settings name it. Some trials also ask for `down` too early."""
+box's disk, or moves sshd to another port until the user's settings name it. Some trials also ask for `down` too
+early."""
 
 SWEEP_HELD = """\
 Held in every trial that is not broken: no cell lost (every one is home, with the values that it was planned with),

@@ -20,7 +20,7 @@ from sojourn.wire.manifest import sha256_file
 from tests.crash import judge
 from tests.crash.schedule import Blow
 from tests.crash.strikes import tree
-from tests.crash.sweep_box import RealBox
+from tests.crash.sweep_box import RealBox, make_keys
 from tests.crash.trial import CRASHING, Stage, User, Verdict
 from tests.spine.conftest import Said
 
@@ -97,7 +97,7 @@ def sweep_schedule(seed: int) -> SweepSchedule:
 class SweepTrial:
     """A schedule, played in a folder that nobody else uses."""
 
-    def __init__(self, plan: SweepSchedule, folder: Path, stage: Stage, keys: Path) -> None:
+    def __init__(self, plan: SweepSchedule, folder: Path, stage: Stage) -> None:
         self.plan, self.ledger = plan, folder / "ledger"
         lrs = [round(0.1 * (n + 1), 1) for n in range(plan.cells)]
         self.wanted = {f"{SWEEP}-lr{lr}": lr for lr in lrs}
@@ -114,7 +114,8 @@ class SweepTrial:
         self.began_s = time.monotonic()
         self.sockets = tempfile.mkdtemp(prefix="sj-")  # short: a socket's path is limited
         self.user.env.update(XDG_RUNTIME_DIR=self.sockets)
-        self.boxes = {name: RealBox(name, folder, self.user.home, keys) for name in NAMES}
+        make_keys(folder / "keys")
+        self.boxes = {name: RealBox(name, folder, self.user.home, folder / "keys") for name in NAMES}
         settings = self.user.home / ".config/sojourn/settings.toml"
         settings.write_text("".join(box.settings() for box in self.boxes.values()))
         self.blows = {blow.command: blow for blow in plan.blows}
