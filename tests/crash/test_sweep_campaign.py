@@ -14,7 +14,7 @@ from tests.crash.sweep_trial import KINDS, sweep_schedule
 from tests.crash.trial import Verdict
 from tests.lab import lab
 
-FEW = 6
+FEW = 4
 NEEDS = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing() or "a laboratory")
 
 
