@@ -49,7 +49,8 @@ def test_a_sweep_is_a_matrix_of_sites_and_states_with_its_failures_by_cause() ->
     here = count(2, {"running": 1, "queued": 1}, site="gpu1", remaining_s=180.0)
     there = count(2, {"failed": 2}, site="gpu2", reach=away, spent=spent)
     states = {"running": 1, "queued": 1, "failed": 2}
-    whole = count(4, states, id="ab", remaining_s=180.0, spent=spent, sites=[here, there])
+    causes = [{"what": "failed", "cause": None, "why": "exit status 4", "cells": ["ab-3", "ab-4"], "next": "x"}]
+    whole = count(4, states, id="ab", remaining_s=180.0, spent=spent, sites=[here, there], causes=causes)
     lines = tally.lines(Status(rows, AT, 100, (whole,)), 80)
     assert lines == [
         "sweep    ab, 4 cells: 1 running, 1 queued, 2 failed",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.money import affords_s, read_money, read_rate, spent_micro
+from sojourn.core.money import affords_s, read_money, read_rate, shared_s, spent_micro
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,18 @@ def test_the_time_a_budget_affords_spends_no_more_than_it(budget: int, rate: int
 
 def test_no_budget_is_spent_where_the_box_is_free() -> None:
     assert affords_s(10, 0) is None
+
+
+@given(st.dictionaries(st.text(max_size=3), st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=8))
+def test_what_shares_a_meter_adds_up_to_the_time_in_which_any_ran(raw: dict[str, tuple[int, int]]) -> None:
+    spans = {name: [(float(a), float(a + took))] for name, (a, took) in raw.items()}
+    shares = shared_s(spans)
+    busy = {second for ((a, b),) in spans.values() for second in range(int(a), int(b))}
+    assert set(shares) == set(spans) and sum(shares.values()) == pytest.approx(len(busy))
+    for name, ((a, b),) in spans.items():
+        alone = sum(1 / sum(c <= s < d for ((c, d),) in spans.values()) for s in range(int(a), int(b)))
+        assert shares[name] == pytest.approx(alone)
+
+
+def test_attempts_of_one_run_never_share_with_themselves() -> None:
+    assert shared_s({"a": [(0, 10), (10, 20)], "b": [(5, 15)]}) == {"a": 15.0, "b": 5.0}

@@ -13,13 +13,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) trial")
     parser.add_argument("--count", type=int, default=1, help="this many trials, from --seed on")
-    parser.add_argument("--kind", choices=("crash", "line"), default="crash", help="kills, or a line that fails")
+    parser.add_argument("--kind", choices=tuple(campaign.PLAYS), default="crash", help="what fails")
     parser.add_argument(
         "--keep", default="", metavar="DIR", help="keep the stories of all trials here, and the folders of broken ones"
     )
     args = parser.parse_args()
     play = campaign.PLAYS[args.kind]
-    with campaign.stage() as on, tempfile.TemporaryDirectory(prefix="sojourn-trials-") as aside:
+    with (
+        campaign.stage(trainings=args.kind != "sweep") as on,
+        tempfile.TemporaryDirectory(prefix="sojourn-trials-") as aside,
+    ):
         folder = Path(args.keep or aside)
         seeds = range(args.seed, args.seed + args.count)
         verdicts = campaign.campaign(seeds, on, folder, play, lambda one: print(one, flush=True))

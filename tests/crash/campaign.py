@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.crash import judge
 from tests.crash.schedule import line_schedule, schedule
+from tests.crash.sweep_trial import SweepTrial, sweep_schedule
 from tests.crash.trial import PAYLOAD, Stage, Trial, Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -22,8 +23,8 @@ TRAININGS = ((4, 9, 64), (3, 11, 2000), (6, 6, 300), (4, 9, 20000))
 
 
 @contextmanager
-def stage(folder: Path | None = None) -> Iterator[Stage]:
-    """The stage in a folder, by default a temporary one that is removed."""
+def stage(folder: Path | None = None, *, trainings: bool = True) -> Iterator[Stage]:
+    """The stage in a folder, by default a temporary one that is removed. `trainings`: the plays need them."""
     with tempfile.TemporaryDirectory(prefix="sojourn-crash-") as aside:
         place = folder or Path(aside)
         source = place / "source"
@@ -33,7 +34,8 @@ def stage(folder: Path | None = None) -> Iterator[Stage]:
         (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-line\nVersion: 1\n")
         (plugin / "entry_points.txt").write_text(ENTRY)
         compiled = place / "compiled"
-        whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in TRAININGS}
+        needed = TRAININGS if trainings else ()
+        whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in needed}
         yield Stage(source, compiled, whole)
 
 
@@ -55,6 +57,11 @@ def crash(seed: int, on: Stage, folder: Path) -> Verdict:
 def line(seed: int, on: Stage, folder: Path) -> Verdict:
     """One trial where only the line to the box fails."""
     return Trial(line_schedule(seed), folder, on).play()
+
+
+def sweep(seed: int, on: Stage, folder: Path) -> Verdict:
+    """One trial of a sweep over two boxes."""
+    return SweepTrial(sweep_schedule(seed), folder, on).play()
 
 
 Play = Callable[[int, Stage, Path], Verdict]
@@ -88,4 +95,4 @@ def total(verdicts: Sequence[Verdict], what: str) -> Counter[str]:
     return sum((getattr(verdict, what) for verdict in verdicts), Counter())
 
 
-PLAYS: dict[str, Play] = {"crash": crash, "line": line}
+PLAYS: dict[str, Play] = {"crash": crash, "line": line, "sweep": sweep}

@@ -43,6 +43,40 @@ def line(verdicts: Sequence[Verdict]) -> list[str]:
     return [LINE, "", "The same held.", "", *told, "", *_counts("operation and fault", verdicts, "faults")]
 
 
+SWEEP = """\
+A sweep of four to six cells over two boxes, each with a real sshd on loopback and a small disk of its own; `sweep`,
+`status`, `pull`, `reconcile` (with `--repair` where something failed) and `down`, again and again until all is done,
+while a seeded schedule kills the client (before, within and after a journal write, or at a moment, alone or with its
+calls), the keeper of a cell or of a queue, sshd with its sessions or the sessions alone, holds the line up, fills a
+box's disk, or moves sshd to another port until the user's settings name it. Some trials also ask for `down` too
+early."""
+
+SWEEP_HELD = """\
+Held in every trial that is not broken: no cell lost (every one is home, with the values that it was planned with),
+none doubled (never at work twice at once, on one box only, no attempt begun twice, exactly one success; where no disk
+was full exactly one begin), none falsely verified (every receipt's file at home has its bytes and sha256, was loaded,
+and holds what the cell wrote); nothing let go before all was home, each lease once; the same commands once more change
+nothing."""
+
+SWEEP_AGAIN = """\
+One trial again, with its story: `.venv/bin/python -m tests.crash --kind sweep --seed N`. A seed is a schedule; moments
+differ a little."""
+
+
+def sweep(verdicts: Sequence[Verdict]) -> list[str]:
+    """The section on sweeps."""
+    words = {"faults of the line": "faults", "trainings": "attempts of cells"}
+    summary = [_renamed(row, words) for row in _summary(verdicts)]
+    told = [SWEEP, "", SWEEP_HELD, "", SWEEP_AGAIN, "", *summary]
+    return [*told, "", *_counts("fault", verdicts, "faults"), "", *_counts("killed", verdicts, "kills")]
+
+
+def _renamed(row: str, words: dict[str, str]) -> str:
+    for old, new in words.items():
+        row = row.replace(f"| {old} |", f"| {new} |")
+    return row
+
+
 def _summary(verdicts: Sequence[Verdict], *more: tuple[str, int]) -> list[str]:
     broken = [verdict for verdict in verdicts if verdict.breaches]
     facts = {

@@ -33,7 +33,8 @@ class Said:
     @property
     def error(self) -> dict[str, Any]:
         """The typed error: the last line of stderr, with --json."""
-        return json.loads(self.err.strip().splitlines()[-1])
+        found: dict[str, Any] = json.loads(self.err.strip().splitlines()[-1])
+        return found
 
 
 class Desk:
@@ -57,7 +58,7 @@ class Desk:
 
     def __call__(self, *words: str, rc: int | None = 0, timeout_s: float = 60, **env: str) -> Said:
         """Run `sojourn WORDS...` without a terminal. Fails where the exit status is not `rc` (None: any)."""
-        said = self.finish(self.start(*words, **env), timeout_s)
+        said = self.finish(self.start(*words, **env), timeout_s)  # type: ignore[arg-type]
         assert rc is None or said.rc == rc, f"sojourn {' '.join(words)}: {said.rc}\n{said.out}\n{said.err}"
         assert "Traceback" not in said.err, said.err
         return said
@@ -81,7 +82,8 @@ class Desk:
 
     def row(self, run: str = "digits") -> dict[str, Any]:
         """The run's row of `status --json`."""
-        return self("status", run, "--json").json["runs"][0]
+        row: dict[str, Any] = self("status", run, "--json").json["runs"][0]
+        return row
 
     def until(
         self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 30

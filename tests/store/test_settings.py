@@ -183,3 +183,12 @@ def test_no_text_at_all_gives_a_traceback(tmp_path_factory: pytest.TempPathFacto
         assert isinstance(read_settings(str(path)), settings.Settings)
     except Misuse as error:
         assert "\n" not in error.message
+
+
+def test_channels_are_texts_at_the_top(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('notify = ["env:NTFY_URL", "mailto://a"]\n')
+    assert read_settings(str(path)).notify == ("env:NTFY_URL", "mailto://a")
+    path.write_text('\nnotify = "env:NTFY_URL"\n')
+    with pytest.raises(BadSettings, match=r":2: write notify = \["):
+        read_settings(str(path))

@@ -6,7 +6,7 @@ from typing import Any
 
 from sojourn.core.fold import Status, fold
 from sojourn.core.values import Site, State
-from sojourn.verbs.reasons import LINE, cause_of, line_of, with_cause
+from sojourn.verbs.reasons import LINE, alike, cause_of, judged, line_of, with_cause
 from sojourn.verbs.status import status
 from tests.verbs.conftest import World
 
@@ -86,3 +86,14 @@ def test_last_words_hide_secrets_and_keep_the_error_above_the_noise(world: World
     (said,) = [row["text"] for row in rows if row["kind"] == "said"]
     assert said.startswith("RuntimeError: bad key ***API_TOKEN***")
     assert "hunter2" not in said and said.endswith("tick 500") and len(said) < 8192
+
+
+def test_runs_of_one_cause_are_alike_though_their_numbers_differ() -> None:
+    first, known = judged(ended(), "OSError: [Errno 28] No space left on device: ckpt-12", ["universal"])
+    other, same = judged(ended(), "tar: write error: No space left on device", ["universal"])
+    assert known == same == "disk-full" and alike("failed", known, first) == alike("failed", same, other)
+    lines = ["exit status 1: ValueError: bad value 0.25 at 0x7f", "exit status 1: ValueError: bad value 3e-4 at 0xa0"]
+    assert judged(ended(), lines[0], ["universal"])[1] == ""
+    assert len({alike("failed", "", line) for line in lines}) == 1
+    assert alike("failed", "", "exit status 1") != alike("failed", "", "exit status 2")
+    assert alike("failed", "", "ended by signal 9") != alike("failed", "", "ended by signal 11")

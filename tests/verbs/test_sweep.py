@@ -215,6 +215,32 @@ def test_failed_cells_are_told_by_cause_and_repaired_with_the_identical_specific
     assert [boxes.begun().count(f"ab-lr{n}") for n in (1, 2, 3)] == [1, 2, 1]
 
 
+def test_cells_that_failed_of_one_known_cause_are_one_group(field: Make) -> None:
+    boxes = field("a")
+    script = """
+      case $lr in
+        1) echo ok > result.json ;;
+        4) exit 3 ;;
+        *) echo "OSError: [Errno 28] No space left on device: 'ckpt-$lr'" >&2; exit 1 ;;
+      esac
+    """
+    made = boxes.job({"lr": [1, 2, 3, 4]})
+    text = Path(made).read_text().splitlines()
+    Path(made).write_text("\n".join(f"run: {json.dumps(script)}" if t.startswith("run:") else t for t in text) + "\n")
+    from sojourn.verbs.sweep import sweep
+
+    sweep(boxes.ctx, made)
+    boxes.over()
+    (tally,) = status(boxes.ctx, ["ab"]).sweeps
+    told = [(one["what"], one["cause"], one["cells"], one["next"]) for one in tally["causes"]]
+    assert told == [
+        ("failed", "disk-full", ["ab-lr2", "ab-lr3"], "sojourn why ab-lr2"),
+        ("failed", None, ["ab-lr4"], "sojourn why ab-lr4"),
+    ]
+    causes = boxes.reconcile().as_json()["causes"]
+    assert [(one["cause"], one["cells"]) for one in causes] == [("disk-full", ["ab-lr2", "ab-lr3"]), (None, ["ab-lr4"])]
+
+
 def test_a_box_that_is_cut_off_goes_on_and_nothing_is_concluded(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})

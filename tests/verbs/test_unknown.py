@@ -147,7 +147,8 @@ def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(w
 
     world.ctx.sleep = sleep
     looks = list(watch(world.ctx, every_s=2.0))
-    assert slept[:6] == pytest.approx([2.0, 3.0, 4.5, 6.75, 10.125, 15.1875])
+    most = [2.0, 4.0, 8.0, 16.0, 30.0, 30.0]  # less the time that this machine takes between
+    assert all(pause <= limit for pause, limit in zip(slept, most, strict=False)) and sum(slept[:6]) > 60
     assert looks[0].news == () and looks[5].news == () and looks[5].quiet_s > 25
     assert looks[-1].is_last and looks[-1].news == ("digits: running -> succeeded",)
     assert sum(look.is_last for look in looks) == 1

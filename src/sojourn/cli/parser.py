@@ -16,7 +16,7 @@ from sojourn.wire.names import nearest
 # The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
 GROUPS = (
     ("before it costs anything", ("init", "doctor", "gpu", "plan", "smoke", "cadence")),
-    ("run it", ("run", "sweep", "status", "watch", "logs", "why", "stop", "resume")),
+    ("run it", ("run", "sweep", "status", "watch", "notify", "logs", "why", "stop", "resume")),
     ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
     ("let go", ("down", "leases", "cost", "clean", "reap")),
     ("take over", ("recover", "handbook", "tunnel")),
@@ -149,6 +149,14 @@ def pair(text: str) -> tuple[str, str]:
     if not equals or not key.replace("_", "a").isalnum() or not key.isascii() or key[0].isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, value
+
+
+def metric(text: str) -> tuple[str, str]:
+    """argparse type: `NAME`, `NAME=max` or `NAME=min`; the direction is "" where none is given."""
+    name, _, way = text.rpartition("=") if text.endswith(("=max", "=min")) else (text, "", "")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME, NAME=max or NAME=min")
+    return name, way
 
 
 def _child(name: str) -> Parser:

@@ -16,6 +16,7 @@ from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
+_BUSY_PCT = 5.0  # of a card; below that nothing trains (forgotten-box)
 _LIMITS = {
     "max_duration": "max_duration was reached",
     "budget": "the budget was spent",
@@ -47,10 +48,12 @@ class Status:
     manifest: str = ""  # digest of the sealed manifest of this attempt
     missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
     cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
-    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta"},
+    cause_id: str = ""  # of the gotcha that it is, where it is a known one; not folded
+    # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta", "seconds"},
     # and "rule", "action" where a rule of the user's fits
     ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
+    idle_since: str = ""  # since when no card of its box was busy, as its beats have it; "": one was, or none is told
     seq: int = 0
     spent_s: float = 0.0  # of the process, in all attempts that ended
     seat: str = ""  # what a scheduler gave this attempt: the native id of its job, a colon, how often that was started
@@ -149,6 +152,7 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
         attempt=event["attempt"],
         since=_text(event.get("at")),
         started_at="",
+        idle_since="",
         reason="",
         rc=None,
         signal=None,
@@ -157,6 +161,7 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
         log_age_s=None,
         oom_kill=_count(event.get("oom_kill")),
         cause="",
+        cause_id="",
         manifest="",
         missing=(),
         pace=(),
@@ -177,9 +182,21 @@ def _beat(status: Status, event: Mapping[str, Any]) -> Status:
         log_bytes=_count(event.get("log_bytes", status.log_bytes)),
         log_age_s=_number(event.get("log_age_s", status.log_age_s)),
         oom_kill=_count(event.get("oom_kill", status.oom_kill)),
+        idle_since=_idle_since(status, event),
     )
     progress = event.get("progress")
     return with_progress(status, progress) if isinstance(progress, Mapping) else status
+
+
+def _idle_since(status: Status, event: Mapping[str, Any]) -> str:
+    """Cards are told once a minute. One whose use is not known may be busy."""
+    cards = event.get("gpu")
+    if not isinstance(cards, (list, tuple)) or not cards:
+        return status.idle_since
+    used = [_number(card.get("util_pct")) if isinstance(card, Mapping) else None for card in cards]
+    if any(pct is None or pct >= _BUSY_PCT for pct in used):
+        return ""
+    return status.idle_since or _text(event.get("at"))
 
 
 def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
@@ -256,7 +273,7 @@ def _ended(status: Status, event: Mapping[str, Any]) -> Status:
     reason = unknown or (f"{limit} ({detail})" if limit and detail else limit or detail or why)
     rc, signal = _count(event.get("rc")), _count(event.get("signal"))
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
-    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta") if name in event}
+    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta", "seconds") if name in event}
     return replace(
         status,
         state=state,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 _MONEY = re.compile(r"(\d+(?:\.\d{1,6})?)\s*([A-Za-z]{3})")
 _RATE = re.compile(r"(.*?)\s*(?:/|per)\s*(?:h|hr|hour)\s*")
@@ -30,6 +31,28 @@ def spent_micro(rate_micro_per_h: int, began_s: float, until_s: float) -> int:
     """What a meter cost from `began_s` to `until_s`, rounded up to a micro-unit; 0 where the clock ran backwards."""
     elapsed_ms = max(0, round((until_s - began_s) * 1000))
     return -(-rate_micro_per_h * elapsed_ms // 3_600_000)
+
+
+def shared_s(spans: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, float]:
+    """What each takes of one meter: a second during which n of them run counts 1/n for each.
+
+    `spans`: (began, ended) in seconds of one clock; those of one name do not overlap. All add up to the time during
+    which any runs, so never to more than the meter.
+    """
+    taken = dict.fromkeys(spans, 0.0)
+    marks = [(at, way, name) for name, some in spans.items() for a, b in some if b > a for at, way in ((a, 1), (b, -1))]
+    each, last, running = 0.0, 0.0, 0
+    begun: dict[str, float] = {}
+    # `each`: what a name that ran since the first mark would have taken by now.
+    for at, way, name in sorted(marks):
+        each += (at - last) / running if running else 0.0
+        last = at
+        running += way
+        if way > 0:
+            begun[name] = begun.get(name, 0.0) - each
+        else:
+            begun[name] += each
+    return taken | begun
 
 
 def affords_s(budget_micro: int, rate_micro_per_h: int) -> float | None:

@@ -32,10 +32,11 @@ class UnknownSite(Misuse):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the settings file holds. `sites`: NAME -> site."""
+    """What the settings file holds. `sites`: NAME -> site; `notify`: channels, as in a job file."""
 
     path: str
     sites: Mapping[str, Site] = field(default_factory=dict)
+    notify: tuple[str, ...] = ()
 
 
 def read_site(text: str, path: str = "") -> Site:
@@ -108,11 +109,15 @@ class _Reader:
         self._path, self._lines = path, text.splitlines()
 
     def settings(self, data: Mapping[str, Any]) -> Settings:
-        self._known(data, ["sites"], "", "key")
+        self._known(data, ["sites", "notify"], "", "key")
+        notify = data.get("notify", [])
+        if not isinstance(notify, list) or not all(isinstance(one, str) for one in notify):
+            raise self._bad("", "notify", 'write notify = ["URL or env:NAME", ...]')
         tables = data.get("sites", {})
         if not isinstance(tables, dict):
             raise self._bad("", "sites", "write [sites.NAME]")
-        return Settings(self._path, {name: self._site(name, table) for name, table in tables.items()})
+        sites = {name: self._site(name, table) for name, table in tables.items()}
+        return Settings(self._path, sites, tuple(notify))
 
     def _site(self, name: str, table: Any) -> Site:
         if not isinstance(table, dict):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from sojourn.core.alarms import Alarm
 from sojourn.core.values import Finding, Meter, State
 
 
@@ -74,6 +75,7 @@ class Row:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     log_age_s: float | None = None
     reason: str = ""
+    cause: str = ""  # id of the gotcha that its end is, where it is a known one
     owed: int | None = None  # output files owed; None while the box has not said it
     home: int = 0  # of them: at home and proven
     missing: tuple[str, ...] = ()  # owed globs that no file answered
@@ -105,6 +107,7 @@ class Row:
             "progress": progress,
             "log_age_s": self.log_age_s,
             "reason": self.reason or None,
+            "cause": self.cause or None,
             "owed": self.owed,
             "home": self.home,
             "missing": list(self.missing),
@@ -139,10 +142,16 @@ class Snapshot:
     quiet_s: float  # how long nothing has been new
     next_look_s: float  # 0: this was the last look
     is_last: bool
+    alarms: tuple[Alarm, ...] = ()  # those that hold now; of a new one a line is among the news
 
     def as_json(self) -> dict[str, Any]:
         """The `status` document of this look, with what is new in it."""
-        more = {"news": list(self.news), "quiet_s": round(self.quiet_s, 1), "is_last": self.is_last}
+        more = {
+            "news": list(self.news),
+            "alarms": [vars(alarm) for alarm in self.alarms],
+            "quiet_s": round(self.quiet_s, 1),
+            "is_last": self.is_last,
+        }
         return {**self.status.as_json(), "schema": "sojourn/watch/v1", **more}
 
 

@@ -84,12 +84,7 @@ class Context:
         What others did before is then known here. `what`: a run's id, or `lease SITE`. Waits ALONE_S at most; a
         command that was killed holds nothing.   Raises: Busy, StateUnwritable, DiskFull.
         """
-        path = os.path.join(self.store.state_dir, "locks", _as_file_name(what))
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise trouble(error, path) from error
+        fd = self._lock_file(what)
         try:
             deadline_s = self.now_s() + ALONE_S
             while not _locked(fd):
@@ -101,6 +96,25 @@ class Context:
             yield
         finally:
             os.close(fd)
+
+    def try_alone(self, what: str) -> int | None:
+        """A descriptor that holds `what` until it is closed, or None where another process (or this) has it.
+
+        Raises: StateUnwritable, DiskFull.
+        """
+        fd = self._lock_file(what)
+        if _locked(fd):
+            return fd
+        os.close(fd)
+        return None
+
+    def _lock_file(self, what: str) -> int:
+        path = os.path.join(self.store.state_dir, "locks", _as_file_name(what))
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise trouble(error, path) from error
 
     def site(self, text: str) -> Site:
         """The site that `text` names, as settings have it now. Raises: Misuse, NoSuchBackend."""

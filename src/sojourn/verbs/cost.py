@@ -8,7 +8,8 @@ from sojourn.verbs.answers import Leases, Reach, money
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View
 from sojourn.verbs.leases import lease_row, totals
-from sojourn.verbs.status import chosen, spent_micro
+from sojourn.verbs.spending import spent_micro, taken_s
+from sojourn.verbs.status import chosen
 from sojourn.wire import units
 
 
@@ -23,9 +24,11 @@ def cost(ctx: Context, names: Sequence[str] = ()) -> Leases:
     shown = [lease for lease in every if not names or any(record.lease == lease.name for record in records)]
     rows = tuple(lease_row(ctx, lease) for lease in shown)
     runs = []
-    for record in records:
+    views = [View(record, record.status, Reach()) for record in records]
+    taken = taken_s(ctx, views, newest)
+    for record, view in zip(records, views, strict=True):
         lease = newest.get(record.lease)
-        spent = spent_micro(View(record, record.status, Reach()), lease)
+        spent = spent_micro(view, lease, taken)
         currency = lease.lease.currency if lease else record.site.currency
         runs.append({"id": record.id, "lease": record.lease or None, "spent": money(spent, currency)})
     return Leases("cost", rows, totals(rows), tuple(runs), units.stamp(ctx.now_s()))

@@ -57,20 +57,30 @@ def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0,
     it (from the shim's record): it starts no payload that nobody asked for.
     Waits at most about `timeout_s` a site. Raises: nothing for a site that does not answer or answers with an error.
     """
+    views, sites = by_site(records)
+    for some, said in _ask_all(ctx, list(sites.values()), timeout_s):
+        views.update(taken_in(ctx, some, said, timeout_s, mend))
+    return views
+
+
+def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, Asked]]:
+    """(the runs that nobody needs to be asked about, as they are known; who is to be asked at each other site)."""
     views: dict[str, View] = {}
     sites: dict[str, list[RunRecord]] = {}
     settled: dict[str, list[RunRecord]] = {}
     for record in records:
         if record.attempt == 0 or record.is_settled:
-            views[record.id] = View(record, record.status, Reach(None, _stamp(record.heard_s)))
+            views[record.id] = as_known(record)
             if record.attempt and record.phase != "cleaned":
                 settled.setdefault(record.site_name, []).append(record)
         else:
             sites.setdefault(record.site_name, []).append(record)
-    asked = [(ours, settled.get(name, [])) for name, ours in sites.items()]
-    for some, said in _ask_all(ctx, asked, timeout_s):
-        views.update(_views(ctx, some, said, timeout_s, mend))
-    return views
+    return views, {name: (ours, settled.get(name, [])) for name, ours in sites.items()}
+
+
+def as_known(record: RunRecord) -> View:
+    """The run as the records have it, without asking."""
+    return View(record, record.status, Reach(None, _stamp(record.heard_s)))
 
 
 def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> View:
@@ -87,14 +97,14 @@ Asked = tuple[list[RunRecord], list[RunRecord]]
 def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterable[tuple[Asked, Said]]:
     """What each site said, all asked at once: one that does not answer costs the others no time."""
     if len(sites) < 2:
-        return [(asked, _ask(ctx, asked, timeout_s)) for asked in sites]
+        return [(asked, ask_site(ctx, asked, timeout_s)) for asked in sites]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE)) as pool:
-        return list(zip(sites, pool.map(lambda asked: _ask(ctx, asked, timeout_s), sites), strict=True))
+        return list(zip(sites, pool.map(lambda asked: ask_site(ctx, asked, timeout_s), sites), strict=True))
 
 
-def _ask(ctx: Context, asked: Asked, timeout_s: float) -> Said:
+def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
     """All that one site has to say since; touches no records of ours, so it may run beside others."""
     said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
     offsets, moved = ({record.id: record.offset for record in some} for some in asked)
@@ -121,7 +131,8 @@ def _ask(ctx: Context, asked: Asked, timeout_s: float) -> Said:
     return said
 
 
-def _views(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool) -> dict[str, View]:
+def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool = True) -> dict[str, View]:
+    """What a site said, folded and kept. `mend`: as in `hear`, which may ask the site again."""
     runs, settled = asked
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
@@ -208,10 +219,10 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
-        said = _ask(ctx, (ended, []), timeout_s)
+        said = ask_site(ctx, (ended, []), timeout_s)
         if not isinstance(said, dict):
             break
-        again = _views(ctx, (ended, []), said, timeout_s, mend=False)
+        again = taken_in(ctx, (ended, []), said, timeout_s, mend=False)
         views = {**views, **again}
         ended = [view.record for view in again.values() if is_unrecorded(view)]
     return views

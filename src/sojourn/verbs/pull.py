@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,16 +12,19 @@ from sojourn.core.values import Receipt, State
 from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
+from sojourn.verbs.beside import each
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.expected import step_remarks
 from sojourn.verbs.fetch import Home, fetch, is_takeable
 from sojourn.verbs.forget import forget_secrets
-from sojourn.verbs.hear import View, hear, hear_one
+from sojourn.verbs.hear import View, as_known, hear, hear_one
+from sojourn.verbs.spending import spent_micro, taken_s
 from sojourn.verbs.standings import MANIFEST_S, keep_manifest
-from sojourn.verbs.status import chosen, meter_of, spent_micro
+from sojourn.verbs.status import chosen, meter_of
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, SojournError
 
+_PROVING = threading.Lock()
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
 
 
@@ -36,6 +40,7 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
 
     `to`: with one run named, the folder for its files; else files of RUN go to `to`/RUN. By default home is
     $XDG_DATA_HOME/sojourn/home/RUN. A run that still lives comes as it stands, without receipts: that clears nothing.
+    Runs of several boxes come side by side, and the answers in the order of the runs.
     Repeatable: what is home and equal by hash is not moved again, what is damaged at home is mended.
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
@@ -45,16 +50,22 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
         records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
         records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
-    for record in records:
+    own = bool(to) and (len(names) != 1 or bool(ctx.store.index.sweep(names[0])))
+
+    taken = taken_s(ctx, [as_known(r) for r in records], {r.name: r for r in ctx.store.index.leases(open_only=False)})
+
+    def one(ctx: Context, record: RunRecord) -> Pull:
         folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
-        if to and (len(names) != 1 or ctx.store.index.sweep(names[0])):
+        if own:
             folder = os.path.join(folder, record.id)
         try:
-            yield _pull_one(ctx, record, Home(record.id, folder))
+            return _pull_one(ctx, record, Home(record.id, folder), taken)
         except SojournError as error:
             if len(records) == 1:
                 raise
-            yield _not_pulled(record, folder, error)
+            return _not_pulled(record, folder, error)
+
+    yield from each(ctx, records, one)
 
 
 def _has_begun(record: RunRecord) -> bool:
@@ -72,7 +83,7 @@ class _Haul:
     moved_bytes: int = 0
 
 
-def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
+def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float]) -> Pull:
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
@@ -95,7 +106,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home) -> Pull:
     for path, remark in said.items():
         haul.artifacts[path]["remarks"] = [*haul.artifacts[path]["remarks"], remark]
     seconds = ctx.now_s() - began_s
-    answer = _answer(ctx, view, home, document, haul, seconds)
+    answer = _answer(ctx, view, home, document, haul, seconds, taken)
     if not is_live:
         keep_manifest(ctx, document)
         ctx.store.append(
@@ -222,7 +233,8 @@ def _prove(
     count = min(cores(), len(unproven))
     total_bytes = sum(row["bytes"] for row, _ in unproven)
     progress = Counted(len(unproven), total_bytes, lambda line: ctx.say(f"{home.run}: {line}"))
-    with open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
+    # Of several boxes at once, one run's files are proven at a time: each takes all cores, and memory for each.
+    with _PROVING, open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
         with ThreadPoolExecutor(2 * count) as pool:
             proofs = pool.map(lambda u: proven(*u), unproven)
             for (row, _), proof in zip(unproven, proofs, strict=True):
@@ -280,7 +292,15 @@ def _bad(path: str, problem: str, detail: str) -> dict[str, Any]:
     return {**bare, "ok": False, "sha256": None, "proved": [], "problem": problem, "detail": detail}
 
 
-def _answer(ctx: Context, view: View, home: Home, document: Mapping[str, Any], haul: _Haul, seconds: float) -> Pull:
+def _answer(
+    ctx: Context,
+    view: View,
+    home: Home,
+    document: Mapping[str, Any],
+    haul: _Haul,
+    seconds: float,
+    taken: Mapping[str, float],
+) -> Pull:
     record, is_live = view.record, not view.status.state.is_final
     bad = [a for a in haul.artifacts.values() if not a["ok"]]
     at_home = [row for row in document["files"] if haul.artifacts[row["path"]]["ok"]]
@@ -309,7 +329,7 @@ def _answer(ctx: Context, view: View, home: Home, document: Mapping[str, Any], h
         why=why,
         next=following,
         meter=meter_of(record, lease),
-        spent_micro=spent_micro(view, lease),
+        spent_micro=spent_micro(view, lease, taken),
         currency=lease.lease.currency if lease else "USD",
         exit_status=1 if bad else 0,
     )

@@ -5,6 +5,7 @@ No connection, and no more than a few milliseconds, once a run. `sojourn why RUN
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -36,12 +37,18 @@ def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) 
             return replace(status, cause=_line(f"your rule {rule} ({action}): {event.get('line', '')}"))
     for event in rows:
         if event.get("kind") == "said" and event.get("attempt") == status.attempt:
-            return replace(status, cause=cause_of(status, str(event.get("text", "")), scope_of(site)))
+            cause, known = judged(status, str(event.get("text", "")), scope_of(site))
+            return replace(status, cause=cause, cause_id=known)
     return status
 
 
 def cause_of(status: Status, said: str, scope: Iterable[str]) -> str:
     """The cause in one line, "" where nothing can be said. `said`: the log's last words."""
+    return judged(status, said, scope)[0]
+
+
+def judged(status: Status, said: str, scope: Iterable[str]) -> tuple[str, str]:
+    """(the cause in one line, the id of the gotcha that it is); "" for what cannot be said. `said`: its last words."""
     from sojourn.diagnose import evidence
     from sojourn.diagnose.facts import keeper
     from sojourn.diagnose.reason import reason
@@ -57,9 +64,9 @@ def cause_of(status: Status, said: str, scope: Iterable[str]) -> str:
     best = reason(gotchas(), case).verdict
     own = next((raised.said for raised in reversed(case.log.raised) if raised.said), "") if case.log else ""
     if best is None or best.id in _SAYS_NO_MORE:
-        return _line(own)
+        return _line(own), ""
     words = best.title if best.status == "confirmed" else f"probably: {best.title}"
-    return _line(f"{words} ({own})" if own and len(words) + len(own) + 3 <= LINE else words)
+    return _line(f"{words} ({own})" if own and len(words) + len(own) + 3 <= LINE else words), best.id
 
 
 # What the end's own line says already: the status, the signal, that it is gone.
@@ -75,6 +82,15 @@ def line_of(status: Status) -> str:
     if status.state is State.OOM or not status.reason:
         return status.cause
     return f"{status.reason}: {status.cause}"
+
+
+def alike(what: str, cause_id: str, line: str) -> tuple[str, str, str]:
+    """The same for runs that ended of one cause: the known one, else the same words but for numbers in them."""
+    return what, cause_id, "" if cause_id else _NUMBERS.sub("#", line)
+
+
+# An exit status or a signal is no mere number; a step, an address, a size in somebody's message is.
+_NUMBERS = re.compile(r"(?<!status )(?<!signal )(?:0x[0-9a-fA-F]+|\b\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 
 def _line(text: str) -> str:

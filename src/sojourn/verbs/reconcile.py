@@ -17,6 +17,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach, document
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
+from sojourn.verbs.reasons import alike, line_of
 from sojourn.wire.errors import WorldError
 
 # One of these for every cell.
@@ -31,6 +32,7 @@ class Fate:
     view: View
     what: str
     why: str = ""
+    cause: str = ""  # id of the gotcha that its end is, where it is a known one
 
     @property
     def id(self) -> str:
@@ -62,12 +64,19 @@ class Reconciled:
         rest = {fate.what for fate in self.fates} - {LOADED}
         return 1 if self.duplicates or rest - {UNKNOWN} else 3 if rest else 0
 
+    def causes(self) -> list[tuple[str, str, str, list[str]]]:
+        """(fate, id of a gotcha or "", why, cells) of what is neither well nor on its way; those of one cause together.
+
+        `why` is that of the first cell: the others' may hold other numbers.
+        """
+        found: dict[tuple[str, str, str], list[Fate]] = {}
+        for fate in self.fates:
+            if fate.what not in (LOADED, WAITING, RUNNING):
+                found.setdefault(alike(fate.what, fate.cause, fate.why), []).append(fate)
+        return [(some[0].what, some[0].cause, some[0].why, [one.id for one in some]) for some in found.values()]
+
     def as_json(self) -> dict[str, Any]:
         """The `reconcile` document: lists of cells. `present` are those whose outputs exist, the loaded ones too."""
-        causes: dict[tuple[str, str], list[str]] = {}
-        for fate in self.fates:
-            if fate.why and fate.what not in (LOADED, WAITING, RUNNING):
-                causes.setdefault((fate.what, fate.why), []).append(fate.id)
         return document(
             self,
             "reconcile",
@@ -83,7 +92,11 @@ class Reconciled:
             running=self.of(RUNNING),
             stopped=self.of(STOPPED),
             unknown=self.of(UNKNOWN),
-            causes=[{"what": what, "why": why, "cells": cells} for (what, why), cells in causes.items()],
+            causes=[
+                {"what": what, "cause": cause or None, "why": why, "cells": cells}
+                for what, cause, why, cells in self.causes()
+                if why
+            ],
             exit=self.exit_status,
         )
 
@@ -141,8 +154,9 @@ def fate(view: View, is_gone: bool = False) -> Fate:
     if state is State.CANCELLED:
         return Fate(view, STOPPED, status.reason or "stopped")
     if state.is_dead:
-        word = "" if state is State.FAILED and status.reason else state.value
-        return Fate(view, FAILED, f"{word}: {status.reason}".strip(": ") if status.reason else word)
+        said = line_of(status)
+        word = "" if state is State.FAILED and said else state.value
+        return Fate(view, FAILED, f"{word}: {said}".strip(": ") if said else word, status.cause_id)
     if state is State.QUEUED:
         return Fate(view, WAITING)
     if state.is_alive:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn.core import money
 from sojourn.core.values import Meter, State
 from sojourn.core.verdict import exit_status, worst
 from sojourn.store.records import LeaseRecord, RunRecord
@@ -13,6 +12,7 @@ from sojourn.verbs.answers import Row, Status
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
 from sojourn.verbs.reasons import line_of
+from sojourn.verbs.spending import spent_micro, taken_s
 from sojourn.wire import units
 
 
@@ -39,19 +39,25 @@ def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
 def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0) -> Status:
     """`status` of these records."""
     views = hear(ctx, records, timeout_s=timeout_s)
+    return of_views(ctx, [views[record.id] for record in records])
+
+
+def of_views(ctx: Context, views: Sequence[View]) -> Status:
+    """`status` of runs as they were heard. Asks nobody."""
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
-    rows = tuple(row(views[record.id], leases) for record in records)
+    taken = taken_s(ctx, views, leases)
+    rows = tuple(row(view, leases, taken) for view in views)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
     sweeps: tuple[Mapping[str, Any], ...] = ()
     if any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally
 
-        sweeps = tally([views[record.id] for record in records if record.sweep], rows)
+        sweeps = tally([view for view in views if view.record.sweep], rows)
     return Status(rows, units.stamp(ctx.now_s()), worst(codes), sweeps)
 
 
-def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
-    """One run as `status` shows it."""
+def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float]) -> Row:
+    """One run as `status` shows it. `taken`: what each takes of its lease, of `taken_s`."""
     record, status = view.record, view.status
     lease = leases.get(record.lease)
     meter = meter_of(record, lease)
@@ -70,11 +76,12 @@ def row(view: View, leases: Mapping[str, LeaseRecord]) -> Row:
         metrics=status.metrics,
         log_age_s=status.log_age_s if status.state.is_alive else None,
         reason=line_of(status),
+        cause=status.cause_id if status.state.is_dead else "",
         owed=record.owed,
         home=record.home,
         missing=status.missing,
         is_home=record.is_home,
-        spent_micro=spent_micro(view, lease),
+        spent_micro=spent_micro(view, lease, taken),
         currency=lease.lease.currency if lease else "USD",
         lease=record.lease,
         next=next_step(view, meter),
@@ -87,20 +94,6 @@ def meter_of(record: RunRecord, lease: LeaseRecord | None) -> Meter:
     if lease is None:
         return Meter.FREE if not record.site.rate_micro_per_h else Meter.STOPPED
     return lease.meter
-
-
-def spent_micro(view: View, lease: LeaseRecord | None) -> int | None:
-    """What this run's process cost at its lease's rate, by the box's own clock; None while nothing was heard of it."""
-    rate = lease.lease.rate_micro_per_h if lease else view.record.site.rate_micro_per_h
-    status = view.status
-    if not rate or view.record.attempt == 0:
-        return 0
-    if not status.seq:
-        return None
-    spent_s = status.spent_s
-    if status.state.is_alive and status.started_at and status.beat_at >= status.started_at:
-        spent_s += units.unstamp(status.beat_at) - units.unstamp(status.started_at)
-    return money.spent_micro(rate, 0.0, spent_s)
 
 
 def next_step(view: View, meter: Meter) -> str:

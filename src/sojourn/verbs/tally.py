@@ -9,14 +9,15 @@ from sojourn.core.values import State
 from sojourn.verbs.answers import Row, money
 from sojourn.verbs.cells import costs_of, wanted_of
 from sojourn.verbs.hear import View
+from sojourn.verbs.reasons import alike
 
 
 def tally(views: Sequence[View], rows: Sequence[Row]) -> tuple[dict[str, Any], ...]:
     """One count a sweep, in the order of `rows`; `views` are those of the cells.
 
     {"id","cells","states":{state: cells},"home","percentage","remaining_s","spent":[money],"sites":[the same a site,
-    with "site","reach"]}. `remaining_s`: until the last slot is free, by what finished and running cells take; null
-    where nothing is known yet.
+    with "site","reach"],"causes":[{"what","cause","why","cells","next"}]}. `remaining_s`: until the last slot is free,
+    by what finished and running cells take; null where nothing is known yet.
     """
     found = []
     for sweep in dict.fromkeys(row.sweep for row in rows if row.sweep):
@@ -29,8 +30,26 @@ def tally(views: Sequence[View], rows: Sequence[Row]) -> tuple[dict[str, Any], .
             sites.append({"site": site, **_count(here, _until(here, left)), "reach": reach.as_json()})
         known = [one["remaining_s"] for one in sites]
         longest = None if None in known else max(known, default=0.0)
-        found.append({"id": sweep, **_count(ours, longest), "sites": sites})
+        found.append({"id": sweep, **_count(ours, longest), "sites": sites, "causes": _causes(ours)})
     return tuple(found)
+
+
+def _causes(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Cells that ended badly, or without what they owe: those of one cause together, most cells first."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        if row.state.is_final and row.state is not State.SUCCEEDED:
+            found.setdefault(alike(row.state.value, row.cause, row.reason), []).append(row)
+        elif row.state is State.SUCCEEDED and row.missing:
+            found.setdefault(("without", "", ", ".join(row.missing)), []).append(row)
+    out = []
+    for (what, cause, _), some in sorted(found.items(), key=lambda item: -len(item[1])):
+        why = ", ".join(some[0].missing) if what == "without" else some[0].reason
+        asks = "logs" if what == "without" else "resume" if what == State.CANCELLED.value else "why"
+        following = f"sojourn {asks} {some[0].id}"
+        cells = [row.id for row in some]
+        out.append({"what": what, "cause": cause or None, "why": why or None, "cells": cells, "next": following})
+    return out
 
 
 def _count(rows: Sequence[Row], remaining_s: float | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from sojourn.verbs.answers import Reach, Row
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import ABSENT, LIMIT_BYTES, View, take_in
 from sojourn.verbs.reasons import scope_of
+from sojourn.verbs.spending import taken_s
 from sojourn.verbs.status import row
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Misuse, Unreachable
@@ -246,7 +247,8 @@ def _undecided(ctx: Context, record: RunRecord, note: str, view: View | None = N
 
 
 def _row(ctx: Context, view: View) -> Row:
-    return row(view, {record.name: record for record in ctx.store.index.leases(open_only=False)})
+    leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
+    return row(view, leases, taken_s(ctx, [view], leases))
 
 
 def _not_seen(document: Mapping[str, Any]) -> str:

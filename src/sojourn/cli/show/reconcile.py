@@ -27,16 +27,15 @@ def lines(answer: Reconciled, columns: int) -> list[str]:
     out = line("sweep", clean(answer.id), columns)
     total, loaded, present = len(answer.fates), len(answer.of("loaded")), len(answer.of("loaded", "present"))
     out += line("cells", f"{total} expected, {present} present, {loaded} loaded", columns)
+    causes = answer.causes()
     for what, words in _WORDS:
-        causes: dict[str, list[str]] = {}
-        for fate in answer.fates:
-            if fate.what == what:
-                causes.setdefault(fate.why, []).append(fate.id)
-        for why, cells in causes.items():
-            named = ", ".join(clean(cell) for cell in cells[:_LISTED])
-            more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
-            said = f": {clean(why)}" if why else ""
-            out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
+        some = [(why, cells) for fate, _, why, cells in causes if fate == what] or [("", answer.of(what))]
+        for why, cells in some:
+            if cells:
+                named = ", ".join(clean(cell) for cell in cells[:_LISTED])
+                more = f" and {len(cells) - _LISTED} more" if len(cells) > _LISTED else ""
+                said = f": {clean(why)}" if why else ""
+                out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
     for one in answer.duplicates:
         out += line("twice", f"{clean(one['run'])} was begun on {' and on '.join(map(clean, one['sites']))}", columns)
     if answer.relaunched:

@@ -11,7 +11,7 @@ from sojourn.wire.units import say_money, say_seconds, unstamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sojourn.verbs.answers import Row, Status
+    from sojourn.verbs.answers import Status
 
 _STATES = ("queued", "starting", "running", "stalled", "succeeded", "failed", "killed", "oom", "lost", "timeout")
 _REST = ("preempted", "cancelled", "planned")
@@ -35,10 +35,11 @@ def lines(answer: Status, columns: int) -> list[str]:
     if alive:
         several = len({row.site for row in answer.rows}) > 1
         out += ["", *table(HEAD, [cells_of(row, now_s, several) for row in alive[:_SHOWN]], columns, right=(2, 4))]
-    for (state, why), rows in _causes(answer).items():
-        named = ", ".join(clean(row.id) for row in rows[:_LISTED])
-        more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
-        out += fold(f"{len(rows)} {state}{': ' + clean(why) if why else ''}: {named}{more}", columns)
+    for one in sweep["causes"]:
+        named = ", ".join(map(clean, one["cells"][:_LISTED]))
+        more = f" and {len(one['cells']) - _LISTED} more" if len(one["cells"]) > _LISTED else ""
+        said = f": {clean(one['why'])}" if one["why"] else ""
+        out += fold(f"{len(one['cells'])} {one['what']}{said}: {named}{more}", columns)
     for site in sweep["sites"]:
         if site["reach"]["ok"] is False:
             out += fold(f"{clean(site['site'])} does not answer ({clean(site['reach']['error'])})", columns)
@@ -62,16 +63,6 @@ def _matrix(sweep: Mapping[str, Any], columns: int) -> list[str]:
         for one in sweep["sites"]
     ]
     return table(head, rows, columns, right=range(1, 2 + len(shown)))
-
-
-def _causes(answer: Status) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in answer.rows:
-        if row.state.is_final and row.state.value != "succeeded":
-            found.setdefault((row.state.value, row.reason), []).append(row)
-        elif row.state.value == "succeeded" and row.missing:
-            found.setdefault(("without", ", ".join(row.missing)), []).append(row)
-    return found
 
 
 def _money(one: Mapping[str, Any]) -> str:

@@ -1,0 +1,112 @@
+"""What came of a sweep: a row a group of seeds, the best marked, then each change of one variable."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+from sojourn.cli.show.text import clean, command, count, line, table
+
+if TYPE_CHECKING:
+    from sojourn.core.outcome import Change, Comparison, Spread
+    from sojourn.verbs.results import Metric, Results
+
+_METRICS = 4  # columns of metrics; a terminal is 80 wide
+_GROUPS = 40
+_CHANGES = 12
+_LISTED = 6
+_WAYS = {"max": "higher is better", "min": "lower is better", "": "no direction known"}
+_SAID = {"stated": "as stated", "checkpoint": "as the training says", "name": "by its name", "": ""}
+
+
+def lines(answer: Results, columns: int) -> list[str]:
+    """The sweep, its metrics with their direction, the groups, the changes, what is left out, the next command."""
+    out = line("sweep", f"{clean(answer.id)}, {len(answer.cells)} of {count(answer.expected, 'cell')} loaded", columns)
+    shown = _shown(answer.metrics)
+    for metric in shown:
+        said = f" ({_SAID[metric.by]})" if metric.by else f": state one with --metric {metric.name}=max"
+        out += line("metric", f"{clean(metric.name)}, {_WAYS[metric.direction]}{clean(said)}", columns)
+    if len(shown) < len(answer.metrics):
+        rest = [metric.name for metric in answer.metrics if metric not in shown]
+        out += line(
+            "", f"and {len(rest)} more: {clean(', '.join(rest[:_LISTED]))}{' ...' * (len(rest) > _LISTED)}", columns
+        )
+    if answer.held:
+        out += line("held", ", ".join(f"{clean(name)} {clean(value)}" for name, value in answer.held.items()), columns)
+    if answer.seeds:
+        out += line("seeds", ", ".join(map(clean, answer.seeds)), columns)
+    if answer.groups and shown:
+        out += ["", *_table(answer, shown, columns)]
+    changes = [(one, metric) for one in answer.comparisons for metric in shown if metric.name in one.metrics]
+    if changes:
+        out += ["", *line("changed", "one variable, all else equal", columns)]
+        for one, metric in changes[:_CHANGES]:
+            out += line("", _change(one, metric), columns)
+        if len(changes) > _CHANGES:
+            out += line("", f"and {len(changes) - _CHANGES} more: --json", columns)
+    causes: dict[str, list[str]] = {}
+    for run, why in answer.left_out:
+        causes.setdefault(why, []).append(run)
+    for why, runs in causes.items():
+        named = ", ".join(map(clean, runs[:_LISTED])) + (f" and {len(runs) - _LISTED} more" * (len(runs) > _LISTED))
+        out += line("left out", f"{len(runs)}: {clean(why)}: {named}", columns)
+    return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def csv_lines(answer: Results) -> list[str]:
+    """RFC 4180, but for the line ends."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(answer.rows())
+    return [clean(text) for text in out.getvalue().splitlines()]
+
+
+def number(value: float) -> str:
+    """Four digits that count."""
+    return f"{value:.4g}"
+
+
+def label(values: dict[str, str]) -> str:
+    """A group, by the values that vary."""
+    return " ".join(f"{name}={value}" for name, value in values.items()) or "all"
+
+
+def _shown(metrics: tuple[Metric, ...]) -> list[Metric]:
+    """Those with a direction first."""
+    return sorted(metrics, key=lambda metric: not metric.direction)[:_METRICS]
+
+
+def _table(answer: Results, shown: list[Metric], columns: int) -> list[str]:
+    varied = [name for name in answer.varied if name not in answer.seeds]
+    best = {metric.name: answer.best(metric) for metric in shown}
+    rows = []
+    for n, group in enumerate(answer.groups[:_GROUPS]):
+        told = [
+            _spread(group.spreads[m.name]) + (" *" if n in best[m.name] else "") if m.name in group.spreads else ""
+            for m in shown
+        ]
+        rows.append((*(clean(group.values.get(name, "")) for name in varied), str(len(group.cells)), *told))
+    head = (*map(clean, varied), "N", *(clean(metric.name) for metric in shown))
+    out = table(head, rows, columns)
+    more = len(answer.groups) - _GROUPS
+    return [*out, *([f"and {more} more: --csv or --json"] if more > 0 else []), "* best mean; +- standard deviation"]
+
+
+def _spread(spread: Spread) -> str:
+    return number(spread.mean) + (f" +-{spread.sd:.2g}" if spread.sd is not None else "")
+
+
+def _change(one: Comparison, metric: Metric) -> str:
+    change = one.metrics[metric.name]
+    held = f" ({label({clean(k): clean(v) for k, v in one.held.items()})})" if one.held else ""
+    difference = f"{change.after - change.before:+.3g}"
+    return (
+        f"{clean(one.variable)} {clean(one.before)} -> {clean(one.after)}{held}: {clean(metric.name)}"
+        f" {number(change.before)} -> {number(change.after)} ({difference}{_judged(change)})"
+    )
+
+
+def _judged(change: Change) -> str:
+    word = "" if change.is_better is None else ", better" if change.is_better else ", worse"
+    apart = "" if change.is_apart is None else ", ranges apart" if change.is_apart else ", ranges overlap"
+    return word + apart

@@ -1,0 +1,213 @@
+"""A box of the sweep campaign: a real sshd on loopback and a small disk of its own, and what may go wrong with it.
+
+The disk is a tmpfs in a mount namespace that an idle process holds, so that nothing of it outlives the trial.
+Needs root and openssh-server.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.spine.conftest import alive, environment, processes
+
+DISK_MIB = 96  # preflight wants some 70
+HOLD = """
+set -e
+mount -t tmpfs tmpfs /run && mkdir /run/sshd
+printf 'root:*:19000:0:99999:7:::\\n' > /run/shadow && mount --bind /run/shadow /etc/shadow
+mount -t tmpfs -o size={size}m,mode=700 tmpfs {base}
+: > {ready}
+exec sleep 3600
+"""
+
+
+class RealBox:
+    """One box. `heal` undoes every fault; killing everything with this HOME ends it."""
+
+    def __init__(self, name: str, folder: Path, home: Path, keys: Path) -> None:
+        self.name, self.home, self._keys = name, home, keys
+        self.base = folder / f"base-{name}"
+        self._folder, self._config = folder, folder / f"ssh-{name}.conf"
+        self.base.mkdir()
+        self.port = 0
+        self._started: list[subprocess.Popen[bytes]] = []
+        env = {**os.environ, "HOME": str(home)}
+        ready = folder / f"ready-{name}"
+        script = HOLD.format(size=DISK_MIB, base=self.base, ready=ready)
+        argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", script]
+        null = subprocess.DEVNULL
+        self._anchor = subprocess.Popen(argv, env=env, stdin=null, stdout=null, start_new_session=True)
+        deadline_s = time.monotonic() + 30
+        while not ready.exists():
+            assert time.monotonic() < deadline_s and self._anchor.poll() is None, "the box's disk was not made"
+            time.sleep(0.01)
+        self.begin_sshd(free_port())
+
+    @property
+    def disk(self) -> Path:
+        """Its base as seen from outside."""
+        return Path(f"/proc/{self._anchor.pid}/root{self.base}")
+
+    def settings(self) -> str:
+        """Its table in the user's settings."""
+        return (
+            f'[sites.{self.name}]\ntransport = "ssh"\naddress = "{self.name}"\nbase = "{self.base}"\n'
+            f'python = "{sys.executable}"\nssh_config = "{self._config}"\n'
+        )
+
+    def tell_port(self) -> None:
+        """The user writes the port as it is now into their ssh settings."""
+        lines = [
+            f"Host {self.name}", "HostName 127.0.0.1", f"Port {self.port}", "User root",
+            f"IdentityFile {self._keys}/user", "IdentitiesOnly yes", "StrictHostKeyChecking accept-new",
+            f"UserKnownHostsFile {self._folder}/known-{self.name}",
+        ]  # fmt: skip
+        aside = self._config.with_suffix(".new")
+        aside.write_text("\n".join(lines) + "\n")
+        os.replace(aside, self._config)
+
+    def begin_sshd(self, port: int) -> None:
+        """Listen on `port`, and tell the user."""
+        self.port = port
+        path = self._folder / f"sshd-{self.name}.conf"
+        carried = [f"HOME={self.home}"]
+        carried += [f"{name}={os.environ[name]}" for name in ("SOJOURN_TEST_SESSION",) if name in os.environ]
+        path.write_text(
+            f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {self._keys}/host\nPidFile none\nStrictModes no\n"
+            f"AuthorizedKeysFile {self._keys}/user.pub\nUsePAM no\nMaxStartups 100\nPermitRootLogin yes\n"
+            f"SetEnv {' '.join(carried)}\n"
+        )
+        env = {**os.environ, "HOME": str(self.home)}
+        argv = ["nsenter", f"--mount=/proc/{self._anchor.pid}/ns/mnt", "/usr/sbin/sshd", "-D", "-f", str(path)]
+        null = subprocess.DEVNULL
+        self._started.append(
+            subprocess.Popen(argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True)
+        )
+        deadline_s = time.monotonic() + 30
+        while not answers(port):
+            assert time.monotonic() < deadline_s, "sshd does not listen"
+            time.sleep(0.02)
+        self.tell_port()
+
+    def close(self) -> None:
+        """End sshd, its sessions and the disk's holder; sshd writes over its environment, so nobody else finds it."""
+        for started in (*self._started, self._anchor):
+            send(started.pid, signal.SIGCONT)
+        kill(self.daemons())
+        for started in (*self._started, self._anchor):
+            started.kill()
+            started.wait(30)
+
+    @property
+    def _listener(self) -> int:
+        return self._started[-1].pid
+
+    def daemons(self) -> list[int]:
+        """The listener and its sessions, those too of one that was killed before."""
+        found = [started.pid for started in self._started]
+        for pid in processes():
+            words = command(pid)
+            if b"sshd" in words.split(b"\0")[0] and parent(pid) in found and pid not in found:
+                found.append(pid)
+        return [pid for pid in found[::-1] if alive(pid)]
+
+    def keepers(self, what: str) -> list[int]:
+        """Living keepers here of `runs` or `queues`."""
+        mark, home = f"{self.base}/{what}/".encode(), f"HOME={self.home}".encode()
+        return [pid for pid in processes() if mark in command(pid) and b"keeper-" in command(pid)
+                and home in environment(pid) and b"shim" not in command(pid) and alive(pid)]  # fmt: skip
+
+    def begin(self, kind: str) -> int:
+        """Let it go wrong; how many processes were killed."""
+        if kind in ("keeper", "queue"):
+            return kill(self.keepers("runs" if kind == "keeper" else "queues")[:1])
+        if kind == "reset":
+            return kill([pid for pid in self.daemons() if pid != self._listener])
+        if kind == "stall":
+            for pid in self.daemons():
+                send(pid, signal.SIGSTOP)
+        if kind == "sshd":
+            return kill(self.daemons())
+        if kind == "disk":
+            self._fill()
+        if kind != "port":
+            return 0
+        self.port = 0
+        return kill([self._listener])
+
+    def heal(self, kind: str) -> None:
+        """Undo it. Idempotent."""
+        if kind == "stall":
+            for pid in self.daemons():
+                send(pid, signal.SIGCONT)
+        if kind in ("sshd", "port") and not alive(self._listener):  # or another fault's end has begun it again
+            self.begin_sshd(self.port or free_port())
+        if kind == "disk":
+            (self.disk / "filler").unlink(missing_ok=True)
+
+    def _fill(self) -> None:
+        with open(self.disk / "filler", "ab", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while True:
+                        file.write(bytes(size))
+                except OSError:
+                    continue
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Somebody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def make_keys(folder: Path) -> None:
+    """A host's and a user's key."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("host", "user"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, timeout=30)
+
+
+def command(pid: int) -> bytes:
+    """Its arguments, NUL between them."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def parent(pid: int) -> int:
+    """The pid of its parent, 0 where it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def send(pid: int, number: int) -> bool:
+    """Whether it was there to be sent a signal."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill(pids: list[int]) -> int:
+    """How many there were."""
+    return sum(send(pid, signal.SIGKILL) for pid in pids)
