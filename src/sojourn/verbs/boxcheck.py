@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.values import Finding, Site
 
-# What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer.
-QUICK = ("writing", "room", "mounts", "cards", "kernel_log")
+if TYPE_CHECKING:
+    from sojourn.core.gotcha import Gotcha
+
+# What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer. Room
+# is in the keeper's hello, and a mount that cannot be written shows when it is written.
+QUICK = ("writing", "cards", "kernel_log")
 # What the keeper's hello told already, in numbers; the rule that tells the cause wins.
 _SAME = {
     "disk-full": ("disk-nearly-full", "disk-too-small"),
@@ -26,16 +31,28 @@ def asked(names: Sequence[str] | None = QUICK) -> dict[str, Any]:
     return {"op": "look"} if names is None else {"op": "look", "probes": list(names)}
 
 
+def get_ready() -> None:
+    """Load what judges, in the background: for while the box is asked."""
+    threading.Thread(target=_judges, daemon=True).start()
+
+
+def _judges() -> tuple[Gotcha, ...]:
+    from sojourn.diagnose import evidence, reason  # noqa: F401
+    from sojourn.store.gotchas import gotchas
+
+    return gotchas()
+
+
 def judge(site: Site, looked: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Findings about the box, best first: what is confirmed or in conflict. `looked`: the evidence of op `look`."""
+    gotchas = _judges()
     from sojourn.diagnose import evidence
     from sojourn.diagnose.reason import reason
-    from sojourn.store.gotchas import gotchas
     from sojourn.verbs.reasons import scope_of
 
-    case = evidence.from_document({**looked, "scope": scope_of(site)}, gotchas())
-    advice = {gotcha.id for gotcha in gotchas() if gotcha.role == "advice"}
-    found = reason(gotchas(), case).findings
+    case = evidence.from_document({**looked, "scope": scope_of(site)}, gotchas)
+    advice = {gotcha.id for gotcha in gotchas if gotcha.role == "advice"}
+    found = reason(gotchas, case).findings
     return tuple(f for f in found if f.status in ("confirmed", "conflict") and f.id not in advice)
 
 

@@ -168,6 +168,7 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
     trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
     have = ask_missing([tree.digest for _, tree in prepared.trees])
     asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]
+    boxcheck.get_ready()
     hello, *lacks, looked = box.answer_all(asks)
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.

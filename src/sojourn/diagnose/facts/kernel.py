@@ -20,11 +20,12 @@ _OOM = re.compile(
     r"oom-kill:constraint=CONSTRAINT_\w+.*|Memory cgroup out of memory: Kill.*|Out of memory: Kill.*"
     r"|Task in \S+ killed as a result of limit of.*"
 )
-_CRASH = re.compile(r".*\b(?:segfault at|general protection|traps: |trap invalid opcode|trap divide error)\b.*")
+# Whole lines, each tried once: without the ^ a line is tried anew from every place in it.
+_CRASH = re.compile(r"^.*\b(?:segfault at|general protection|traps: |trap invalid opcode|trap divide error)\b.*", re.M)
 _DISK = re.compile(
-    r".*(?:I/O error, dev|blk_update_request: I/O error|Buffer I/O error|Aborting journal|controller is down"
+    r"^.*(?:I/O error, dev|blk_update_request: I/O error|Buffer I/O error|Aborting journal|controller is down"
     r"|remounting filesystem read-only|EXT4-fs error|XFS \S+: .*(?:shut|error)).*",
-    re.I,
+    re.I | re.M,
 )
 
 
