@@ -12,9 +12,9 @@ from sojourn.core.values import Finding, Site
 if TYPE_CHECKING:
     from sojourn.core.gotcha import Gotcha
 
-# What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer. Room
-# is in the keeper's hello, and a mount that cannot be written shows when it is written.
-QUICK = ("writing", "cards", "kernel_log")
+# What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer. A
+# mount that cannot be written shows when it is written.
+QUICK = ("writing", "room", "cards", "kernel_log")
 # What the keeper's hello told already, in numbers; the rule that tells the cause wins.
 _SAME = {
     "disk-full": ("disk-nearly-full", "disk-too-small"),
