@@ -1,5 +1,7 @@
 """docs/reliability.md: what `make soak` found, with date and machine. A campaign writes its section, nobody by hand."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from benchmarks import page as pages

@@ -99,4 +99,4 @@ def test_a_full_disk_is_a_blocker_and_the_memory_limit_of_the_box_a_warning(box:
         found = [f.id for f in asked().findings]
     finally:
         box.sh("rm /root/full")
-    assert found == ["disk-too-small", "memory-limit"]
+    assert found == ["disk-full", "memory-limit"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 

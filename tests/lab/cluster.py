@@ -59,7 +59,9 @@ class Cluster:
         env = {**os.environ, "SLURM_CONF": self.conf}
         done = subprocess.run(["sh", "-ec", line], env=env, capture_output=True, text=True, timeout=60)
         if done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, line, done.stdout, done.stderr)
+            error = subprocess.CalledProcessError(done.returncode, line, done.stdout, done.stderr)
+            error.add_note(done.stderr)
+            raise error
         return done.stdout
 
     def state(self, job: str) -> str:
