@@ -55,7 +55,7 @@ VALUES = [
     None, True, False, 0, 255, 256, -1, 2**31 - 1, -(2**31), 2**31, 2**63, -(2**200), 0.1, float("inf"), "",
     "ünï\ud800", "a" * 300, b"", b"\0\xff" * 40, bytearray(b"xy"), 1 - 2j, (), (1,), (1, "a", None), [], [[], [1]], {},
     {"a": {1: 2.5, None: True}},
-    {(1, "a"): 1}, OrderedDict(b=1, a=2), Counter("hello"), {1, "a"}, Name("torch.bfloat16"),
+    {(1, "a"): 1}, OrderedDict(b=1, a=2), Counter("hello"), {"a"}, Name("torch.bfloat16"),
 ]  # fmt: skip
 
 
