@@ -116,16 +116,16 @@ class Rig:
         for path in (self.base / "runs").glob("*"):
             root = Root(str(path))
             keeper = atomic.read_json(root.keeper) or {}
-            victims: set[int] = (
-                {keeper.get("pid", 0)} if is_alive(keeper.get("pid", 0), keeper.get("start", 0)) else set()
-            )
-            kill(victims, signal.SIGKILL)
+            watchers: set[int] = set()
+            if is_alive(keeper.get("pid", 0), keeper.get("start", 0)):
+                watchers.add(keeper["pid"])
+            victims: set[int] = set()
             for number in range(1, 9):
-                victims.update(of_attempt(root.path, number, 0, set()))
-                begun = atomic.read_json(root.begun(number)) or {}
-                shim = begun.get("shim") or {}
+                shim = (atomic.read_json(root.begun(number)) or {}).get("shim") or {}
                 if is_alive(shim.get("pid", 0), shim.get("start", 0)):
-                    victims.add(shim["pid"])
+                    watchers.add(shim["pid"])
+                victims.update(of_attempt(root.path, number, 0, set()))
+            kill(watchers, signal.SIGKILL)  # before what they watch: nobody is to write down how that ended
             kill(victims | set(holders(root.payload_lock)), signal.SIGKILL)
         for child in self.started:
             if child.poll() is None:

@@ -43,12 +43,19 @@ root=$1
 mkdir -p "$root/logs" "$root/exits" && cd "$root/logs" || exit 1
 node_local "$root"
 read -r _ task 2>/dev/null <"$root/exits/job"
-for state in RUNNING PENDING; do
-  for id in $(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -t $state -o %i 2>/dev/null) \
-    $([ -z "$task" ] || squeue -h -r -j "$task" -t $state -o %i 2>/dev/null); do
-    [ "$state" = RUNNING ] && [ -e "$root/exits/$id.over" ] || { echo "$id"; exit 0; }
-  done
-done
+# One look at all of them: between two, a job that waits may begin and be in neither.
+mine=$(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -o '%i %T') || exit 1
+waits=
+while read -r id state; do
+  case $state in
+    PENDING) waits=$id ;;
+    RUNNING|CONFIGURING|SUSPENDED) [ -e "$root/exits/$id.over" ] || { echo "$id"; exit 0; } ;;
+  esac
+done <<EOF
+$mine
+$([ -z "$task" ] || squeue -h -r -j "$task" -o '%i %T' 2>/dev/null)
+EOF
+[ -z "$waits" ] || { echo "$waits"; exit 0; }
 printf '%s' "$3" >"$root/logs/sbatch.sh"
 printf '%s' "$3" | sbatch --parsable
 """
