@@ -19,7 +19,7 @@ _OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor", "Lion"
 def plain_lists(code: Code) -> Iterator[Sight]:
     """Layers in a list or dict of a module, which does not register them."""
     for source in code.sources:
-        for found in inside(source.tree, ast.ClassDef):
+        for found in source.every(ast.ClassDef):
             if not any(last(dotted(base)) in ("Module", "LightningModule", "PreTrainedModel") for base in found.bases):
                 continue
             kept = {
@@ -88,7 +88,7 @@ def _is_layer(call: ast.Call) -> bool:
 
 
 def _attributes(source: Source, word: str) -> Iterator[tuple[str, ast.Attribute]]:
-    for node in inside(source.tree, ast.Attribute):
+    for node in source.every(ast.Attribute):
         if node.attr == word:
             yield dotted(node), node
 
@@ -104,7 +104,7 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
 
 def _is_collected(source: Source, name: str) -> bool:
     """Whether it stands in a list, tuple or dict, which may be given on, or in another assignment."""
-    for node in inside(source.tree, ast.List, ast.Tuple, ast.Dict):
+    for node in source.every(ast.List, ast.Tuple, ast.Dict):
         if name in names_in(node):
             return True
     return any(dotted(value) == name for _, value, _ in source.assigned)
