@@ -158,14 +158,28 @@ def no_guard(code: Code) -> Iterator[Sight]:
         for node in source.every(ast.For, ast.Call):
             if not _is_top(source, node):
                 continue
-            function = functions.get(dotted(node.func)) if isinstance(node, ast.Call) else None
             starts = _starts(node, loaders)
-            if function is not None:
-                starts = any(_starts(below, loaders) for below in inside(function, ast.For, ast.Call))
+            if isinstance(node, ast.Call):
+                reached = _reached(functions, dotted(node.func))
+                starts |= any(_starts(n, loaders) for function in reached for n in inside(function, ast.For, ast.Call))
+                # Built in one function and iterated in another.
+                starts |= any(_starts_workers(n) for function in reached for n in inside(function, ast.Call))
             if starts:
                 what = node.iter if isinstance(node, ast.For) else node
                 yield source.sight("no-main-guard", what, is_sure=is_spawned)
                 break
+
+
+def _reached(functions: dict[str, ast.FunctionDef], name: str) -> list[ast.FunctionDef]:
+    """The function of this name, and those of the same file that it calls, and so on."""
+    found: dict[str, ast.FunctionDef] = {}
+    left = [name]
+    while left:
+        one = left.pop()
+        if one in functions and one not in found:
+            found[one] = functions[one]
+            left += [dotted(call.func) for call in inside(functions[one], ast.Call)]
+    return list(found.values())
 
 
 def _starts(node: ast.AST, loaders: set[str]) -> bool:

@@ -68,7 +68,7 @@ def never_cleared(code: Code) -> Iterator[Sight]:
                 place = kinds.index("zero_grad", kinds.index("backward"))
                 if "step" in kinds[place:] and "step" not in kinds[kinds.index("backward") : place]:
                     yield source.sight("gradients-never-cleared", order[place][1])
-        steps = [call for name, call in source.find("step") if "opt" in name.lower()]
+        steps = [call for name, call in source.find("step") if "opt" in " ".join([name, *names_in(call.args)]).lower()]
         steps = [call for call in steps if any(called(up, "backward") for up in _loops(source, call))]
         if steps and not code.uses("zero_grad"):
             if not any(dotted(t).endswith(".grad") for n in source.every(ast.Assign) for t in n.targets):
@@ -77,7 +77,7 @@ def never_cleared(code: Code) -> Iterator[Sight]:
 
 def eval_left_on(code: Code) -> Iterator[Sight]:
     """eval() in the loop over epochs, and train() only before it or nowhere."""
-    if _FRAMEWORKS & code.imports or code.uses("Trainer"):
+    if _FRAMEWORKS & code.imports or code.trains_with_hf:
         return
     trains = [
         (source, call)
@@ -130,8 +130,10 @@ def not_divided(code: Code) -> Iterator[Sight]:
             backs = [call for call in called(loop, "backward") if not any(gate in source.above(call) for gate in gates)]
             if not gates or not backs or code.uses("gradient_accumulation_plugin", "accumulate"):
                 continue
-            divided = "/" in ast.unparse(loop).replace("//", "")
-            if not divided:
+            every = {
+                ast.unparse(op.right) for g in gates for op in inside(g.test, ast.BinOp) if isinstance(op.op, ast.Mod)
+            }
+            if not _divides(loop, every, _losses(loop)):
                 yield source.sight("accumulation-not-divided", backs[0])
 
 
@@ -149,9 +151,10 @@ def squashed_bce(code: Code) -> Iterator[Sight]:
         _squashed(code, which, "sigmoid", "Sigmoid", ("BCEWithLogitsLoss",), "binary_cross_entropy_with_logits")
     )
     yield from twice
-    if not twice and code.uses("sigmoid", "Sigmoid"):
+    if not twice:
         for source, _, call in code.find("BCELoss"):
-            yield source.sight(which, call, is_sure=False)
+            if source.words & {"sigmoid", "Sigmoid"}:
+                yield source.sight(which, call, is_sure=False)
 
 
 def bare_nll(code: Code) -> Iterator[Sight]:
@@ -166,7 +169,9 @@ def wrong_rate_logged(code: Code) -> Iterator[Sight]:
     for source, name, call in code.find("get_lr"):
         inside_one = any(isinstance(up, ast.FunctionDef) and "lr" in up.name for up in source.above(call))
         if "sched" in owner(name).lower() and not inside_one:
-            yield source.sight("logged-rate-is-not-the-rate", call)
+            # One's own get_lr may be meant to be called.
+            is_own = any(f.name == "get_lr" for s in code.sources for f in s.every(ast.FunctionDef))
+            yield source.sight("logged-rate-is-not-the-rate", call, is_sure=not is_own)
 
 
 def debug_on(code: Code) -> Iterator[Sight]:
@@ -202,6 +207,16 @@ def _losses(loop: ast.AST) -> set[str]:
             given = back.func.value.args if isinstance(back.func.value, ast.Call) else back.args[:1]
             found |= {owner(dotted(back.func)), *(dotted(arg) for arg in given)}
     return found - {""}
+
+
+def _divides(loop: ast.AST, every: set[str], losses: set[str]) -> bool:
+    """Whether a loss is divided, or anything by one of the texts in `every`."""
+    for node in inside(loop, ast.BinOp, ast.AugAssign):
+        if isinstance(node.op, ast.Div):
+            left, right = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
+            if dotted(left) in losses or ast.unparse(right) in every:
+                return True
+    return False
 
 
 def _kept(node: ast.AST) -> tuple[str, ast.expr | None]:

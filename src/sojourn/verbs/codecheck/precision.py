@@ -13,7 +13,7 @@ _HALVES = ("float16", "half", "bfloat16")
 
 def no_scaler(code: Code) -> Iterator[Sight]:
     """autocast to fp16 with a backward and no GradScaler."""
-    if code.uses("GradScaler", "Trainer") or code.imports & _SCALED_ELSEWHERE or not code.uses("backward"):
+    if code.uses("GradScaler") or code.trains_with_hf or code.imports & _SCALED_ELSEWHERE or not code.uses("backward"):
         return
     for source, name, call in code.find("autocast"):
         enabled = argument(call, "enabled", 0 if ".cuda." in f".{name}" else 2)

@@ -110,9 +110,11 @@ def _is_first(test: ast.expr) -> bool:
         return False
     if isinstance(test, ast.Compare):
         is_rank = any("rank" in name.lower() for name in names_in(test.left))
-        right = constant(test.comparators[0])
-        return is_rank and isinstance(test.ops[0], ast.Eq) and right == 0 and not isinstance(right, bool)
-    word = last(dotted(test).rstrip("()")).lower()
+        right = test.comparators[0]
+        if isinstance(test.ops[0], ast.In):  # rank in {-1, 0}
+            return is_rank and ast.unparse(right).strip("{[()]}") in ("-1, 0", "0, -1")
+        return is_rank and isinstance(test.ops[0], ast.Eq) and constant(right) == 0 and constant(right) is not False
+    word = last(dotted(test).rstrip("()")).lower().lstrip("_")
     return word in _FIRST[1:] or word in ("is_rank_0", "is_rank0", "is_first_rank")
 
 
@@ -128,7 +130,7 @@ def _is_others(test: ast.expr) -> bool:
     """Whether a condition holds on the ranks that are not the first."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return any(_is_others(value) for value in test.values)
-    if isinstance(test, ast.Compare) and not isinstance(test.ops[0], ast.Eq):
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Gt, ast.GtE)):
         return any("rank" in name.lower() for name in names_in(test))
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_first(test.operand)
 

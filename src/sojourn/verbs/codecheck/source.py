@@ -124,6 +124,16 @@ class Code:
             found |= {node.module.split(".")[0] for node in source.every(ast.ImportFrom) if node.module}
         return frozenset(found)
 
+    @cached_property
+    def trains_with_hf(self) -> bool:
+        """Whether the loop is that of a trainer of transformers or trl; a class of one's own may be called so too."""
+        return any(
+            (node.module or "").split(".")[0] in ("transformers", "trl")
+            and any(alias.name.endswith("Trainer") for alias in node.names)
+            for source in self.sources
+            for node in source.every(ast.ImportFrom)
+        ) or any(name.startswith(("transformers.Trainer", "trl.")) for s in self.sources for name, _ in s.calls)
+
     def uses(self, *words: str) -> bool:
         """Whether one of these stands anywhere."""
         return not self.words.isdisjoint(words)
