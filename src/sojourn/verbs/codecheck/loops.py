@@ -42,10 +42,11 @@ def loss_kept(code: Code) -> Iterator[Sight]:
                         emptied.add(name)  # it begins anew in each turn, or every few
             for node in inside(loop, ast.AugAssign, ast.Assign, ast.Call):
                 target, value = _kept(node)
+                line = int(getattr(node, "lineno", 0))
                 if value is None or target in losses | emptied or _is_cut(value) or _is_without_graph(source, node):
                     continue
                 plain = {dotted(one) for one in inside(value, ast.Name, ast.Attribute)}
-                plain = {name for name in plain if cuts.get(name, node.lineno) >= node.lineno}
+                plain = {name for name in plain if cuts.get(name, line) >= line}
                 if plain & losses and _nearest_loop(source, node) is loop:
                     yield source.sight("loss-kept-with-graph", node)
 
@@ -211,12 +212,9 @@ def _losses(loop: ast.AST) -> set[str]:
 
 def _divides(loop: ast.AST, every: set[str], losses: set[str]) -> bool:
     """Whether a loss is divided, or anything by one of the texts in `every`."""
-    for node in inside(loop, ast.BinOp, ast.AugAssign):
-        if isinstance(node.op, ast.Div):
-            left, right = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
-            if dotted(left) in losses or ast.unparse(right) in every:
-                return True
-    return False
+    divided = [(op.left, op.right) for op in inside(loop, ast.BinOp) if isinstance(op.op, ast.Div)]
+    divided += [(op.target, op.value) for op in inside(loop, ast.AugAssign) if isinstance(op.op, ast.Div)]
+    return any(dotted(one) in losses or ast.unparse(other) in every for one, other in divided)
 
 
 def _kept(node: ast.AST) -> tuple[str, ast.expr | None]:
@@ -226,7 +224,7 @@ def _kept(node: ast.AST) -> tuple[str, ast.expr | None]:
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
         target = dotted(node.targets[0])
         for one, other in ((node.value.left, node.value.right), (node.value.right, node.value.left)):
-            if target and dotted(one) == target:
+            if target and last(target) in names_in(one):
                 return target, other
     if isinstance(node, ast.Call) and last(dotted(node.func)) == "append" and node.args:
         return owner(dotted(node.func)), node.args[0]

@@ -67,7 +67,8 @@ class Source:
     def _stands_for(self) -> dict[str, set[str]]:
         """Names that a loop, a comprehension or a plain assignment takes from others."""
         found: dict[str, set[str]] = {}
-        for node in self.every(ast.For, ast.comprehension):
+        loops: list[ast.For | ast.comprehension] = [*self.every(ast.For), *self.every(ast.comprehension)]
+        for node in loops:
             for name in names_in(node.target):
                 found.setdefault(name, set()).update(names_in(node.iter))
         for name, value, _ in self.assigned:
@@ -78,19 +79,15 @@ class Source:
     @cached_property
     def assigned(self) -> tuple[tuple[str, ast.expr, ast.stmt], ...]:
         """(dotted name, value, statement) of every plain assignment."""
-        return tuple(
-            (name, node.value, node)
-            for node in self.every(ast.Assign, ast.AnnAssign)
-            if node.value is not None
-            for name in bound(node)
-        )
+        statements: list[ast.Assign | ast.AnnAssign] = [*self.every(ast.Assign), *self.every(ast.AnnAssign)]
+        return tuple((name, node.value, node) for node in statements if node.value is not None for name in bound(node))
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Every name, attribute, keyword, imported name and short string in it."""
         found = {node.id for node in self.every(ast.Name)} | {node.attr for node in self.every(ast.Attribute)}
-        found |= {node.arg for node in self.every(ast.keyword, ast.arg) if node.arg}
-        found |= {node.name for node in self.every(ast.FunctionDef, ast.ClassDef)}
+        found |= {node.arg for node in self.every(ast.keyword) if node.arg} | {node.arg for node in self.every(ast.arg)}
+        found |= {node.name for node in self.every(ast.FunctionDef)} | {node.name for node in self.every(ast.ClassDef)}
         for alias in self.every(ast.alias):
             found.update(alias.name.split("."))
         found |= {n.value for n in self.every(ast.Constant) if isinstance(n.value, str) and len(n.value) < 60}
