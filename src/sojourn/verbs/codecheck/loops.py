@@ -129,7 +129,12 @@ def not_divided(code: Code) -> Iterator[Sight]:
             ]
             gates = [g for g in gates if any("opt" in dotted(c.func).lower() for c in called(g, "step"))]
             backs = [call for call in called(loop, "backward") if not any(gate in source.above(call) for gate in gates)]
-            if not gates or not backs or code.uses("gradient_accumulation_plugin", "accumulate"):
+            if (
+                not gates
+                or not backs
+                or _nearest_loop(source, backs[0]) is not loop
+                or code.uses("gradient_accumulation_plugin", "accumulate")
+            ):
                 continue
             every = {
                 ast.unparse(op.right) for g in gates for op in inside(g.test, ast.BinOp) if isinstance(op.op, ast.Mod)
@@ -211,10 +216,19 @@ def _losses(loop: ast.AST) -> set[str]:
 
 
 def _divides(loop: ast.AST, every: set[str], losses: set[str]) -> bool:
-    """Whether a loss is divided, or anything by one of the texts in `every`."""
+    """Whether a loss or gradients are divided, or anything by one of the texts in `every`."""
     divided = [(op.left, op.right) for op in inside(loop, ast.BinOp) if isinstance(op.op, ast.Div)]
     divided += [(op.target, op.value) for op in inside(loop, ast.AugAssign) if isinstance(op.op, ast.Div)]
-    return any(dotted(one) in losses or ast.unparse(other) in every for one, other in divided)
+    if any(
+        dotted(one) in losses or dotted(one).endswith(".grad") or ast.unparse(other) in every for one, other in divided
+    ):
+        return True
+    # scale_grads(model, 1 / tokens), p.grad.div_(n)
+    scaling = [call for call in inside(loop, ast.Call) if "grad" in dotted(call.func).lower()]
+    return any(
+        last(dotted(call.func)) in ("div_", "mul_") or any(isinstance(op.op, ast.Div) for op in inside(call, ast.BinOp))
+        for call in scaling
+    )
 
 
 def _kept(node: ast.AST) -> tuple[str, ast.expr | None]:
