@@ -264,8 +264,9 @@ def _is_zero(source: Source, value: ast.expr) -> bool:
     """Whether a name is a parameter of its function that is 0 by default."""
     for function in source.above(value):
         if isinstance(function, ast.FunctionDef):
-            named = function.args.args[len(function.args.args) - len(function.args.defaults) :]
-            names = [arg.arg for arg in (*named, *function.args.kwonlyargs)]
+            named = [*function.args.posonlyargs, *function.args.args]
+            named = [*named[len(named) - len(function.args.defaults) :], *function.args.kwonlyargs]
+            names = [arg.arg for arg in named]
             defaults = dict(zip(names, (*function.args.defaults, *function.args.kw_defaults), strict=True))
             return constant(defaults.get(dotted(value))) in (0, 0.0)
     return False

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
+_DEEPEST = 150  # expressions in each other; what walks and prints them takes some frames for each
 
 
 @dataclass(frozen=True)
@@ -148,16 +149,18 @@ def source_of(path: str, text: str) -> Source:
     parents: dict[ast.AST, ast.AST] = {}
     kinds: dict[type[ast.AST], list[ast.AST]] = {}
     calls = []
-    left: list[ast.AST] = [tree]
+    left: list[tuple[ast.AST, int]] = [(tree, 0)]
     while left:
-        node = left.pop()
+        node, depth = left.pop()
+        if depth > _DEEPEST:
+            raise RecursionError("an expression is nested too deeply to be told in words")
         kinds.setdefault(type(node), []).append(node)
         if isinstance(node, ast.Call):
             calls.append((dotted(node.func), node))
         below = list(ast.iter_child_nodes(node))
         for child in below:
             parents[child] = node
-        left += reversed(below)
+        left += [(child, depth + 1 if isinstance(child, ast.expr) else 0) for child in reversed(below)]
     return Source(path, tree, parents, tuple(calls), kinds)
 
 
