@@ -43,7 +43,7 @@ def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
         size_bytes = f.tell()
         if not size_bytes:
             raise Unloadable("empty", "the file has no bytes")
-        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+        data = torch_entries.sparse(memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)))
     try:
         entries = torch_entries.entries(data, path, METHODS)
     except Damaged as error:
@@ -151,10 +151,10 @@ def _end(data: memoryview, entry: Entry) -> int:
 class Member:
     """One entry as a stream: inflated in pieces, and its CRC and size compared when the end is reached."""
 
-    def __init__(self, data: memoryview, entry: Entry) -> None:
+    def __init__(self, data: memoryview, entry: Entry, read: torch_entries.Read | None = None) -> None:
         self.entry = entry
         self._data = data
-        self._pieces = torch_entries.content(data, entry)
+        self._pieces = torch_entries.content(data, entry, read)
         self._rest = memoryview(b"")
         self._crc = 0
         self._count = 0
@@ -202,7 +202,7 @@ def names(path: str) -> list[str]:
         f.seek(0, 2)
         if not f.tell():
             return []
-        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+        data = torch_entries.sparse(memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)))
     try:
         return [entry.name for entry in torch_entries.entries(data, path, METHODS)]
     except Damaged:

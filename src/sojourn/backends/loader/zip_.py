@@ -28,12 +28,13 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk and inflate it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.client import archive, reading
 
         data, entries = archive.open_archive(path)
-        for entry in entries:
-            for _ in archive.Member(data, entry).pieces():
-                pass
+        with reading.of(path) as shared:
+            for entry in entries:
+                for _ in archive.Member(data, entry, shared.pieces).pieces():
+                    pass
         for name, target in archive.links(data, entries).items():
             leads = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
             if target.startswith("/") or leads.startswith(".."):
