@@ -15,6 +15,7 @@ from sojourn.wire.damage import Unloadable
 MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # sums over words of little, of big byte order
 _HEADER_BYTES, _FRAME_BYTES = 32, 24
 _VERSION = 3007000
+_LONG_AGO = 1 << 24
 
 
 class Log(NamedTuple):
@@ -49,14 +50,15 @@ def walk(f: BinaryIO) -> Log:
         frame = f.read(_FRAME_BYTES + page)
         if not frame:
             return Log(page, frames, open_frames, pages)
+        if len(frame) < _FRAME_BYTES + page and (len(frame) < 16 or frame[8:16] == salts):
+            raise Unloadable("truncated", "it ends inside frame {}".format(frames + 1))
         is_ours = frame[8:16] == salts
         if is_over and is_ours:
             raise Unloadable("corrupt", "frames that count follow one that does not: SQLite would pass over them")
         is_over = not is_ours
         if is_over:
+            _check_left_over(frame, salts, _FRAME_BYTES + page, frames + 1)
             continue
-        if len(frame) < _FRAME_BYTES + page:
-            raise Unloadable("truncated", "it ends inside frame {}".format(frames + 1))
         sums = _sums(order, frame[_FRAME_BYTES:], _sums(order, frame[:8], sums))
         if sums != struct.unpack(">II", frame[16:24]):
             raise Unloadable(
@@ -66,6 +68,13 @@ def walk(f: BinaryIO) -> Log:
         size = int.from_bytes(frame[4:8], "big")
         if size:  # a commit
             open_frames, pages = 0, size
+
+
+def _check_left_over(frame: bytes, salts: bytes, size_bytes: int, number: int) -> None:
+    """Raises: Unloadable where a frame is not one of before: of both salts, the first grows by one each time."""
+    age = (int.from_bytes(salts[:4], "big") - int.from_bytes(frame[8:12], "big")) & 0xFFFFFFFF
+    if len(frame) < size_bytes or not 0 < age < _LONG_AGO or frame[12:16] == salts[4:]:
+        raise Unloadable("corrupt", "frame {} is damaged, or what is there is no frame".format(number))
 
 
 def _sums(order: str, data: bytes, sums: Tuple[int, int]) -> Tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sojourn.wire import torch_entries
@@ -19,10 +19,6 @@ from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
 METHODS = (*torch_entries.OF_TORCH, torch_entries.BZIP2, torch_entries.LZMA)
-_INNER = (
-    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".npz", ".npy", ".pt", ".pth", ".ckpt"),
-    *(".safetensors", ".parquet", ".sqlite", ".pkl", ".pickle"),
-)
 BOMB_RATIO = 100
 BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
@@ -210,13 +206,6 @@ def names(path: str) -> list[str]:
             return []
         length = LOCAL.unpack_from(data)[9]
         return [bytes(data[LOCAL.size : LOCAL.size + length]).decode("utf-8", "replace")]
-
-
-def not_looked_into(names: Iterable[str]) -> tuple[str, ...]:
-    """A remark on those of the names that are of archives and checkpoints: inside another they are only bytes."""
-    inner = [name[:80].encode("utf-8", "backslashreplace").decode() for name in names if name.lower().endswith(_INNER)]
-    more = f" and {len(inner) - 5} more" if len(inner) > 5 else ""
-    return (f"not looked into what lies in it: {', '.join(inner[:5])}{more}",) if inner else ()
 
 
 def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:

@@ -13,10 +13,11 @@ import queue
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -49,6 +50,10 @@ class Loading:
         self._torch: _Child | None = None
         self._torch_turn = threading.Lock()
         self._is_left = False
+        # Where they unpack what lies in archives: it goes with us, also where one was ended in the middle of it.
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        with suppress(OSError):  # no room for it: then they have none either, and look into nothing
+            self._folder = tempfile.TemporaryDirectory(prefix="sojourn-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Loading:
         return self
@@ -57,6 +62,8 @@ class Loading:
         self._is_left = True
         for child in list(self._children):
             child.end()
+        if self._folder:
+            self._folder.cleanup()
 
     def judge(
         self,
@@ -194,7 +201,7 @@ class Loading:
 
     def _start(self, *words: str) -> _Child:
         try:
-            child = _Child(*words)
+            child = _Child(self._folder.name if self._folder else "", *words)
         except OSError as error:
             raise _Gone("unsupported", f"no process could be started to load it: {error.strerror or error}") from error
         self._children.add(child)
@@ -221,14 +228,14 @@ class _Gone(Exception):
 class _Child:
     """One process and the bytes it answered so far. Raises: OSError where it cannot be started."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, temporary: str, *words: str) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folder, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_ENVIRONMENT, **({"TMPDIR": temporary} if temporary else {})},
         )
         self.pid = self._process.pid
         self.anonymous_bytes = 0

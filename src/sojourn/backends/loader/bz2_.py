@@ -26,4 +26,4 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Unpack it. Raises: Unloadable, OSError."""
-        return gz.load(path, lambda f: packed.pieces(f, packed.BZIP2), self.suffixes, self.also)
+        return gz.load(path, lambda f: packed.pieces(f, packed.BZIP2), self.also)

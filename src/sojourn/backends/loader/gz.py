@@ -28,19 +28,20 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Inflate it. Raises: Unloadable, OSError."""
-        return load(path, walker.pieces, self.suffixes, self.also)
+        return load(path, walker.pieces, self.also)
 
 
-def load(
-    path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], suffixes: Sequence[str], of_tars: Sequence[str]
-) -> Loaded:
+def load(path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], of_tars: Sequence[str]) -> Loaded:
     """Read all `pieces` of a packed file that holds no tar archive. Raises: Unloadable, OSError."""
-    from sojourn.backends.client import archive, reading
+    from sojourn.backends.client import nested, reading
 
-    with reading.of(path) as shared:
-        total = sum(map(len, pieces(shared.open())))
+    total, name = 0, os.path.basename(path)
+    inside = nested.Inside((*nested.NAMES, *nested.TEXTS))
+    with reading.of(path) as shared, inside.sink(os.path.splitext(name)[0], -1) as sink:
+        for piece in pieces(shared.open()):
+            total += len(piece)
+            if sink:
+                sink.write(piece)
     if path.lower().endswith(tuple(of_tars)):
         raise Unloadable("mismatch", "named like tar, and there is no tar archive in it")
-    inside = os.path.splitext(os.path.basename(path))[0]
-    remarks = archive.not_looked_into([inside]) if path.lower().endswith(tuple(suffixes)) else ()
-    return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, remarks)
+    return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, inside.remarks)

@@ -1,6 +1,6 @@
 """Proves tar archives, plain or packed: headers, names, links, sizes, and the end that a cut at a member's boundary
-takes away. Nothing is unpacked. Tar has no checksum over data: a flipped bit inside a member is only seen by its sha256
-(or by the packer's checksum)."""
+takes away. What is an artifact in it is judged too. Tar has no checksum over data: a flipped bit inside a member that
+has none of its own is only seen by its sha256 (or by the packer's checksum)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk it to its end. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, reading
+        from sojourn.backends.client import nested, reading
 
+        inside = nested.Inside()
         with reading.of(path) as shared:
             f = shared.open()
-            found = walker.walk(packed.stream(f, head) if packed.is_packed(head := f.peek(6)) else f)
+            found = walker.walk(packed.stream(f, head) if packed.is_packed(head := f.peek(6)) else f, inside.sink)
         files = [member for member in found.members if member.kind in "07\x00S"]
         facts = {
             "members": len(found.members),
@@ -50,8 +51,7 @@ class Backend:
         holes = [_shown(member.name)[:80] for member in files if member.has_hole]
         if holes:
             remarks.append(f"a long run of zeros in {len(holes)} of {len(files)} files: {', '.join(holes[:5])}")
-        remarks += archive.not_looked_into(member.name for member in files)
-        return Loaded(("structure", "load"), facts, tuple(remarks))
+        return Loaded(("structure", "load"), facts, (*remarks, *inside.remarks))
 
 
 def _shown(name: str) -> str:
