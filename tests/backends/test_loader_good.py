@@ -190,6 +190,9 @@ GOOD["no array.npz"] = lambda p: np.savez(p)
 GOOD["none.zip"] = lambda p: zipfile.ZipFile(p, "w").close()
 
 
+GOOD["project.zip"] = lambda p: packed(p, zipfile.ZIP_DEFLATED, "run/data.pkl", b"N.", "run/notes.txt")
+
+
 @good("names.zip")
 def _(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
@@ -197,9 +200,10 @@ def _(path: Path) -> None:
             z.writestr(name, "" if name.endswith("/") else "text " * 50)
 
 
-def packed(path: Path, method: int, name: str, data: bytes) -> None:
+def packed(path: Path, method: int, name: str, data: bytes, *others: str) -> None:
     with zipfile.ZipFile(path, "w", method) as z:
-        z.writestr(name, data)
+        for each_name in (name, *others):
+            z.writestr(each_name, data)
 
 
 def array() -> bytes:

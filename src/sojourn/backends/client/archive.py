@@ -208,6 +208,16 @@ def names(path: str) -> list[str]:
         return [bytes(data[LOCAL.size : LOCAL.size + length]).decode("utf-8", "replace")]
 
 
+def is_torch(names: Sequence[str]) -> bool:
+    """PyTorch wrote an archive of these entries, as far as can be seen; another one may hold a data.pkl too."""
+    for name in names:
+        front, _, last = name.rpartition("/")
+        if last == "data.pkl" and "/" not in front:
+            front = name[: -len(last)]
+            return len(names) == 1 or not {front + "version", front + ".data/version"}.isdisjoint(names)
+    return False
+
+
 def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:
     """Entries that are symbolic links, and where they lead (a directory row's upper attributes are a Unix mode)."""
     found = {}

@@ -89,7 +89,8 @@ def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judg
     found = _loaders()
     named = _by_name(found, name)
     owners = [key for key, loader in found.items() if _owns(loader, path, head)]
-    fitting = [key for key in owners if key in named or _ends(name, getattr(found[key], "also", ()))]
+    fitting = [key for key in owners if key in named]
+    fitting += [key for key in owners if _ends(name, getattr(found[key], "also", ()))]
     chosen = (fitting or owners or named or _by_magic(found, head) or [""])[0]
     kind = str(found[chosen].kind) if chosen else UNKNOWN
     try:

@@ -22,9 +22,8 @@ class Backend:
         from sojourn.backends.client import archive
 
         names = archive.names(path)
-        is_torch = any(name == "data.pkl" or name.endswith("/data.pkl") for name in names)
         is_numpy = bool(names) and all(name.endswith(".npy") for name in names)
-        return (bool(names) or head.startswith(b"PK\x05\x06")) and not is_torch and not is_numpy
+        return (bool(names) or head.startswith(b"PK\x05\x06")) and not archive.is_torch(names) and not is_numpy
 
     def load(self, path: str) -> Loaded:
         """Walk and inflate it. Raises: Unloadable, OSError."""
