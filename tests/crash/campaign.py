@@ -1,5 +1,6 @@
 """Many trials side by side: the stage they share, their verdicts, and the figures of all."""
 
+import compileall
 import hashlib
 import json
 import math
@@ -38,6 +39,7 @@ def stage(folder: Path | None = None, *, trainings: bool = True) -> Iterator[Sta
         plugin.mkdir()
         (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-line\nVersion: 1\n")
         (plugin / "entry_points.txt").write_text(ENTRY)
+        compileall.compile_dir(source, quiet=2)  # as installed: the processes that load artifacts write no byte code
         compiled = place / "compiled"
         needed = TRAININGS if trainings else ()
         whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in needed}

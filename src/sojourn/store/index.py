@@ -71,6 +71,27 @@ class Index:
         """All runs, in the order they were planned."""
         return self._runs("ORDER BY n, rowid", ())
 
+    def recent(self, settled: int) -> tuple[list[RunRecord], int]:
+        """(every run of which more may be heard and the newest `settled` others, in the order they were planned;
+        how many runs are left out). What is left out costs next to nothing.
+        """
+        ids = [
+            row[0]
+            for query, values in (
+                (f"SELECT id FROM runs WHERE NOT ({_SETTLED})", ()),
+                (f"SELECT id FROM runs WHERE {_SETTLED} ORDER BY since DESC LIMIT ?", (settled,)),
+            )
+            for row in self._safely(_select, query, values)
+        ]
+        ((known,),) = self._safely(_select, "SELECT count(*) FROM runs", ())
+        where = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n, rowid"
+        return self._runs(where, (json.dumps(ids),)), known - len(ids)
+
+    def settled_at(self, site: str) -> dict[str, int]:
+        """The offset of each run there of which nothing more is to be heard, and whose root was not removed."""
+        query = f"SELECT id, offset FROM runs WHERE {_SETTLED} AND site_name = ? AND phase != 'cleaned'"
+        return dict(self._safely(_select, query, (site,)))
+
     def find(self, wanted: str) -> RunRecord:
         """The run of this id, or the only one whose id begins so. Raises: NotFound, Ambiguous."""
         ids = [row[0] for row in self._safely(_select, "SELECT id FROM runs ORDER BY n", ())]
@@ -273,6 +294,7 @@ def _emptied(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
 
 
+_SETTLED = "sealed > 0 AND sealed >= attempt"
 _RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
 _SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [

@@ -81,7 +81,7 @@ class Prover:
         tick: Callable[[int], None] | None = None,
     ) -> None:
         count = processes or cores()
-        self._book, self._fresh, self._tick = book, fresh, tick
+        self._book, self._fresh, self.tick = book, fresh, tick
         self._loading = Loading(count)
         self._hashing = ThreadPoolExecutor(count, "hash")
 
@@ -116,8 +116,8 @@ class Prover:
             if known:
                 found = Judgement(known["kind"], known["loader"], tuple(known["proved"]), facts=known["facts"])
                 hashed, at, found_remarks = (known["bytes"], known["sha256"]), str(known["at"]), tuple(known["remarks"])
-                if self._tick:
-                    self._tick(before.st_size)
+                if self.tick:
+                    self.tick(before.st_size)
             else:
                 hashed, found = self._read(path, name, before, beside)
                 at, found_remarks = "", found.remarks
@@ -139,12 +139,12 @@ class Prover:
     ) -> tuple[tuple[int, str], Judgement]:
         """((bytes, sha256), what loading it said): at the same time where it is large. Raises: OSError."""
         if seen.st_size < _SMALL_BYTES:
-            hashed = manifest.sha256_file(path, tick=self._tick)
+            hashed = manifest.sha256_file(path, tick=self.tick)
             return hashed, self._loading.judge(path, name, seen.st_size, beside)
         hashing: list[Future[tuple[int, str]]] = []
 
         def begun() -> None:
-            hashing.append(self._hashing.submit(manifest.sha256_file, path, tick=self._tick))
+            hashing.append(self._hashing.submit(manifest.sha256_file, path, tick=self.tick))
 
         found = self._loading.judge(path, name, seen.st_size, beside, begun=begun)
         return hashing[0].result(), found
