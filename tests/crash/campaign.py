@@ -23,6 +23,16 @@ from tests.crash.sweep_trial import SweepTrial, sweep_schedule
 from tests.crash.trial import Trial
 
 ROOT = Path(__file__).parents[2]
+# The keeper and its byte code, as a box has them that was used before.
+KEEP = """
+import sys
+from sojourn.box import compiled
+from sojourn.store import parcel
+name, data = parcel.keeper_bytes()
+with open(f"{sys.argv[1]}/{name}", "wb") as file:
+    file.write(data)
+compiled.keep(file.name)
+"""
 SIDE_BY_SIDE = 4  # they mostly sleep
 ENTRY = "[sojourn.transport]\nfaulty = sojourn.testing.faults:Backend\n"
 TRAININGS = ((4, 9, 64), (3, 11, 2000), (6, 6, 300), (4, 9, 20000))
@@ -43,7 +53,11 @@ def stage(folder: Path | None = None, *, trainings: bool = True) -> Iterator[Sta
         compiled = place / "compiled"
         needed = TRAININGS if trainings else ()
         whole = {key: uninterrupted(place / "whole" / "-".join(map(str, key)), source, key) for key in needed}
-        yield Stage(source, compiled, whole, _digest(source))
+        keepers = place / "keepers"
+        keepers.mkdir()
+        env = {**os.environ, "PYTHONPATH": str(source)}
+        subprocess.run([sys.executable, "-c", KEEP, str(keepers)], env=env, check=True, timeout=120)
+        yield Stage(source, compiled, whole, _digest(source), keepers)
 
 
 def _digest(source: Path) -> str:

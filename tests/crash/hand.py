@@ -69,6 +69,7 @@ class Stage:
     compiled: Path
     whole: dict[tuple[int, int, int], tuple[bytes, bytes]]  # (epochs, steps, size) -> weights, best weights
     code: str = ""  # which sources these are
+    keepers: Path = Path()  # what a box that was used before has in its folder of that name
 
 
 class User(Desk):

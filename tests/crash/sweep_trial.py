@@ -58,7 +58,7 @@ class Fault:
 @dataclass(frozen=True)
 class SweepSchedule:
     """One trial. `early`: before which round somebody asks for `down` too soon (0: never). `again`: at the end the same
-    commands are given once more.
+    commands are given once more. `used`: the boxes that have the keeper already.
     """
 
     seed: int
@@ -69,6 +69,7 @@ class SweepSchedule:
     faults: tuple[Fault, ...]
     early: int
     again: bool
+    used: tuple[str, ...]
 
 
 def sweep_schedule(seed: int) -> SweepSchedule:
@@ -90,6 +91,7 @@ def sweep_schedule(seed: int) -> SweepSchedule:
         faults=tuple(sorted(faults, key=lambda fault: fault.command)),
         early=dice.choice((0, 0, 2, 4)),
         again=dice.random() < 0.3,
+        used=tuple(name for name in NAMES if dice.random() < 0.7),
     )
 
 
@@ -123,6 +125,8 @@ class SweepTrial:
         self.user.env.update(XDG_RUNTIME_DIR=self.sockets)
         make_keys(folder / "keys")
         self.boxes = {name: RealBox(name, folder, self.user.home, folder / "keys") for name in NAMES}
+        for name in plan.used:
+            shutil.copytree(stage.keepers, self.boxes[name].disk / "keepers")
         settings = self.user.home / ".config/sojourn/settings.toml"
         settings.write_text("".join(box.settings() for box in self.boxes.values()))
         self.timers: list[threading.Thread] = []

@@ -6,11 +6,13 @@ journal. Where it cannot be written (read-only or full disk, locked by a hung pr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sojourn.core.fold import Status, to_plain
@@ -160,6 +162,23 @@ class Index:
         said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
         self._safely(_written, lambda db: rows.set_heard(db, run, offset, said, at_s, root))
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is taken in inside is written at the end, at once: a thousand runs cost one wait for the disk.
+
+        Nothing that waits for others belongs in it. What is not written, because the file failed, is only heard again.
+        """
+        ending = "ROLLBACK"
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            ending = "COMMIT"
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                if self._db.in_transaction:
+                    self._db.execute(ending)
+
     def _runs(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
         query = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs {where}"
         return [_run(row) for row in self._safely(_select, query, values)]
@@ -239,6 +258,10 @@ def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[t
 
 
 def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], None]) -> None:
+    is_together = db.in_transaction
+    if is_together:
+        write(db)
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         write(db)

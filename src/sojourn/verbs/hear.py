@@ -148,11 +148,12 @@ def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: boo
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
-    views = {record.id: take_in(ctx, record, *said.get(record.id, (ABSENT, b""))) for record in runs}
-    for run in settled.keys() & said.keys():
-        record = ctx.store.index.run(run)
-        if record is not None and said[run][0].get("identity") == record.run.spec_digest:
-            views[run] = take_in(ctx, record, *said[run])
+    with ctx.store.index.together():
+        views = {record.id: take_in(ctx, record, *said.get(record.id, (ABSENT, b""))) for record in runs}
+        for run in settled.keys() & said.keys():
+            record = ctx.store.index.run(run)
+            if record is not None and said[run][0].get("identity") == record.run.spec_digest:
+                views[run] = take_in(ctx, record, *said[run])
     if not mend:
         return views
     _keep_queues(ctx, views.values())
