@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """All of it; the story only where something broke."""
-        return {**asdict(self), "story": self.story if self.breaches else []}
+        return {**vars(self), "story": self.story if self.breaches else []}
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Verdict":

@@ -48,6 +48,7 @@ class RealBox:
         while not ready.exists():
             assert time.monotonic() < deadline_s and self._anchor.poll() is None, "the box's disk was not made"
             time.sleep(0.01)
+        self._namespace = namespace(self._anchor.pid)
         self.begin_sshd(free_port())
 
     @property
@@ -97,10 +98,8 @@ class RealBox:
         self.tell_port()
 
     def close(self) -> None:
-        """End sshd, its sessions and the disk's holder; sshd writes over its environment, so nobody else finds it."""
-        for started in (*self._started, self._anchor):
-            send(started.pid, signal.SIGCONT)
-        for pid in self.daemons():
+        """End all that lives here; sshd writes over its environment, so nobody else finds it."""
+        for pid in self._inside():
             send(pid, signal.SIGKILL)
         for started in (*self._started, self._anchor):
             started.kill()
@@ -112,12 +111,11 @@ class RealBox:
 
     def daemons(self) -> list[int]:
         """The listener and its sessions, those too of one that was killed before."""
-        found = [started.pid for started in self._started]
-        for pid in processes():
-            words = command(pid)
-            if b"sshd" in words.split(b"\0")[0] and parent(pid) in found and pid not in found:
-                found.append(pid)
-        return [pid for pid in found[::-1] if alive(pid)]
+        return [pid for pid in self._inside() if b"sshd" in command(pid).split(b"\0")[0] and alive(pid)]
+
+    def _inside(self) -> list[int]:
+        """Every process in the box's mount namespace."""
+        return [pid for pid in processes() if namespace(pid) == self._namespace]
 
     def events(self, run: str = "*") -> list[dict[str, Any]]:
         """What keepers wrote down here, of one run or of all."""
@@ -205,10 +203,10 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def parent(pid: int) -> int:
-    """The pid of its parent, 0 where it is gone."""
+def namespace(pid: int) -> int:
+    """What names its mount namespace, 0 where it is gone."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
     except OSError:
         return 0
 
