@@ -161,11 +161,12 @@ def _boxes(folder: Path) -> Iterator[Desk | None]:
 def _greet(desk: Desk) -> None:
     """Log in at every box and say hello, as `sweep` and `run` do: that brings the keeper there, and its byte code."""
     code = """
+from concurrent.futures import ThreadPoolExecutor
 from sojourn.store.settings import read_settings, read_site
 from sojourn.verbs.context import Context
-with Context.open() as ctx:
-    for name in read_settings().sites:
-        ctx.box(read_site(name)).answer("hello")
+with Context.open() as ctx, ThreadPoolExecutor(4) as pool:
+    boxes = [ctx.box(read_site(name)) for name in read_settings().sites]
+    list(pool.map(lambda box: box.answer("hello"), boxes))
 """
     subprocess.run([sys.executable, "-c", code], env=desk.env, cwd=desk.folder, check=True, timeout=600)
 
