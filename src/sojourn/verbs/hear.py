@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
 MOST_AT_ONCE = 16  # sites
+TOGETHER = 250  # runs that are written to the index at once; other commands wait for that
 MOST_QUESTIONS = 64  # for what is left after one answer
 OTHER = "the box has a run of this name with another specification, put there by another client"
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
@@ -148,12 +149,13 @@ def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: boo
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
-    with ctx.store.index.together():
-        views = {record.id: take_in(ctx, record, *said.get(record.id, (ABSENT, b""))) for record in runs}
-        for run in settled.keys() & said.keys():
-            record = ctx.store.index.run(run)
-            if record is not None and said[run][0].get("identity") == record.run.spec_digest:
-                views[run] = take_in(ctx, record, *said[run])
+    moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
+    heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
+    views = {}
+    for first in range(0, len(heard), TOGETHER):
+        with ctx.store.index.together():
+            for record in heard[first : first + TOGETHER]:
+                views[record.id] = take_in(ctx, record, *said.get(record.id, (ABSENT, b"")))
     if not mend:
         return views
     _keep_queues(ctx, views.values())
