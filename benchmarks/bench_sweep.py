@@ -4,6 +4,7 @@ index.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -66,17 +67,17 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
 
     told: dict[str, float] = {}
 
-    def planned() -> float:
+    def planned(what: str) -> float:
+        """One run tells all four, whichever is asked for first."""
+        if what in told:
+            return told.pop(what)
         argv = [sys.executable, "-c", PLAN, str(big.state), str(job), str(CELLS)]
         done = subprocess.run(argv, env=big.env, capture_output=True, text=True, check=True, timeout=LONGEST_S)
         told.update(json.loads(done.stdout))
-        return told["plan"]
+        return told.pop(what)
 
     yield {
-        "plan": planned,
-        "reconcile": lambda: told["reconcile"],
-        "all": lambda: told["all"],
-        "mib": lambda: told["mib"],
+        **{what: functools.partial(planned, what) for what in ("plan", "reconcile", "all", "mib")},
         "index": lambda: many.say("status"),
         "index-json": lambda: many.say("status", "--json"),
     }
