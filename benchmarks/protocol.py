@@ -12,10 +12,13 @@ A file `benchmarks/bench_<what>.py` has:
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 LONGEST_S = 120.0
 
@@ -59,3 +62,20 @@ def seconds(argv: Sequence[str], **options: object) -> float:
         **options,
     )
     return time.perf_counter() - began
+
+
+class Desk:
+    """A user with private records in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state/sojourn"
+        self.state.mkdir(parents=True)
+        homes = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("STATE", "CONFIG", "DATA", "CACHE")}
+        self.env = {**os.environ, **homes, "HOME": str(folder), "PYTHONPYCACHEPREFIX": str(folder / "pyc")}
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)  # with byte code kept, as an installed program has it
+        self.env["XDG_RUNTIME_DIR"] = str(folder)
+        self.sojourn = str(Path(sys.executable).parent / "sojourn")
+
+    def say(self, *words: str) -> float:
+        """Seconds of one command."""
+        return seconds([self.sojourn, *words], cwd=self.folder, env=self.env)

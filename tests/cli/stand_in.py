@@ -12,6 +12,7 @@ from sojourn.cli.ask import confirm
 from sojourn.cli.commands.logs import show
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
+from sojourn.core.alarms import Alarm
 from sojourn.core.values import State
 from sojourn.verbs.answers import Ask, Row, Snapshot, Status
 from sojourn.wire.errors import Defect, Refusal, Unreachable
@@ -67,6 +68,11 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         screen.show([f"answer {answer!r}"])
     if how == "watch":
         looks = iter([Snapshot(LOOK, (), 0.0, 0.1, False), Snapshot(LOOK, ("digits: 50 %",), 0.0, 0.0, True)])
+        (live.table if screen.can_redraw else live.lines)(looks, screen)
+    if how == "alarm":
+        alarm = Alarm("stalled", "digits", "no output for 5.0 s", "sojourn why digits")
+        first = Snapshot(LOOK, (f"alarm: {alarm.line}",), 0.0, 0.1, False, (alarm,))
+        looks = iter([first, Snapshot(LOOK, ("a channel does not answer",), 0.0, 0.0, True, (alarm,))])
         (live.table if screen.can_redraw else live.lines)(looks, screen)
     if how == "quiet":
         quiet = [Snapshot(LOOK, (), float(s), 0.1, s == 500) for s in range(0, 501, 20)]

@@ -84,6 +84,14 @@ def test_a_terminal_without_a_cursor_gets_lines() -> None:
     assert shown.count("digits  running") == 2
 
 
+def test_what_a_watch_warns_of_is_seen_in_its_first_look_and_in_its_last() -> None:
+    _, shown = at_terminal("alarm")
+    assert shown.splitlines()[-2] == "alarm: digits: no output for 5.0 s"
+    lines = at_terminal("alarm", TERM="dumb")[1].splitlines()
+    assert lines[0] == "10:05 UTC  alarm: digits: no output for 5.0 s"
+    assert "10:05 UTC  a channel does not answer" in lines
+
+
 def test_a_watch_in_a_log_file_says_ever_more_rarely_that_nothing_is_new() -> None:
     env = {**os.environ, "FLY": "quiet", "TZ": "UTC"}
     done = subprocess.run([sys.executable, str(STAND_IN)], capture_output=True, text=True, env=env, timeout=60)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tests.crash.campaign import total
-from tests.crash.trial import Verdict
+from tests.crash.hand import Verdict
 from tests.reliability import table
 
 KILLS = """\
@@ -44,31 +44,40 @@ def line(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 SWEEP = """\
-A sweep of four to six cells over two boxes, each with a real sshd on loopback and a small disk of its own; `sweep`,
+A sweep of three to five cells over two boxes, each with a real sshd on loopback and a small disk of its own; `sweep`,
 `status`, `pull`, `reconcile` (with `--repair` where something failed) and `down`, again and again until all is done,
 while a seeded schedule kills the client (before, within and after a journal write, or at a moment, alone or with its
 calls), the keeper of a cell or of a queue, sshd with its sessions or the sessions alone, holds the line up, fills a
-box's disk, or moves sshd to another port until the user's settings name it. Some trials also ask for `down` too
-early."""
+box's disk, or moves sshd to another port until the user's settings name it. A fault waits until there is something to
+befall. Some trials also ask for `down` too early."""
 
 SWEEP_HELD = """\
 Held in every trial that is not broken: no cell lost (every one is home, with the values that it was planned with),
 none doubled (never at work twice at once, on one box only, no attempt begun twice, exactly one success; where no disk
 was full exactly one begin), none falsely verified (every receipt's file at home has its bytes and sha256, was loaded,
-and holds what the cell wrote); nothing let go before all was home, each lease once; the same commands once more change
-nothing."""
+and holds what the cell wrote); nothing let go before all was home, each lease once; in a third of the trials the same
+commands were given once more, and changed nothing."""
 
 SWEEP_AGAIN = """\
 One trial again, with its story: `.venv/bin/python -m tests.crash --kind sweep --seed N`. A seed is a schedule; moments
-differ a little."""
+differ a little. A trial is stuck when sixty commands in a row bring nothing on. One that meets a bound of minutes is
+played again alone."""
 
 
 def sweep(verdicts: Sequence[Verdict]) -> list[str]:
     """The section on sweeps."""
-    words = {"faults of the line": "faults", "trainings": "attempts of cells"}
-    summary = [_renamed(row, words) for row in _summary(verdicts)]
+    words = {"faults of the line": "faults that took effect", "trainings": "attempts of cells"}
+    minutes = round(sum(verdict.seconds for verdict in verdicts) / 60)
+    summary = [_renamed(row, words) for row in _summary(verdicts, ("minutes, added up", minutes))]
     told = [SWEEP, "", SWEEP_HELD, "", SWEEP_AGAIN, "", *summary]
-    return [*told, "", *_counts("fault", verdicts, "faults"), "", *_counts("killed", verdicts, "kills")]
+    for head, what in (
+        ("fault that took effect", "faults"),
+        ("found nothing to befall", "vain"),
+        ("killed", "kills"),
+        ("command and how it ended", "ends"),
+    ):
+        told += ["", *_counts(head, verdicts, what)]
+    return told
 
 
 def _renamed(row: str, words: dict[str, str]) -> str:

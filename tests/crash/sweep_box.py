@@ -4,6 +4,7 @@ The disk is a tmpfs in a mount namespace that an idle process holds, so that not
 Needs root and openssh-server.
 """
 
+import json
 import os
 import signal
 import socket
@@ -11,8 +12,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from tests.spine.conftest import alive, environment, processes
+from tests.crash import judge
+from tests.spine.conftest import alive, processes
 
 DISK_MIB = 96  # preflight wants some 70
 HOLD = """
@@ -45,6 +48,7 @@ class RealBox:
         while not ready.exists():
             assert time.monotonic() < deadline_s and self._anchor.poll() is None, "the box's disk was not made"
             time.sleep(0.01)
+        self._namespace = namespace(self._anchor.pid)
         self.begin_sshd(free_port())
 
     @property
@@ -94,10 +98,9 @@ class RealBox:
         self.tell_port()
 
     def close(self) -> None:
-        """End sshd, its sessions and the disk's holder; sshd writes over its environment, so nobody else finds it."""
-        for started in (*self._started, self._anchor):
-            send(started.pid, signal.SIGCONT)
-        kill(self.daemons())
+        """End all that lives here; sshd writes over its environment, so nobody else finds it."""
+        for pid in self._inside():
+            send(pid, signal.SIGKILL)
         for started in (*self._started, self._anchor):
             started.kill()
             started.wait(30)
@@ -108,36 +111,44 @@ class RealBox:
 
     def daemons(self) -> list[int]:
         """The listener and its sessions, those too of one that was killed before."""
-        found = [started.pid for started in self._started]
-        for pid in processes():
-            words = command(pid)
-            if b"sshd" in words.split(b"\0")[0] and parent(pid) in found and pid not in found:
-                found.append(pid)
-        return [pid for pid in found[::-1] if alive(pid)]
+        return [pid for pid in self._inside() if b"sshd" in command(pid).split(b"\0")[0] and alive(pid)]
+
+    def _inside(self) -> list[int]:
+        """Every process in the box's mount namespace."""
+        return [pid for pid in processes() if namespace(pid) == self._namespace]
+
+    def events(self, run: str = "*") -> list[dict[str, Any]]:
+        """What keepers wrote down here, of one run or of all."""
+        return [event for path in (self.disk / "runs").glob(f"{run}/events.jsonl") for event in judge.lines(path)]
 
     def keepers(self, what: str) -> list[int]:
-        """Living keepers here of `runs` or `queues`."""
-        mark, home = f"{self.base}/{what}/".encode(), f"HOME={self.home}".encode()
-        return [pid for pid in processes() if mark in command(pid) and b"keeper-" in command(pid)
-                and home in environment(pid) and b"shim" not in command(pid) and alive(pid)]  # fmt: skip
+        """Living keepers here of `runs` or `queues`, as they signed."""
+        found = []
+        for path in (self.disk / what).glob("*/keeper.json"):
+            try:
+                pid = int(json.loads(path.read_text())["pid"])
+            except (OSError, ValueError):
+                continue
+            if b"keeper-" in command(pid) and f"{self.base}/{what}/".encode() in command(pid) and alive(pid):
+                found.append(pid)
+        return found
+
+    def prey(self, kind: str) -> list[int]:
+        """What a fault of this kind would befall now; [] where there is nothing, and it has to wait."""
+        if kind in ("keeper", "queue"):
+            return self.keepers("runs" if kind == "keeper" else "queues")[:1]
+        if kind == "reset":
+            return [pid for pid in self.daemons() if pid != self._listener]
+        return [pid for pid in self.daemons() if kind != "port" or pid == self._listener]
 
     def begin(self, kind: str) -> int:
-        """Let it go wrong; how many processes were killed."""
-        if kind in ("keeper", "queue"):
-            return kill(self.keepers("runs" if kind == "keeper" else "queues")[:1])
-        if kind == "reset":
-            return kill([pid for pid in self.daemons() if pid != self._listener])
-        if kind == "stall":
-            for pid in self.daemons():
-                send(pid, signal.SIGSTOP)
-        if kind == "sshd":
-            return kill(self.daemons())
+        """Let it go wrong; how many processes were killed or stopped, or bytes filled: 0 where it befell nothing."""
         if kind == "disk":
-            self._fill()
-        if kind != "port":
-            return 0
-        self.port = 0
-        return kill([self._listener])
+            return self._fill()
+        hit = sum(send(pid, signal.SIGSTOP if kind == "stall" else signal.SIGKILL) for pid in self.prey(kind))
+        if kind == "port":
+            self.port = 0
+        return hit
 
     def heal(self, kind: str) -> None:
         """Undo it. Idempotent."""
@@ -149,7 +160,7 @@ class RealBox:
         if kind == "disk":
             (self.disk / "filler").unlink(missing_ok=True)
 
-    def _fill(self) -> None:
+    def _fill(self) -> int:
         with open(self.disk / "filler", "ab", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 try:
@@ -157,6 +168,7 @@ class RealBox:
                         file.write(bytes(size))
                 except OSError:
                     continue
+            return file.tell()
 
 
 def free_port() -> int:
@@ -191,10 +203,10 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def parent(pid: int) -> int:
-    """The pid of its parent, 0 where it is gone."""
+def namespace(pid: int) -> int:
+    """What names its mount namespace, 0 where it is gone."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
     except OSError:
         return 0
 
@@ -206,8 +218,3 @@ def send(pid: int, number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def kill(pids: list[int]) -> int:
-    """How many there were."""
-    return sum(send(pid, signal.SIGKILL) for pid in pids)

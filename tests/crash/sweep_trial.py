@@ -3,10 +3,8 @@ queues, lines, sshd, disks and ports fail as the seed says. Judged by the cells'
 """
 
 import json
-import os
 import random
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -17,16 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.wire.manifest import sha256_file
-from tests.crash import judge
+from tests.crash.hand import Hand, OutOfTime, Stage, User, Verdict
 from tests.crash.schedule import Blow
-from tests.crash.strikes import tree
 from tests.crash.sweep_box import RealBox, make_keys
-from tests.crash.trial import CRASHING, Stage, User, Verdict
 from tests.spine.conftest import Said
 
 SWEEP, NAMES, OWED = "ab", ("a", "b"), ("data.jsonl", "result.json")
 KINDS = ("keeper", "queue", "reset", "stall", "sshd", "disk", "port")
-ROUNDS, LIMIT_S, COMMAND_S = 40, 600.0, 300.0  # a bound on a hang, many times what a trial takes
+OFTEN = (*KINDS, "keeper", "keeper", "queue")  # these have to meet a cell's short life
+# A trial ends by what it brings about, not by the clock: so many commands in a row after which nothing more was begun,
+# ended, brought home or let go anywhere; or so many in all.
+VAIN, MOST = 60, 400
+# Bounds on a hang, many times what a trial takes on a busy machine; who meets one is played again, alone.
+TRIAL_S, COMMAND_S = 900.0, 300.0
+TICK_S = 0.03
 ALIVE = ("planned", "queued", "starting", "running", "stalled")
 # Begins only where nobody of its name is at work; a full disk fails it, and nothing else may.
 CELL = """
@@ -34,7 +36,7 @@ exec 9>> "$LEDGER.$SOJOURN_RUN_ID"
 flock -n 9 && alone=yes || alone=no
 echo "begin $SOJOURN_RUN_ID $SOJOURN_ATTEMPT $alone $SOJOURN_RUN_DIR" >> "$LEDGER"
 seq 1 $rows | sed "s/.*/{\\"step\\": &, \\"lr\\": $lr}/" > data.jsonl
-for n in $(seq 1 $ticks); do sleep 0.1; done
+sleep $rest
 printf '{"cell": "%s", "lr": %s}' "$SOJOURN_RUN_ID" "$lr" > result.json
 echo "done $SOJOURN_RUN_ID $SOJOURN_ATTEMPT $alone $SOJOURN_RUN_DIR" >> "$LEDGER"
 """
@@ -42,7 +44,9 @@ echo "done $SOJOURN_RUN_ID $SOJOURN_ATTEMPT $alone $SOJOURN_RUN_DIR" >> "$LEDGER
 
 @dataclass(frozen=True)
 class Fault:
-    """`kind` befalls a box `delay_s` after the `command`-th command began, for `lasts_s`."""
+    """`kind` befalls a box `delay_s` after there was something to befall, which is waited for from the `command`-th
+    command on; for `lasts_s`.
+    """
 
     kind: str
     box: str
@@ -53,15 +57,19 @@ class Fault:
 
 @dataclass(frozen=True)
 class SweepSchedule:
-    """One trial. `early`: before which round somebody asks for `down` too soon (0: never)."""
+    """One trial. `early`: before which round somebody asks for `down` too soon (0: never). `again`: at the end the same
+    commands are given once more. `used`: the boxes that have the keeper already.
+    """
 
     seed: int
     cells: int
-    ticks: int
+    rest_s: float
     rows: int
     blows: tuple[Blow, ...]
     faults: tuple[Fault, ...]
     early: int
+    again: bool
+    used: tuple[str, ...]
 
 
 def sweep_schedule(seed: int) -> SweepSchedule:
@@ -73,25 +81,26 @@ def sweep_schedule(seed: int) -> SweepSchedule:
             blows.append(Blow(number, dice.randint(1, 6), 0.0, dice.choice(("before", "within", "after"))))
         else:
             blows.append(Blow(number, 0, round(dice.uniform(0.1, 1.5), 3), dice.choice(("client", "tree"))))
-    faults = [
-        Fault(
-            dice.choice(KINDS),
-            dice.choice(NAMES),
-            dice.choice((0, 1, 1, 2, 2, 3, 4, 5, 6)),
-            round(dice.uniform(0.0, 1.2), 3),
-            round(dice.uniform(0.2, 2.0), 3),
-        )
-        for _ in range(dice.randint(1, 5))
-    ]
+    faults = [_fault(dice) for _ in range(dice.randint(1, 5))]
     return SweepSchedule(
         seed=seed,
-        cells=dice.choice((4, 5, 6)),
-        ticks=dice.choice((5, 15, 30)),
-        rows=dice.choice((10, 20000)),
+        cells=dice.choice((3, 4, 5)),
+        rest_s=dice.choice((0.2, 0.8, 2.0)),
+        rows=dice.choice((10, 5000)),
         blows=tuple(blows),
         faults=tuple(sorted(faults, key=lambda fault: fault.command)),
         early=dice.choice((0, 0, 2, 4)),
+        again=dice.random() < 0.3,
+        used=tuple(name for name in NAMES if dice.random() < 0.7),
     )
+
+
+def _fault(dice: random.Random) -> Fault:
+    kind, box = dice.choice(OFTEN), dice.choice(NAMES)
+    if kind in ("keeper", "queue"):
+        return Fault(kind, box, dice.choice((0, 0, 1, 2)), dice.choice((0.0, 0.02, 0.1, 0.3, 0.6)), 0.0)
+    delay_s, lasts_s = round(dice.uniform(0.0, 1.2), 3), round(dice.uniform(0.2, 2.0), 3)
+    return Fault(kind, box, dice.choice((0, 1, 1, 2, 2, 3, 4, 5, 6)), delay_s, lasts_s)
 
 
 class SweepTrial:
@@ -104,32 +113,25 @@ class SweepTrial:
         told: dict[str, Any] = {
             "name": SWEEP,
             "candidates": list(NAMES),
-            "envs": {"LEDGER": str(self.ledger), "rows": str(plan.rows), "ticks": str(plan.ticks)},
+            "envs": {"LEDGER": str(self.ledger), "rows": str(plan.rows), "rest": str(plan.rest_s)},
             "run": CELL,
             "outputs": list(OWED),
             "sweep": {"matrix": {"lr": lrs}},
         }
         self.user = User(folder, stage, told)
-        self.verdict = Verdict(plan.seed)
-        self.began_s = time.monotonic()
+        self.hand = Hand(self.user, plan.seed, plan.blows, COMMAND_S)
+        self.verdict, self.tell, self.breach = self.hand.verdict, self.hand.tell, self.hand.breach
         self.sockets = tempfile.mkdtemp(prefix="sj-")  # short: a socket's path is limited
         self.user.env.update(XDG_RUNTIME_DIR=self.sockets)
         make_keys(folder / "keys")
         self.boxes = {name: RealBox(name, folder, self.user.home, folder / "keys") for name in NAMES}
+        for name in plan.used:
+            shutil.copytree(stage.keepers, self.boxes[name].disk / "keepers")
         settings = self.user.home / ".config/sojourn/settings.toml"
         settings.write_text("".join(box.settings() for box in self.boxes.values()))
-        self.blows = {blow.command: blow for blow in plan.blows}
         self.timers: list[threading.Thread] = []
-        self.disk_was_full = any(fault.kind == "disk" for fault in plan.faults)
-        self._mouth = threading.Lock()
-
-    def tell(self, line: str) -> None:
-        with self._mouth:
-            self.verdict.story.append(f"{time.monotonic() - self.began_s:7.3f}  {line}")
-
-    def breach(self, line: str) -> None:
-        self.tell("BREACH: " + line)
-        self.verdict.breaches.append(line)
+        self.over = threading.Event()
+        self.brought, self.in_vain = 0, 0
 
     def play(self) -> Verdict:
         """The whole trial; never raises for what the product did."""
@@ -137,9 +139,13 @@ class SweepTrial:
         try:
             self._until_done()
             self._calm()
-            if not self.verdict.breaches:
-                self._once_more()
+            if self.plan.again and not self.verdict.breaches:
+                leases = [("down", name) for name in self._leases()]
+                self.hand.give_again(("sweep", "--json"), ("pull", SWEEP), ("reconcile", SWEEP), *leases)
             self._judge()
+        except OutOfTime as late:
+            self.verdict.cut = str(late)
+            self.tell(self.verdict.cut)
         except Exception:  # noqa: BLE001 - a trial that breaks the judge is a breach with its story
             self.breach(traceback.format_exc())
         finally:
@@ -148,18 +154,21 @@ class SweepTrial:
                 box.close()
             self.user.end_all()
             shutil.rmtree(self.sockets, ignore_errors=True)
-        self.verdict.seconds = time.monotonic() - self.began_s
+        self.verdict.seconds = self.hand.took_s
         return self.verdict
 
     def _until_done(self) -> None:
-        for number in range(1, ROUNDS + 1):
+        number = 1
+        while not self._is_stuck():
             if number == self.plan.early:
                 self._too_early()
             if self._round():
                 return
-            if time.monotonic() - self.began_s > LIMIT_S:
-                break
-        self.breach(f"no end after {self.verdict.commands} commands")
+            number += 1
+        self.breach(f"no end after {self.verdict.commands} commands, the last {self.in_vain} of them in vain")
+
+    def _is_stuck(self) -> bool:
+        return self.in_vain > VAIN or self.verdict.commands > MOST
 
     def _round(self) -> bool:
         """One way through the commands, as a patient user goes it; whether all is home and let go."""
@@ -174,11 +183,11 @@ class SweepTrial:
 
     def _leases(self) -> list[str]:
         """The boxes that got cells: one that did not answer at first may have none."""
-        return sorted({str(record["lease"]["name"]) for record in self._records("leased")})
+        return sorted({str(record["lease"]["name"]) for record in self.hand.records("leased")})
 
     def _see_end(self) -> bool:
         """Look until no cell is alive; False where that took too long or the line is down."""
-        while time.monotonic() - self.began_s < LIMIT_S:
+        while not self._is_stuck():
             said = self.ask("status", SWEEP, "--json")
             if said.rc not in (0, 3):
                 return False
@@ -187,13 +196,13 @@ class SweepTrial:
                 return True
             if any(row["state"] == "planned" for row in rows):
                 return False  # the identical `sweep` moves it on
-            time.sleep(0.3)
+            time.sleep(0.5)
         return False
 
     def _too_early(self) -> None:
         """Nothing may be let go while something is owed."""
-        rows = self._records("pulled")
-        if len({record["run"] for record in rows}) < self.plan.cells and self._records("queued"):
+        rows = self.hand.records("pulled")
+        if len({record["run"] for record in rows}) < self.plan.cells and self.hand.records("queued"):
             name = self._leases()[0]
             said = self.ask("down", name, "--confirm", name)
             if said.rc == 0:
@@ -201,53 +210,44 @@ class SweepTrial:
 
     def ask(self, *words: str) -> Said:
         """One command as the schedule has it, judged by what every command must hold to."""
-        number = self.verdict.commands
-        self.verdict.commands += 1
         for fault in self.plan.faults:
-            if fault.command == number:
+            if fault.command == self.verdict.commands:
                 thread = threading.Thread(target=self._befall, args=(fault,), daemon=True)
                 self.timers.append(thread)
                 thread.start()
-        blow = self.blows.pop(number, None)
-        said = self._struck(blow, words) if blow else self.user.finish(self.user.start(*words), COMMAND_S)
+        if self.hand.took_s > TRIAL_S:
+            raise OutOfTime(f"no end after {TRIAL_S:.0f} s, and {self.verdict.commands} commands")
+        said = self.hand.give(*words)
         last = (said.err.strip() or said.out.strip()).splitlines()[-1:] if "--json" not in words else [_told(said)]
         self.tell(f"{' '.join(words)}: {said.rc} {' '.join(last)[:200]}")
-        if said.rc == 70 or "Traceback" in said.err:
-            self.breach(f"a defect: {' '.join(words)}: {said.err[-3000:]}")
         if said.rc not in (-9, 0, 1, 3, 4, 5, 10, 11) and not (said.rc == 2 and words[0] != "sweep"):
             self.breach(f"{' '.join(words)}: {said.rc} {said.err[-500:]}")
+        brought = self._brought()
+        self.in_vain = 0 if brought != self.brought else self.in_vain + 1
+        self.brought = brought
         return said
 
-    def _struck(self, blow: Blow, words: tuple[str, ...]) -> Said:
-        """The command, with its death."""
-        if blow.record:
-            how = {"CRASH_AT": str(blow.record), "CRASH_WHEN": blow.how}
-            said = self.user.finish(self.user.start(*words, program=(CRASHING,), **how), COMMAND_S)
-            if said.rc == -9:
-                self.verdict.kills[f"client {blow.how} a record"] += 1
-            return said
-        child = self.user.start(*words)
-        try:
-            child.wait(blow.delay_s)
-        except subprocess.TimeoutExpired:
-            for pid in tree(child.pid) if blow.how == "tree" else [child.pid]:
-                try:
-                    os.kill(pid, 9)
-                except ProcessLookupError:
-                    continue
-            self.verdict.kills["client at a moment" if blow.how == "client" else "client and its calls"] += 1
-        return self.user.finish(child, COMMAND_S)
+    def _brought(self) -> int:
+        """What only grows while the sweep comes on: what cells told, boxes wrote down, the journal has."""
+        told = len(self.ledger.read_bytes()) if self.ledger.exists() else 0
+        events = sum(event["kind"] != "beat" for box in self.boxes.values() for event in box.events())
+        return told + events + sum(one["kind"] not in ("heard", "pulling") for one in self.hand.records())
 
     def _befall(self, fault: Fault) -> None:
         box = self.boxes[fault.box]
-        time.sleep(fault.delay_s)
         try:
-            killed = box.begin(fault.kind)
-            self.tell(f"{fault.kind} at {fault.box} for {fault.lasts_s} s ({killed} killed)")
-            with self._mouth:
-                self.verdict.faults[f"{fault.kind}"] += 1
-                if killed:
-                    self.verdict.kills[f"by {fault.kind}"] += killed
+            hit = 0
+            while not hit:
+                while fault.kind != "disk" and not box.prey(fault.kind):
+                    if self.over.wait(TICK_S):
+                        self.verdict.vain[fault.kind] += 1
+                        return
+                time.sleep(fault.delay_s)
+                hit = box.begin(fault.kind)
+            self.verdict.faults[fault.kind] += 1
+            if fault.kind not in ("disk", "stall"):
+                self.verdict.kills[f"by {fault.kind}"] += hit
+            self.tell(f"{fault.kind} at {fault.box} for {fault.lasts_s} s ({hit} hit)")
             time.sleep(fault.lasts_s)
             box.heal(fault.kind)
             self.tell(f"{fault.kind} at {fault.box} is over")
@@ -256,25 +256,9 @@ class SweepTrial:
 
     def _calm(self) -> None:
         """No fault any more."""
+        self.over.set()
         for thread in self.timers:
             thread.join(60)
-
-    def _records(self, kind: str = "") -> list[dict[str, Any]]:
-        return [one for one in judge.lines(self.user.state / "journal.jsonl") if kind in ("", one["kind"])]
-
-    def _once_more(self) -> None:
-        """All is done: the same commands change nothing and say so."""
-        before = self._records()
-        again = self.user("sweep", "--json", rc=None, timeout_s=COMMAND_S)
-        if again.rc != 0 or again.json["did"] != "nothing":
-            self.breach(f"sweep once more: {again}")
-        for words in (("pull", SWEEP), ("reconcile", SWEEP), *(("down", name) for name in self._leases())):
-            said = self.user(*words, rc=None, timeout_s=COMMAND_S)
-            if said.rc != 0:
-                self.breach(f"{' '.join(words)} once more: {said}")
-        later = [one for one in self._records()[len(before) :] if one["kind"] not in ("pulling", "pulled", "heard")]
-        if later:
-            self.breach(f"repeating did something: {later}")
 
     def _judge(self) -> None:
         told = [line.split() for line in self.ledger.read_text().splitlines()] if self.ledger.exists() else []
@@ -288,7 +272,7 @@ class SweepTrial:
                 self.breach(f"doubled: {name} was begun on two boxes: {begins}")
             if len({words[2] for words in begins}) < len(begins):
                 self.breach(f"doubled: an attempt of {name} was begun twice: {begins}")
-            if not self.disk_was_full and len(begins) != 1:
+            if not self.verdict.faults["disk"] and len(begins) != 1:
                 self.breach(f"no disk was full, and {name} was begun {len(begins)} times: {begins}")
             if not any(words[0] == "done" for words in mine):
                 self.breach(f"lost: {name} was never done")
@@ -296,13 +280,13 @@ class SweepTrial:
         ends = Counter(name for name in self.wanted for _ in self._successes(name))
         if any(ends[name] != 1 for name in self.wanted):
             self.breach(f"succeeded otherwise than once: {dict(ends)}")
-        released = Counter(record["lease"] for record in self._records("released"))
+        released = Counter(record["lease"] for record in self.hand.records("released"))
         if self.verdict.breaches or released == dict.fromkeys(self._leases(), 1):
             return
         self.breach(f"let go: {dict(released)}")
 
     def _judge_home(self, name: str) -> None:
-        pulled = [record for record in self._records("pulled") if record["run"] == name]
+        pulled = [record for record in self.hand.records("pulled") if record["run"] == name]
         receipts = {one["path"]: one for one in pulled[-1]["receipts"]} if pulled else {}
         if sorted(receipts) != sorted(OWED):
             self.breach(f"lost: {name} is home with {sorted(receipts)}")
@@ -320,7 +304,7 @@ class SweepTrial:
         return [
             event
             for box in self.boxes.values()
-            for event in judge.lines(box.disk / "runs" / name / "events.jsonl")
+            for event in box.events(name)
             if event["kind"] == "ended" and event["state"] == "succeeded"
         ]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests import reliability
 from tests.crash import campaign, report
-from tests.crash.trial import Stage, Verdict
+from tests.crash.hand import Stage, Verdict
 
 BATCHES, EACH = 5, 20
 LINES, LEAST_FAULTS, LEAST_KINDS = 8, 100, 9

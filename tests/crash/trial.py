@@ -1,85 +1,23 @@
 """One trial: the same commands again and again until all is done, while the schedule's blows and strikes fall."""
 
-import json
-import os
-import subprocess
 import sys
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.crash import judge
-from tests.crash.schedule import Blow, Schedule
-from tests.crash.strikes import Striker, tree, wait_gone
-from tests.spine.conftest import Desk, Said
+from tests.crash.hand import Hand, Stage, User, Verdict
+from tests.crash.schedule import Schedule
+from tests.crash.strikes import Striker, wait_gone
+from tests.spine.conftest import Said
 
-PAYLOAD = Path(__file__).parent / "payload/train.py"
-CRASHING = str(Path(__file__).parent.parent / "spine/crashing.py")
 RUN = "digits"
-ROUNDS, LIMIT_S = 30, 150.0
+ROUNDS, LIMIT_S, COMMAND_S = 30, 150.0, 90.0
 ALIVE = ("planned", "starting", "running", "stalled")
 # How many calls a verb makes differs: so do the chances of each.
 MORE_FAULTS = {"status": 2.5, "down": 2.0, "watch": 1.5, "pull": 1.5}
-
-
-@dataclass
-class Verdict:
-    """What one trial came to. No breaches: all held."""
-
-    seed: int
-    breaches: list[str] = field(default_factory=list)
-    story: list[str] = field(default_factory=list)
-    kills: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    attempts: int = 0
-    commands: int = 0
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        said = "; ".join(self.breaches) or "all held"
-        return (
-            f"seed {self.seed}: {said} ({self.commands} commands, {self.attempts} attempts, "
-            f"{sum(self.kills.values())} kills, {sum(self.faults.values())} faults, {self.seconds:.1f} s)"
-        )
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What all trials of a campaign share: a copy of the sources that nobody edits meanwhile, and its byte code."""
-
-    source: Path
-    compiled: Path
-    whole: dict[tuple[int, int, int], tuple[bytes, bytes]]  # (epochs, steps, size) -> weights, best weights
-
-
-class User(Desk):
-    """A user of the campaign, with a home of their own; `sojourn` is started from the stage's sources."""
-
-    def __init__(self, folder: Path, stage: Stage, job: dict[str, Any]) -> None:
-        home = folder / "home"
-        home.mkdir(parents=True)
-        super().__init__(home, folder / "project", stage.compiled)
-        for name in [name for name in self.env if name.startswith(("SOJOURN_RUN", "SOJOURN_ATT", "XDG_"))]:
-            del self.env[name]
-        self.env.update(HOME=str(home), PYTHONPATH=str(stage.source), OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-        (self.project / "train.py").write_bytes(PAYLOAD.read_bytes())
-        self.line = folder / "line"
-        self.line.mkdir()
-        settings = home / ".config/sojourn/settings.toml"
-        settings.parent.mkdir(parents=True)
-        settings.write_text(f'[sites.far]\ntransport = "faulty"\naddress = {json.dumps(str(self.line))}\n')
-        (self.project / "sojourn.yaml").write_text("".join(f"{k}: {json.dumps(v)}\n" for k, v in job.items()))
-
-    def spoil_line(self, seed: str, rate: float, most: int) -> None:
-        """How the line to the site `far` fails during the next command."""
-        (self.line / "plan.json").write_text(json.dumps({"seed": seed, "rate": rate, "most": most}))
-
-    def faults(self) -> Counter[str]:
-        """What was injected, by kind."""
-        return Counter(f"{one['operation']} {one['kind']}" for one in judge.lines(self.line / "injected.jsonl"))
 
 
 def job(ledger: Path, site: str, epochs: int, steps: int, size: int, pause_s: float, retries: int) -> dict[str, Any]:
@@ -104,21 +42,13 @@ class Trial:
         self.site = "far" if plan.fault_rate else "local"
         told = job(self.ledger, self.site, plan.epochs, plan.steps, plan.size, plan.pause_s, plan.retries)
         self.user = User(folder, stage, told)
-        self.verdict = Verdict(plan.seed)
-        self.began_s = time.monotonic()
+        self.hand = Hand(self.user, plan.seed, plan.blows, COMMAND_S)
+        self.verdict, self.tell, self.breach = self.hand.verdict, self.hand.tell, self.hand.breach
         self.striker = Striker(self.user.root(), self.user.home, plan.strikes, self.tell)
-        self.blows = {blow.command: blow for blow in plan.blows}
         self.meddling = plan.meddling
         self.tries: Counter[str] = Counter()
         self.was_stopped = False
         self.let_go_early = 0
-
-    def tell(self, line: str) -> None:
-        self.verdict.story.append(f"{time.monotonic() - self.began_s:7.3f}  {line}")
-
-    def breach(self, line: str) -> None:
-        self.tell("BREACH: " + line)
-        self.verdict.breaches.append(line)
 
     def play(self) -> Verdict:
         """The whole trial; never raises for what the product did."""
@@ -137,7 +67,7 @@ class Trial:
             self.user.end_all()
         self.verdict.kills += self.striker.kills
         self.verdict.faults += self.user.faults()
-        self.verdict.seconds = time.monotonic() - self.began_s
+        self.verdict.seconds = self.hand.took_s
         return self.verdict
 
     def _until_done(self) -> None:
@@ -145,7 +75,7 @@ class Trial:
         for _ in range(ROUNDS):
             if self._round():
                 return
-            if time.monotonic() - self.began_s > LIMIT_S:
+            if self.hand.took_s > LIMIT_S:
                 break
         self.breach(f"no end after {self.verdict.commands} commands")
 
@@ -163,7 +93,7 @@ class Trial:
 
     def _see_end(self) -> bool:
         """Look until it is final; whether it has succeeded."""
-        while time.monotonic() - self.began_s < LIMIT_S:
+        while self.hand.took_s < LIMIT_S:
             if self.plan.looks == "watch" and self.do("watch", RUN, "--every", "0.3s", "--limit", "20s") == -9:
                 continue
             row = self.row_now()
@@ -199,17 +129,13 @@ class Trial:
     def ask(self, *words: str) -> Said:
         """One command as the schedule has it, judged by what every command must hold to."""
         number = self.verdict.commands
-        self.verdict.commands += 1
         self.tries[words[0]] += 1
         is_spoilt = self.tries[words[0]] <= self.plan.faulty_tries
         rate = min(0.9, self.plan.fault_rate * MORE_FAULTS.get(words[0], 1.0)) if is_spoilt else 0.0
         self.user.spoil_line(f"{self.plan.seed} {number}", rate, 4)
-        blow = self.blows.pop(number, None)
-        said = self._struck(blow, words) if blow else self.user.finish(self.user.start(*words), 90)
+        said = self.hand.give(*words)
         last = (said.err.strip() or said.out.strip()).splitlines()[-1:] if words[0] != "status" else [_state(said)]
         self.tell(f"{' '.join(words)}: {said.rc} {' '.join(last)[:200]}")
-        if said.rc == 70 or "Traceback" in said.err:
-            self.breach(f"a defect: {' '.join(words)}: {said.err[-3000:]}")
         if said.rc not in (-9, 0, 1, 3, 4, 5, 100, 101, 103, 110, 111, 112, 113) and not self._may_misuse(words, said):
             self.breach(f"{' '.join(words)}: {said.rc} {said.err[-500:]}")
         self._see_nothing_let_go_unproven()
@@ -221,31 +147,8 @@ class Trial:
             words[0] != "run" or self.was_stopped or self.meddling == "stop" or "stopped" in said.err
         )
 
-    def _struck(self, blow: Blow, words: tuple[str, ...]) -> Said:
-        """The command, with its death."""
-        if blow.record:
-            how = {"CRASH_AT": str(blow.record), "CRASH_WHEN": blow.how}
-            said = self.user.finish(self.user.start(*words, program=(CRASHING,), **how), 90)
-            if said.rc == -9:
-                self.verdict.kills[f"client {blow.how} a record"] += 1
-            return said
-        child = self.user.start(*words)
-        try:
-            child.wait(blow.delay_s)
-        except subprocess.TimeoutExpired:
-            for pid in tree(child.pid) if blow.how == "tree" else [child.pid]:
-                try:
-                    os.kill(pid, 9)
-                except ProcessLookupError:
-                    continue
-            self.verdict.kills["client at a moment" if blow.how == "client" else "client and its calls"] += 1
-        return self.user.finish(child, 90)
-
-    def journal(self) -> list[dict[str, Any]]:
-        return judge.lines(self.user.state / "journal.jsonl")
-
     def _see_nothing_let_go_unproven(self) -> None:
-        journal = self.journal()
+        journal = self.hand.records()
         if sum(record["kind"] == "released" for record in journal) > self.let_go_early:
             pulled = [record for record in journal if record["kind"] == "pulled"][-1:]
             if not pulled or len(pulled[0]["receipts"]) < len(judge.OWED):
@@ -258,13 +161,13 @@ class Trial:
                 path.unlink()
                 self.tell(f"{path.name} was deleted")
                 self.meddling = ""
-        elif self.meddling == "early-down" and self.journal():
+        elif self.meddling == "early-down" and self.hand.records():
             self.meddling = ""
             was_there = (self.user.root() / "run.json").exists()
             # With nothing of the run on the box there is nothing to lose, and letting go is right.
             self.let_go_early = 0 if was_there else 1
             self.do("down", RUN, "--confirm", self.site)
-            self.let_go_early = min(self.let_go_early, sum(r["kind"] == "released" for r in self.journal()))
+            self.let_go_early = min(self.let_go_early, sum(r["kind"] == "released" for r in self.hand.records()))
         elif self.meddling == "stop" and self.user.root().exists():
             rc = self.do("stop", RUN, "--confirm", RUN)
             self.was_stopped = self.was_stopped or (self.user.root() / "stop.json").exists()
@@ -277,14 +180,14 @@ class Trial:
             self.meddling = ""
             both = [self.user.start("run") for _ in range(2)]
             self.do("run")
-            for said in [self.user.finish(child, 90) for child in both]:
+            for said in [self.hand.end(child, ("run",)) for child in both]:
                 self.tell(f"beside it: {said.rc} {said.err.strip()[-150:]}")
                 if said.rc not in (0, 1, 3, 5, -9):
                     self.breach(f"run beside others: {said}")
 
     def _spoil_home(self) -> bool:
         """One byte at home changes after it was brought and proven: `down` must see it. True: go on."""
-        pulled = [record for record in self.journal() if record["kind"] == "pulled"]
+        pulled = [record for record in self.hand.records() if record["kind"] == "pulled"]
         if self.meddling != "spoil-home" or not pulled or not pulled[-1]["receipts"]:
             return True
         self.meddling = ""
@@ -299,18 +202,8 @@ class Trial:
 
     def _once_more(self) -> None:
         """All is done: the same commands change nothing and say so."""
-        before = self.journal()
         self.user.spoil_line("", 0.0, 0)
-        again = self.user("run", "--json", rc=None)
-        if again.rc != 0 or again.json["did"] != "nothing" or again.json["state"] != "succeeded":
-            self.breach(f"run once more: {again}")
-        for words in (("pull", RUN), ("down", RUN), ("status", RUN, "--exit-status")):
-            said = self.user(*words, rc=None)
-            if said.rc != 0:
-                self.breach(f"{' '.join(words)} once more: {said}")
-        later = self.journal()[len(before) :]
-        if [record["kind"] for record in later if record["kind"] not in ("pulling", "pulled", "heard")]:
-            self.breach(f"repeating did something: {later}")
+        self.hand.give_again(("run", "--json"), ("pull", RUN), ("down", RUN), ("status", RUN, "--exit-status"))
 
     def _judge(self) -> None:
         root = self.user.root()
@@ -322,8 +215,8 @@ class Trial:
         weights, best = self.stage.whole[self.plan.epochs, self.plan.steps, self.plan.size]
         for found in (
             judge.breaches_of_events(root, self.ledger),
-            judge.breaches_of_home(root, self.journal(), weights, best),
-            judge.breaches_of_lease(self.journal(), self.let_go_early),
+            judge.breaches_of_home(root, self.hand.records(), weights, best),
+            judge.breaches_of_lease(self.hand.records(), self.let_go_early),
         ):
             for breach in found:
                 self.breach(breach)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,36 @@ def test_a_thousand_finished_runs_open_and_list_as_they_ended(state: Path) -> No
     runs = Store(str(state)).index.runs()
     states = {(run.status.state, run.is_home, run.owed) for run in runs}
     assert len(runs) == 1000 and states == {(State.SUCCEEDED, True, 1)}
+
+
+def test_recent_runs_are_those_that_may_still_move_and_the_newest_of_the_rest(state: Path) -> None:
+    store = filled(state, *"abcd")
+    for day, run in enumerate("abcd"):
+        ended = replace(fold(history.events(), Status()), since=f"2026-11-2{day}T10:00:00.000Z")
+        history.heard(store.journal, run, ended)
+    history.launched(store.journal, "a", attempt=2)
+    history.planned(store.journal, "e")
+    store.index.catch_up()
+    runs, hidden = store.index.recent(2)
+    assert [run.id for run in runs] == ["a", "c", "d", "e"] and hidden == 1
+    assert store.index.settled_at("local") == {run.id: run.offset for run in store.index.runs() if run.is_settled}
+    store.append("cleaned", run="d")
+    assert set(store.index.settled_at("local")) == {"b", "c"}
+
+
+def test_what_is_taken_in_together_is_seen_by_others_at_once_or_not_at_all(state: Path) -> None:
+    store, other = filled(state, "a", "b"), opened(state)
+    with store.index.together():
+        for run in "ab":
+            store.append("stopping", run=run, attempt=1)
+        assert [run.phase for run in store.index.runs()] == ["stopping", "stopping"]
+        assert [run.phase for run in other.index.runs()] == ["pulled", "pulled"]
+    assert [run.phase for run in other.index.runs()] == ["stopping", "stopping"]
+    with pytest.raises(KeyError), store.index.together():
+        store.append("pulling", run="a")
+        raise KeyError
+    store.index.catch_up()
+    assert [run.phase for run in store.index.runs()] == ["pulling", "stopping"]
 
 
 def test_opening_the_index_loads_neither_yaml_nor_pathspec() -> None:

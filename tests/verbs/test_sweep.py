@@ -85,6 +85,18 @@ def test_the_identical_sweep_is_a_no_op_and_new_cells_are_appended(field: Make) 
     assert boxes.begun() == ["ab-lr1", "ab-lr2", "ab-lr3"]
 
 
+def test_a_look_at_everything_counts_old_runs_without_listing_them(field: Make) -> None:
+    boxes = field("a")
+    boxes.sweep({"lr": [1, 2, 3]})
+    for cell in ("ab-lr1", "ab-lr2"):
+        boxes.open(cell)
+    boxes.until(lambda states: states["ab-lr2"] == "succeeded" and states["ab-lr3"] == "running")
+    boxes.until(lambda _: len(boxes.ctx.store.index.settled_at("a")) == 2)
+    seen = status(boxes.ctx, finals=1)
+    assert [row.id for row in seen.rows] == ["ab-lr2", "ab-lr3"] and (seen.hidden, seen.sweeps) == (1, ())
+    assert len(status(boxes.ctx).rows) == 3
+
+
 def test_a_sweep_that_was_cut_off_anywhere_goes_on_where_it_was(field: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = field("a b")
     for kind in ("swept", "queueing", "queued"):
@@ -146,6 +158,8 @@ def test_more_slots_than_cores_are_refused_unless_asked_for(field: Make) -> None
     said = boxes.sweep({"lr": [1, 2, 3]}, slots=3, oversubscribe=True)
     assert said.sites[0].slots == 3
     boxes.until(lambda states: list(states.values()).count("running") == 3)
+    assert boxes.sweep({"lr": [1, 2, 3]}, slots=4).remarks == ("--slots changes nothing: there is no new cell",)
+    assert boxes.sweep({"lr": [1, 2, 3, 4]}).sites[0].slots == 3  # a sweep that lives keeps its slots
 
 
 def test_a_sweep_is_refused_where_nothing_could_wait_or_span_machines_as_it_asks(field: Make) -> None:

@@ -27,8 +27,11 @@ def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
         for last in looks:
             columns, height = screen.size()
             drawn = status.lines(last.status, columns)
+            below = [part for alarm in last.alarms for part in fold(f"alarm: {clean(alarm.line)}", columns)]
             if not last.is_last:
-                drawn = [*_fitting(drawn, height - 3), *fold(_pace(last), columns)]
+                below += fold(_pace(last), columns)
+                drawn = _fitting(drawn, height - 2 - len(below))
+            drawn += below
             live.update(Text("\n".join(drawn), no_wrap=True, overflow="crop"), refresh=True)
     return last
 
@@ -38,11 +41,10 @@ def lines(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
     last, quiet_s = None, FIRST_QUIET_S
     for look in looks:
         now_s = unstamp(look.status.at)
+        screen.show([f"{clock(now_s, now_s)}  {clean(news)}" for news in look.news], stream=True)
         if last is None or look.is_last:
             screen.show(status.lines(look.status, screen.columns), stream=True)
-        elif look.news:
-            screen.show([f"{clock(now_s, now_s)}  {clean(news)}" for news in look.news], stream=True)
-        elif look.quiet_s >= quiet_s:
+        elif not look.news and look.quiet_s >= quiet_s:
             screen.show([f"{clock(now_s, now_s)}  nothing new since {clock(now_s - look.quiet_s, now_s)}"], stream=True)
             quiet_s = min(quiet_s * 2, quiet_s + LONGEST_QUIET_S)
         if look.news:

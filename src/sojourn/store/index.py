@@ -6,11 +6,13 @@ journal. Where it cannot be written (read-only or full disk, locked by a hung pr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sojourn.core.fold import Status, to_plain
@@ -70,6 +72,27 @@ class Index:
     def runs(self) -> list[RunRecord]:
         """All runs, in the order they were planned."""
         return self._runs("ORDER BY n, rowid", ())
+
+    def recent(self, settled: int) -> tuple[list[RunRecord], int]:
+        """(every run of which more may be heard and the newest `settled` others, in the order they were planned;
+        how many runs are left out). What is left out costs next to nothing.
+        """
+        ids = [
+            row[0]
+            for query, values in (
+                (f"SELECT id FROM runs WHERE NOT ({_SETTLED})", ()),
+                (f"SELECT id FROM runs WHERE {_SETTLED} ORDER BY since DESC LIMIT ?", (settled,)),
+            )
+            for row in self._safely(_select, query, values)
+        ]
+        ((known,),) = self._safely(_select, "SELECT count(*) FROM runs", ())
+        where = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n, rowid"
+        return self._runs(where, (json.dumps(ids),)), known - len(ids)
+
+    def settled_at(self, site: str) -> dict[str, int]:
+        """The offset of each run there of which nothing more is to be heard, and whose root was not removed."""
+        query = f"SELECT id, offset FROM runs WHERE {_SETTLED} AND site_name = ? AND phase != 'cleaned'"
+        return dict(self._safely(_select, query, (site,)))
 
     def find(self, wanted: str) -> RunRecord:
         """The run of this id, or the only one whose id begins so. Raises: NotFound, Ambiguous."""
@@ -138,6 +161,23 @@ class Index:
         """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
         said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
         self._safely(_written, lambda db: rows.set_heard(db, run, offset, said, at_s, root))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is taken in inside is written at the end, at once: a thousand runs cost one wait for the disk.
+
+        Nothing that waits for others belongs in it. What is not written, because the file failed, is only heard again.
+        """
+        ending = "ROLLBACK"
+        with contextlib.suppress(sqlite3.Error):
+            self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            ending = "COMMIT"
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                if self._db.in_transaction:
+                    self._db.execute(ending)
 
     def _runs(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
         query = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs {where}"
@@ -218,6 +258,10 @@ def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[t
 
 
 def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], None]) -> None:
+    is_together = db.in_transaction
+    if is_together:
+        write(db)
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         write(db)
@@ -273,6 +317,7 @@ def _emptied(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
 
 
+_SETTLED = "sealed > 0 AND sealed >= attempt"
 _RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
 _SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [

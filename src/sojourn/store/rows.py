@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from sojourn.core.fold import from_plain
 from sojourn.wire import units
 
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -21,11 +22,14 @@ CREATE TABLE runs (
   keeper TEXT NOT NULL DEFAULT '', payload TEXT NOT NULL DEFAULT '',
   pulled_dir TEXT NOT NULL DEFAULT '', manifest_digest TEXT NOT NULL DEFAULT '', seal TEXT NOT NULL DEFAULT '',
   owed INTEGER NOT NULL DEFAULT 0, home INTEGER NOT NULL DEFAULT 0,
+  sealed INTEGER NOT NULL DEFAULT 0, since TEXT NOT NULL DEFAULT '',
   sweep TEXT NOT NULL DEFAULT '', queue TEXT NOT NULL DEFAULT '',
   run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
   status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]'
 );
+CREATE INDEX runs_in_order ON runs (n);
 CREATE INDEX runs_by_sweep ON runs (sweep);
+CREATE INDEX runs_by_end ON runs (since, sealed, attempt, site_name, phase, id, offset);
 CREATE TABLE earlier (run TEXT NOT NULL, site_name TEXT NOT NULL, site TEXT NOT NULL, PRIMARY KEY (run, site_name));
 CREATE TABLE leases (
   generation INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, began_s REAL NOT NULL, ended_s REAL,
@@ -182,10 +186,14 @@ def set_heard(
     db: sqlite3.Connection, run: str, offset: int, status: Mapping[str, Any], at_s: float, root: str = ""
 ) -> None:
     """What the box said last: `status` is {"fold": to_plain(Status), "keeper", "payload"}; root "" changes none."""
+    heard = from_plain(status["fold"])
+    # The attempt of which nothing more is to be heard, as RunRecord.is_settled has it; 0 where it goes on.
+    sealed = heard.attempt if heard.is_sealed and not heard.awaits_judgement else 0
     db.execute(
         "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ? WHERE id = ?",
         (offset, _text(status["fold"]), status.get("keeper", ""), status.get("payload", ""), at_s, run),
     )
+    db.execute("UPDATE runs SET sealed = ?, since = ? WHERE id = ?", (sealed, heard.since, run))
     kept = db.execute("SELECT run FROM runs WHERE id = ?", (run,)).fetchone()
     if root and kept is not None:
         db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**json.loads(kept[0]), "root": root}), run))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
 MOST_AT_ONCE = 16  # sites
+TOGETHER = 250  # runs that are written to the index at once; other commands wait for that
 MOST_QUESTIONS = 64  # for what is left after one answer
 OTHER = "the box has a run of this name with another specification, put there by another client"
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
@@ -49,15 +50,25 @@ class View:
         return record.attempt == 0 or (bool(self.reach.ok) and not self.has_root and record.heard.attempt == 0)
 
 
-def hear(ctx: Context, records: Iterable[RunRecord], *, timeout_s: float = 20.0, mend: bool = True) -> dict[str, View]:
+def hear(
+    ctx: Context,
+    records: Iterable[RunRecord],
+    *,
+    timeout_s: float = 20.0,
+    mend: bool = True,
+    also_settled: bool = False,
+) -> dict[str, View]:
     """Each run by id. A run that was never launched is not asked about; one whose end is known and sealed only beside
     others of its box: another client may have resumed it, and its box says so where its events have grown.
+    `also_settled`: that is asked of every such run on those boxes, and those that have grown are in the answer.
 
     With `mend`, where keeper and payload are both gone and no end is written, the run's own keeper is started to write
     it (from the shim's record): it starts no payload that nobody asked for.
     Waits at most about `timeout_s` a site. Raises: nothing for a site that does not answer or answers with an error.
     """
     views, sites = by_site(records)
+    if also_settled:
+        sites = {name: (ours, ctx.store.index.settled_at(name)) for name, (ours, _) in sites.items()}
     for some, said in _ask_all(ctx, list(sites.values()), timeout_s):
         views.update(taken_in(ctx, some, said, timeout_s, mend))
     return views
@@ -67,15 +78,15 @@ def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, As
     """(the runs that nobody needs to be asked about, as they are known; who is to be asked at each other site)."""
     views: dict[str, View] = {}
     sites: dict[str, list[RunRecord]] = {}
-    settled: dict[str, list[RunRecord]] = {}
+    settled: dict[str, dict[str, int]] = {}
     for record in records:
         if record.attempt == 0 or record.is_settled:
             views[record.id] = as_known(record)
             if record.attempt and record.phase != "cleaned":
-                settled.setdefault(record.site_name, []).append(record)
+                settled.setdefault(record.site_name, {})[record.id] = record.offset
         else:
             sites.setdefault(record.site_name, []).append(record)
-    return views, {name: (ours, settled.get(name, [])) for name, ours in sites.items()}
+    return views, {name: (ours, settled.get(name, {})) for name, ours in sites.items()}
 
 
 def as_known(record: RunRecord) -> View:
@@ -90,8 +101,8 @@ def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: 
 
 # What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
 Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
-# The runs of one site that are asked about, and its settled ones.
-Asked = tuple[list[RunRecord], list[RunRecord]]
+# The runs of one site that are asked about, and the offsets of its settled ones.
+Asked = tuple[list[RunRecord], Mapping[str, int]]
 
 
 def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterable[tuple[Asked, Said]]:
@@ -107,7 +118,7 @@ def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterable[tup
 def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
     """All that one site has to say since; touches no records of ours, so it may run beside others."""
     said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
-    offsets, moved = ({record.id: record.offset for record in some} for some in asked)
+    offsets, moved = {record.id: record.offset for record in asked[0]}, asked[1]
     try:
         box = ctx.box(asked[0][0].site)
         for _ in range(MOST_QUESTIONS):
@@ -138,10 +149,13 @@ def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: boo
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
         return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
-    views = {record.id: take_in(ctx, record, *said.get(record.id, (ABSENT, b""))) for record in runs}
-    for record in settled:
-        if record.id in said and said[record.id][0].get("identity") == record.run.spec_digest:
-            views[record.id] = take_in(ctx, record, *said[record.id])
+    moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
+    heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
+    views = {}
+    for first in range(0, len(heard), TOGETHER):
+        with ctx.store.index.together():
+            for record in heard[first : first + TOGETHER]:
+                views[record.id] = take_in(ctx, record, *said.get(record.id, (ABSENT, b"")))
     if not mend:
         return views
     _keep_queues(ctx, views.values())
@@ -219,10 +233,10 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
-        said = ask_site(ctx, (ended, []), timeout_s)
+        said = ask_site(ctx, (ended, {}), timeout_s)
         if not isinstance(said, dict):
             break
-        again = taken_in(ctx, (ended, []), said, timeout_s, mend=False)
+        again = taken_in(ctx, (ended, {}), said, timeout_s, mend=False)
         views = {**views, **again}
         ended = [view.record for view in again.values() if is_unrecorded(view)]
     return views

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sojourn.core import pace
 from sojourn.store.records import RunRecord
@@ -31,7 +31,7 @@ class _Site:
     due_s: float
     pause_s: float = 0.0
     is_dead: bool = False
-    asked: Asked = ((), ())  # type: ignore[assignment]
+    asked: Asked = field(default_factory=lambda: ([], {}))
     answer: Future[Said] | None = None
 
 
@@ -113,7 +113,7 @@ class Poll:
         # Another command may have placed a cell elsewhere meanwhile: then it is asked about there.
         self.views |= {view.record.id: view for view in fresh if view.record.site_name != name}
         ours = [view.record for view in fresh if view.record.site_name == name and self._is_ours(view.record)]
-        site.asked = asked = by_site(ours)[1].get(name, ([], []))
+        site.asked = asked = by_site(ours)[1].get(name, ([], {}))
         site.answer = answer = Future[Said]()
 
         def call() -> None:

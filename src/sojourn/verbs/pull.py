@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.values import Receipt, State
 from sojourn.store import places
@@ -23,6 +24,9 @@ from sojourn.verbs.standings import MANIFEST_S, keep_manifest
 from sojourn.verbs.status import chosen, meter_of
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, SojournError
+
+if TYPE_CHECKING:
+    from sojourn.backends.client.proof import Proof, Prover
 
 _PROVING = threading.Lock()
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
@@ -59,18 +63,46 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
         if own:
             folder = os.path.join(folder, record.id)
         try:
-            return _pull_one(ctx, record, Home(record.id, folder), taken)
+            return _pull_one(ctx, record, Home(record.id, folder), taken, proving)
         except SojournError as error:
             if len(records) == 1:
                 raise
             return _not_pulled(record, folder, error)
 
-    yield from each(ctx, records, one)
+    with _Proving() as proving:
+        yield from each(ctx, records, one)
 
 
 def _has_begun(record: RunRecord) -> bool:
     """It was launched; of a cell, a queue began it."""
     return bool(record.heard.attempt if record.sweep else record.attempt)
+
+
+class _Proving:
+    """The processes that load files: begun with the first file, the same for all runs of one pull."""
+
+    def __init__(self) -> None:
+        self._kept = ExitStack()
+        self._prover: Prover | None = None
+
+    def __enter__(self) -> _Proving:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._kept.__exit__(*error)
+
+    @contextmanager
+    def prover(self, tick: Callable[[int], None]) -> Iterator[Prover]:
+        """Of several boxes at once, one run's files are proven at a time: each takes all cores, and memory for each."""
+        from sojourn.backends.client.proof import Prover, open_book
+        from sojourn.verbs.verify import book_path
+
+        with _PROVING:
+            if self._prover is None:
+                book = self._kept.enter_context(open_book(book_path()))
+                self._prover = self._kept.enter_context(Prover(book=book))
+            self._prover.tick = tick
+            yield self._prover
 
 
 @dataclass
@@ -83,7 +115,7 @@ class _Haul:
     moved_bytes: int = 0
 
 
-def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float]) -> Pull:
+def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float], proving: _Proving) -> Pull:
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
@@ -95,7 +127,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
         forget_secrets(ctx, box, [record])
     document = _manifest(ctx, box, record, fresh=is_live)
     for _ in range(ROUNDS):
-        haul = _brought(ctx, box, record, home, document)
+        haul = _brought(ctx, box, record, home, document, proving)
         # What was brought counts only if it is still what the box has: the manifest is taken again, every file re-read.
         before, document = document, _manifest(ctx, box, record, fresh=True)
         if document["digest"] == before["digest"] or is_live:
@@ -136,7 +168,9 @@ def _manifest(ctx: Context, box: Box, record: RunRecord, *, fresh: bool) -> Mapp
     return document
 
 
-def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Mapping[str, Any]) -> _Haul:
+def _brought(
+    ctx: Context, box: Box, record: RunRecord, home: Home, document: Mapping[str, Any], proving: _Proving
+) -> _Haul:
     """What of the manifest is not home yet, in staging and proven there; what is home, proven where it is."""
     haul = _Haul()
     old = {receipt.path: receipt for receipt in record.receipts if receipt.home == home.path(receipt.path)}
@@ -166,7 +200,7 @@ def _brought(ctx: Context, box: Box, record: RunRecord, home: Home, document: Ma
         else:
             unproven.append((row, home.staged(row)))
     if unproven:
-        _prove(ctx, haul, home, unproven, _folders(home, document))
+        _prove(ctx, haul, home, unproven, _folders(home, document), proving)
     return haul
 
 
@@ -214,6 +248,7 @@ def _prove(
     home: Home,
     unproven: Sequence[tuple[Mapping[str, Any], str]],
     folders: Mapping[str, Mapping[str, str]],
+    proving: _Proving,
 ) -> None:
     """Load each file (row, where it lies now); a receipt for its final place where it is sound.
 
@@ -222,8 +257,8 @@ def _prove(
     from concurrent.futures import ThreadPoolExecutor
 
     from sojourn.backends.client.judge import is_of_a_set
-    from sojourn.backends.client.proof import Proof, Prover, cores, open_book, receipt
-    from sojourn.verbs.verify import Counted, book_path
+    from sojourn.backends.client.proof import cores, receipt
+    from sojourn.verbs.verify import Counted
 
     def proven(row: Mapping[str, Any], path: str) -> Proof:
         # A file of a set is judged by its neighbours, which may still be staged under other names.
@@ -233,15 +268,13 @@ def _prove(
     count = min(cores(), len(unproven))
     total_bytes = sum(row["bytes"] for row, _ in unproven)
     progress = Counted(len(unproven), total_bytes, lambda line: ctx.say(f"{home.run}: {line}"))
-    # Of several boxes at once, one run's files are proven at a time: each takes all cores, and memory for each.
-    with _PROVING, open_book(book_path()) as book, Prover(count, book=book, tick=progress.read) as prover:
-        with ThreadPoolExecutor(2 * count) as pool:
-            proofs = pool.map(lambda u: proven(*u), unproven)
-            for (row, _), proof in zip(unproven, proofs, strict=True):
-                progress.proven()
-                haul.artifacts[row["path"]] = proof.as_json()
-                if proof.ok:
-                    haul.receipts[row["path"]] = receipt(home.run, proof, home.path(row["path"]))
+    with proving.prover(progress.read) as prover, ThreadPoolExecutor(2 * count) as pool:
+        proofs = pool.map(lambda u: proven(*u), unproven)
+        for (row, _), proof in zip(unproven, proofs, strict=True):
+            progress.proven()
+            haul.artifacts[row["path"]] = proof.as_json()
+            if proof.ok:
+                haul.receipts[row["path"]] = receipt(home.run, proof, home.path(row["path"]))
 
 
 def _settle(home: Home, document: Mapping[str, Any], haul: _Haul) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sojourn.core.values import Meter, State
@@ -16,13 +17,20 @@ from sojourn.verbs.spending import spent_micro, taken_s
 from sojourn.wire import units
 
 
-def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0) -> Status:
+def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0, finals: int | None = None) -> Status:
     """Rows of the runs named (unique prefixes; all where none is named), in the order they were planned.
 
+    `finals`: where none is named, of those that are over and sealed only so many are in the answer, the newest; the
+    others are a number (`hidden`), sweeps are not counted up then, and the exit status is that of the rows.
     Each site is asked once, for `timeout_s` at most; runs whose end is known are not asked about.
     Raises: Misuse (not-found, ambiguous).
     """
-    return look(ctx, chosen(ctx, names), timeout_s=timeout_s)
+    if names or finals is None:
+        return look(ctx, chosen(ctx, names), timeout_s=timeout_s)
+    records, hidden = ctx.store.index.recent(finals)
+    views = hear(ctx, records, timeout_s=timeout_s, also_settled=True)
+    shown = {record.id: views.pop(record.id) for record in records} | views
+    return replace(of_views(ctx, list(shown.values()), whole=False), hidden=hidden + len(records) - len(shown))
 
 
 def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
@@ -42,14 +50,14 @@ def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0)
     return of_views(ctx, [views[record.id] for record in records])
 
 
-def of_views(ctx: Context, views: Sequence[View]) -> Status:
-    """`status` of runs as they were heard. Asks nobody."""
+def of_views(ctx: Context, views: Sequence[View], *, whole: bool = True) -> Status:
+    """`status` of runs as they were heard. Asks nobody. `whole`: every cell of their sweeps is among them."""
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     taken = taken_s(ctx, views, leases)
     rows = tuple(row(view, leases, taken) for view in views)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
     sweeps: tuple[Mapping[str, Any], ...] = ()
-    if any(row.sweep for row in rows):
+    if whole and any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally
 
         sweeps = tally([view for view in views if view.record.sweep], rows)

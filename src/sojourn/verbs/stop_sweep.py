@@ -74,7 +74,7 @@ def stop_sweep(
         if views:
             ctx.say(f"{sweep}: waiting for {len(views)} cells to end")
             ctx.sleep(LOOK_S)
-    why = f"{len(taken)} cells were taken from their queues, {len(waited - taken)} were asked to end"
+    why = f"taken from their queues: {len(taken)}; asked to end: {len(waited - taken)}"
     return _answer(ctx, sweep, tuple(sorted(taken)), tuple(sorted(waited - taken)), why, tuple(remarks.values()))
 
 

@@ -89,7 +89,8 @@ def sweep(
 ) -> Swept:
     """Place the cells of a job's sweep on sites and queue them there; comes back when each queue is kept.
 
-    `sites`: () = the job's candidates, else its site. `slots`: cells at once on each box, 0 = one a GPU, or one.
+    `sites`: () = the job's candidates, else its site. `slots`: cells at once on each box; 0 = as this sweep has on it,
+    else one a GPU, or one.
     `balance`: cells that wait on a box where they would be done much later than elsewhere are moved there.
     Of several sites those that do not answer or lack something are left out, with a remark.
     Raises: Misuse (bad-cells, sweep-taken, collision, oversubscribed, ...), Unreachable, WorldError where no site is
@@ -102,7 +103,8 @@ def sweep(
         new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
         cut_off = [cell for cell in prepared.cells if cell.id in known and known[cell.id].phase in UNPLACED]
         if not new and not cut_off and not balance:
-            return _nothing(ctx, prepared, known, began_s)
+            unused = ("--slots changes nothing: there is no new cell",) if slots else ()
+            return _nothing(ctx, prepared, known, began_s, unused)
         offers, remarks = _offers(ctx, prepared, known, cut_off, sites, slots, oversubscribe)
         fixed = {cell.id: known[cell.id].site_name for cell in cut_off}
         if balance and not dry_run:
@@ -162,9 +164,15 @@ def _known(ctx: Context, prepared: PreparedSweep) -> dict[str, RunRecord]:
     return {record.id: record for record in records.values() if record.sweep == prepared.name}
 
 
-def _nothing(ctx: Context, prepared: PreparedSweep, known: Mapping[str, RunRecord], began_s: float) -> Swept:
+def _nothing(
+    ctx: Context,
+    prepared: PreparedSweep,
+    known: Mapping[str, RunRecord],
+    began_s: float,
+    remarks: tuple[str, ...] = (),
+) -> Swept:
     views = hear(ctx, known.values())  # also puts a keeper back to a queue that lost it
-    states = [view.status.state for view in views.values()]
+    states = [views[cell.id].status.state for cell in prepared.cells]
     alive = sum(state.is_alive for state in states)
     ended = sum(state is State.SUCCEEDED for state in states)
     why = f"all {len(prepared.cells)} cells are placed: {ended} succeeded, {alive} wait or run"
@@ -177,7 +185,7 @@ def _nothing(ctx: Context, prepared: PreparedSweep, known: Mapping[str, RunRecor
         new=(),
         sites=(),
         next=f"sojourn {following} {prepared.name}",
-        remarks=prepared.job.warnings,
+        remarks=(*prepared.job.warnings, *remarks),
         seconds=ctx.now_s() - began_s,
     )
 
@@ -210,6 +218,9 @@ def _offers(
                 raise error
             if offer.box.schedules:  # it has machines of its own to give, and counts them itself
                 offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells))))
+                continue
+            if not slots and offer.hello.get("lanes"):
+                offers.append(replace(offer, lanes=tuple(offer.hello["lanes"])))
                 continue
             envs = {**prepared.job.envs, **{key: "" for cell in prepared.cells for key in cell.cell.values}}
             others = [record for record in living if record.site_name == name]
@@ -303,7 +314,8 @@ def _queue(
         except WorldError as error:
             remarks.append(f"{site}: its {len(cells)} cells are not queued yet: {error.message}")
             exit_status = max(exit_status, error.exit_status)
-    why = f"{queued} cells are queued on {len(by_site(placed))} site{'s' if len(by_site(placed)) > 1 else ''}"
+    sites = len(by_site(placed))
+    why = f"{queued} cell{' is' if queued == 1 else 's are'} queued on {sites} site{'' if sites == 1 else 's'}"
     return Swept(prepared.name, "queued", why, 0, (), (), "", remarks=tuple(remarks), exit_status=exit_status)
 
 

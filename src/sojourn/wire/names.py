@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 
@@ -35,5 +34,7 @@ def nearest(wrong: str, valid: Iterable[str]) -> str:
 
 def digest(value: Any) -> str:
     """sha256 (hex) of the canonical JSON of `value`: sorted keys, no spaces, UTF-8. Raises: TypeError, ValueError."""
+    import hashlib  # a question that needs no digest should not pay for it
+
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import tempfile
@@ -67,13 +68,12 @@ class Keeper:
         self.transport = transport
         self.site = site
         self.parcel = parcel
-        self._packed: tuple[str, bytes] | None = None
         self._python_there = ""  # what answered last: asking it again needs no search
 
     @property
     def file(self) -> str:
         """The name of the keeper we speak to: its content."""
-        return self._pack()[0]
+        return _keeper_of(self.parcel)[0]
 
     def ask(
         self,
@@ -95,7 +95,7 @@ class Keeper:
         ended = self.transport.call(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
         folder = self._misses_keeper(ended) if isinstance(ended, Ended) else ""
         if folder:
-            put = self._put(self._pack(), folder, timeout_s)
+            put = self._put(_keeper_of(self.parcel), folder, timeout_s)
             if put is not None:
                 return put
             ended = self.transport.call(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
@@ -125,11 +125,11 @@ class Keeper:
     @property
     def train_file(self) -> str:
         """The name of the training side that we would put there: its content."""
-        return str(self.parcel.train_bytes()[0])
+        return _train_of(self.parcel)[0]
 
     def put_train(self, base: str, *, timeout_s: float = 120.0) -> None | NoAnswer:
         """Put the training side below `base`. Idempotent. Raises: what `transport.put` raises."""
-        return self._put(self.parcel.train_bytes(), f"{base}/train", timeout_s)
+        return self._put(_train_of(self.parcel), f"{base}/train", timeout_s)
 
     def _misses_keeper(self, ended: Ended) -> str:
         """The folder that the keeper must be put into, "" where one answered."""
@@ -153,12 +153,6 @@ class Keeper:
 
         # Not the venv's own link: the venv may be gone before the run ends, the Python it was made from hardly.
         return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-
-    def _pack(self) -> tuple[str, bytes]:
-        if self._packed is None:
-            name, data = self.parcel.keeper_bytes()
-            self._packed = (name, data)
-        return self._packed
 
     def _put(self, pack: tuple[str, bytes], folder: str, timeout_s: float) -> None | NoAnswer:
         with tempfile.NamedTemporaryFile(prefix="sojourn-") as f:
@@ -189,3 +183,15 @@ class Keeper:
     def _refused(self, value: Mapping[str, Any]) -> KeeperRefused:
         code, message = str(value.get("code", "world")), str(value.get("message", "no reason given"))
         return KeeperRefused(site=self.site.name, code=code, message=message, value=value)
+
+
+@functools.cache  # one process speaks to a hundred boxes with the same keeper
+def _keeper_of(parcel: Any) -> tuple[str, bytes]:
+    name, data = parcel.keeper_bytes()
+    return name, data
+
+
+@functools.cache
+def _train_of(parcel: Any) -> tuple[str, bytes]:
+    name, data = parcel.train_bytes()
+    return name, data

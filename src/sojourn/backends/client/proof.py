@@ -77,7 +77,7 @@ class Prover:
         fresh: bool = False,
         tick: Callable[[int], None] | None = None,
     ) -> None:
-        self._book, self._fresh, self._tick = book, fresh, tick
+        self._book, self._fresh, self.tick = book, fresh, tick
         self._loading = Loading(processes or cores())
 
     def __enter__(self) -> Prover:
@@ -110,8 +110,8 @@ class Prover:
             if known:
                 found = Judgement(known["kind"], known["loader"], tuple(known["proved"]), facts=known["facts"])
                 hashed, at, found_remarks = (known["bytes"], known["sha256"]), str(known["at"]), tuple(known["remarks"])
-                if self._tick:
-                    self._tick(before.st_size)
+                if self.tick:
+                    self.tick(before.st_size)
             else:
                 hashed, found = self._read(path, name, before, beside)
                 at, found_remarks = "", found.remarks
@@ -137,8 +137,8 @@ class Prover:
         def tick(count: int) -> None:
             nonlocal told_bytes
             told_bytes += count
-            if self._tick:
-                self._tick(count)
+            if self.tick:
+                self.tick(count)
 
         found = self._loading.judge(path, name, seen.st_size, beside, tick=tick)
         hashed = found.hashed or manifest.sha256_file(path)

@@ -10,7 +10,7 @@ from sojourn.box import compiled
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
-from sojourn.box.queue import find_queue
+from sojourn.box.queue import Book, find_queue
 from sojourn.wire import manifest
 
 TYPE_CHECKING = False
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts of the box. `run`, `queue`: also the `argv` that its keeper is started with, be it there or not.
+    """Facts of the box. `run`, `queue`: also the `argv` that its keeper is started with, be it there or not; of a queue
+    that is there, its `lanes`.
 
     Refused: "keeper-damaged" where this very file is not what its name says.
     """
@@ -51,7 +52,10 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     if request.get("run"):
         facts["argv"] = intent.supervise_argv(box, intent.find_root(box, str(request["run"]), must_exist=False))
     if request.get("queue"):
-        facts["argv"] = intent.supervise_argv(box, find_queue(box, str(request["queue"]), must_exist=False))
+        queue = find_queue(box, str(request["queue"]), must_exist=False)
+        facts["argv"] = intent.supervise_argv(box, queue)
+        if os.path.isfile(queue.run):
+            facts["lanes"] = Book(queue).lanes
     return facts
 
 

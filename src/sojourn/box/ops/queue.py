@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 
 from sojourn.box import job, secrets
 from sojourn.box.call import Box, Refused
@@ -105,6 +104,8 @@ def _leave_nothing(box: Box, run: str, is_moving: bool) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
     if is_moving:
+        import shutil
+
         shutil.rmtree(root.path, ignore_errors=True)
 
 

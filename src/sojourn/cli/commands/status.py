@@ -58,10 +58,11 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.wire.errors import Misuse
     from sojourn.wire.units import unstamp
 
+    shows_all = args.json or args.all or args.runs or args.since is not None or args.exit_status
     with Context.open(say=screen.progress) as ctx:
         sweep = ctx.store.index.sweep(args.runs[0]) if len(args.runs) == 1 else ""
         try:
-            answer = status(ctx, args.runs, timeout_s=args.timeout)
+            answer = status(ctx, args.runs, timeout_s=args.timeout, finals=None if shows_all else FINAL_SHOWN)
         except Misuse as unknown:
             if args.exit_status and unknown.code == "not-found":
                 unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see interface.md

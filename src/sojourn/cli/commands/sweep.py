@@ -43,7 +43,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("sweep", nargs="?", default="", metavar="SWEEP", help="after `results`: a sweep's name")
     parser.add_argument("--sites", default="", metavar="A,B", help="place on these, whatever the job file says")
-    parser.add_argument("--slots", type=whole, default=0, metavar="N", help="cells at once on each box (one a GPU)")
+    parser.add_argument(
+        "--slots", type=whole, default=0, metavar="N", help="cells at once on each box (as before, else one a GPU)"
+    )
     parser.add_argument("--oversubscribe", action="store_true", help="also more cells at once than GPUs or CPUs")
     parser.add_argument(
         "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"

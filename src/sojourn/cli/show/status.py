@@ -21,6 +21,7 @@ def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[st
     """One line a run, notes below, the next command. `finals`: list at most so many finished runs."""
     now_s = unstamp(answer.at)
     rows, hidden = _newest(answer.rows, finals)
+    hidden += answer.hidden
     if not rows:
         return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
     several = len({row.site for row in rows}) > 1
