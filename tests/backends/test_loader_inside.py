@@ -120,6 +120,20 @@ def test_a_hole_inside_a_member_of_a_tar_is_remarked(tmp_path: Path) -> None:
     assert "zeros" in judged(tmp_path / "hole.tar").remarks[0]
 
 
+def test_a_hole_at_the_end_of_a_tar_that_takes_members_away_is_remarked(tmp_path: Path) -> None:
+    data = np.random.default_rng(1).bytes(3000)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in "abcde":
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    raw = (tmp_path / "a.tar").read_bytes()
+    assert judged(tmp_path / "a.tar").remarks == ()
+    (tmp_path / "b.tar").write_bytes(raw[:7168] + bytes(len(raw) - 7168))
+    found = judged(tmp_path / "b.tar")
+    assert (found.problem, found.facts["files"], "zeros after its last" in found.remarks[0]) == ("", 2, True)
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_no_flipped_bit_that_changes_what_bzip2_or_lzma_holds_passes(method: int, tmp_path: Path) -> None:
     path, bad = tmp_path / "a.zip", tmp_path / "bad.zip"

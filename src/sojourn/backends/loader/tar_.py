@@ -11,6 +11,9 @@ from sojourn.core.ports import Loaded
 from sojourn.wire import packed
 from sojourn.wire import tar as walker
 
+# Two blocks that are its end, and what fills the last record of 20 blocks.   Source: GNU tar manual, 9.4, 2026-11.
+_PADDING_BYTES = 2 * walker.BLOCK + 20 * walker.BLOCK
+
 
 class Backend:
     """Loads one .tar file, or one that is packed by gzip, bzip2 or xz."""
@@ -47,6 +50,8 @@ class Backend:
         names = Counter(member.name for member in files)
         doubled = [name for name, count in names.items() if count > 1]
         remarks = [f"names that stand in it twice: {', '.join(map(_shown, doubled[:5]))[:300]}"] if doubled else []
+        if found.padding_bytes > _PADDING_BYTES:
+            remarks.append(f"{found.padding_bytes} bytes of zeros after its last member: a hole there may hide others")
         remarks += [] if found.members else ["an archive without members"]
         holes = [_shown(member.name)[:80] for member in files if member.has_hole]
         if holes:
