@@ -28,20 +28,12 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
     Give it to the Trainer's callbacks, wrap the loader by `batches`, and start with `trainer.fit(module,
     checkpoints.batches(loader), ckpt_path=checkpoints.newest())`; or leave all that to `fit`.
-    Parameters and errors: as of the Checkpointer. It saves behind batches, never behind the last one of an epoch nor
+    Parameters and errors: as of `guard.Guard`. It saves behind batches, never behind the last one of an epoch nor
     before a validation or inside accumulated gradients: a save that is due there comes a batch later.
     """
 
-    def __init__(
-        self,
-        *,
-        keep: int = 2,
-        every_s: float | None = None,
-        every_steps: int | None = None,
-        mtbf_s: float | None = None,
-        folder: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self._pace = (keep, every_s, every_steps, mtbf_s, folder)
+    def __init__(self, **pace: Any) -> None:
+        self._pace = pace
         self._made: Guard | None = None
         self._loader: Placed | None = None
         self._resume: dict[str, Any] | None = None
@@ -61,7 +53,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
     @property
     def _guard(self) -> Guard:
         if self._made is None:
-            self._made = Guard(*self._pace)
+            self._made = Guard(**self._pace)
         return self._made
 
     def state_dict(self) -> dict[str, Any]:
@@ -83,6 +75,8 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             raise BadUse(detail="Lightning reads another loader than batches() gave: the place in the data is unknown.")
         if trainer.num_training_batches == 1:
             raise BadUse(detail="an epoch of a single batch can not be saved inside; accumulate over more batches.")
+        if trainer.world_size > 1 and not hasattr(loader.sampler, "num_replicas"):
+            raise BadUse(detail="of several processes each would read all data: give the loader a DistributedSampler.")
         preempt.reclaim()  # Lightning's own handler ends the training behind a batch, saved or not
         self._guard.leave_if_asked(self._steps)
 
@@ -110,6 +104,10 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
 def fit(trainer: Any, module: Any, loader: Any, val_dataloaders: Any = None, **pace: Any) -> None:
     """`trainer.fit(module, loader)`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
+    if trainer.world_size > 1:
+        if not trainer.strategy.cluster_environment.creates_processes_externally:
+            raise BadUse(detail="Lightning would start the other processes itself, too late: start all by torchrun.")
+        trainer.strategy.setup_environment()  # all are asked what to go on from; a second call does nothing
     checkpoints = Checkpoints(**pace)
     trainer.callbacks.append(checkpoints)
     placed = checkpoints.batches(loader)
