@@ -43,10 +43,8 @@ def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_littl
     assert not verdict.breaches, trials.stories([verdict])
 
 
-@pytest.mark.parametrize("kind", ["hf2", "lightning2"])
-def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(kind: str, tmp_path: Path) -> None:
-    with Forge(*trials.KINDS[kind].modules) as forge:
-        verdict = trials.Trials(kind, forge, tmp_path).play(0, kills=1, terms=0)
+def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(trained: tuple, tmp_path: Path) -> None:
+    verdict = trials.Trials(trained[0] + "2", trained[1], tmp_path).play(0, kills=1, terms=0)
     assert not verdict.breaches, trials.stories([verdict])
 
 
