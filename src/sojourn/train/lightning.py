@@ -36,7 +36,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         self._pace = pace
         self._made: Guard | None = None
         self._loader: Placed | None = None
-        self._resume: dict[str, Any] | None = None
+        self._ended: tuple[int, Any] | None = None  # the training was over at this step, and what was random stood so
         self._steps = 0
         self._is_over = False
 
@@ -64,9 +64,12 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from there.   Raises: OtherWorld."""
         self._steps = state_dict["steps"]
-        if state_dict["ranks"] and self._loader is not None and not state_dict["is_over"]:
-            team = self._guard.team
-            self._loader.go_on(team.mine(state_dict["ranks"], is_inside=True))
+        if state_dict["ranks"] and self._loader is not None:
+            mine = self._guard.team.mine(state_dict["ranks"], is_inside=not state_dict["is_over"])
+            if not state_dict["is_over"]:
+                self._loader.go_on(mine)
+            elif mine is not None:
+                self._ended = (self._steps, mine["rng"])
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Refuses what would make a resume inexact."""
@@ -97,6 +100,11 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             self._is_over = True
             self._save(trainer)
         self._guard.close()
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Where it was over before: what is drawn next is what was drawn then."""
+        if self._ended is not None and self._ended[0] == self._steps and self._loader is not None:
+            self._loader.put_back(self._ended[1])
 
     def _save(self, trainer: Any) -> None:
         self._guard.commit(self._steps, lambda aside: trainer.save_checkpoint(os.path.join(aside, FILE)))
@@ -140,13 +148,13 @@ class Placed:
     def __iter__(self) -> Iterator[Any]:
         """One pass, from where it stood. Nothing is drawn before its first batch is asked for."""
         at, self._resume = self._resume, None
-        self._drawn = rng.capture({}, self._rngs) if at is None else self._put(at["rng_pass"])
+        self._drawn = rng.capture({}, self._rngs) if at is None else self.put_back(at["rng_pass"])
         self._reader = reader = loaders.Reader(self.loader)
         self._consumed = 0 if at is None else at["consumed"]
         reader.advance(self._consumed)
         if at is not None:
             loaders.check_place(reader, at, say)
-            self._put(at["rng"])
+            self.put_back(at["rng"])
         for batch in reader:
             self._consumed += 1
             yield batch
@@ -162,7 +170,8 @@ class Placed:
         """Let the next pass begin there."""
         self._resume = place
 
-    def _put(self, saved: Any) -> Any:
+    def put_back(self, saved: Any) -> Any:
+        """Let all random numbers go on from there; gives `saved`."""
         for text in rng.restore(saved, {}, self._rngs):
             say(text)
         return saved
