@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Iterator
 
@@ -15,6 +17,7 @@ import pytest
 from sojourn.train import sealed
 from tests.train import trials
 from tests.train.forging import Forge
+from tests.train.killing import SCRIPTS, environment
 
 pytestmark = pytest.mark.adapters
 EPOCHS, STEPS = 5, 60
@@ -38,6 +41,31 @@ def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_littl
     name, forge, _, _ = trained
     verdict = trials.Trials(name, forge, tmp_path).play(seed)
     assert not verdict.breaches, trials.stories([verdict])
+
+
+def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(trained: tuple, tmp_path: Path) -> None:
+    verdict = trials.Trials(trained[0] + "2", trained[1], tmp_path).play(0, kills=1, terms=0)
+    assert not verdict.breaches, trials.stories([verdict])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["hf", "lightning"])
+def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
+    """The first process is SIGKILLed in the middle of its second save; torchrun starts both again."""
+    whole, log = tmp_path / "whole", tmp_path / "log"
+    argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
+    args = ["2", "every_steps=5", "log=%s" % log]
+    for folder, script in ((whole, []), (tmp_path, [str(SCRIPTS / "die_at.py"), "0:60"])):
+        log.unlink(missing_ok=True)
+        command = [*argv, *script, str(SCRIPTS / (name + "_net.py")), str(folder / "ckpt"), str(folder / "out"), *args]
+        folder.mkdir(exist_ok=True)
+        env = environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", HF_HUB_OFFLINE="1")
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=400)
+        assert done.returncode == 0, done.stdout.decode()[-3000:]
+    hit = re.search(r"goes on from ckpt-t000001-s\d+: step (\d+), every byte checked", done.stdout.decode())
+    steps = [int(line) for line in log.read_text().split()]
+    assert hit and steps[:10] == list(range(1, 11)) and steps[10:] == list(range(int(hit.group(1)) + 1, 25)), steps
+    assert (tmp_path / "out").read_bytes() == (whole / "out").read_bytes()
 
 
 def test_what_it_writes_is_listed_and_pointed_to(trained: tuple) -> None:

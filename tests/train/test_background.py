@@ -37,7 +37,7 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
     def make(size: int = 3 << 20, folder: Path = tmp_path / "ckpt", **more: Any) -> Any:
         state: dict[str, Any] = {"count": 0, "bytes": bytearray(size)}
-        settings: dict[str, Any] = dict({"every_steps": 1, "background": True, "when_behind": "wait"}, **more)
+        settings: dict[str, Any] = dict({"every_steps": 1, "background": True}, **more)
         open_.append(Checkpointer(folder=folder, state=state, **settings))
         return open_[-1], state
 
@@ -61,12 +61,13 @@ def test_the_state_may_change_as_soon_as_step_returns(made: Callable[..., Any], 
         state["bytes"][:] = bytes([count]) * (8 << 20)
         ckpt.step()
         state["bytes"][:] = bytes(8 << 20)  # what is written must be the copy
-    assert ckpt.wait()
+        assert ckpt.wait()
     for path in (tmp_path / "ckpt").glob("*.pt"):
         assert torch_zip.walk(str(path)).problems == ()
         tree = torch_zip.read(str(path)).tree["state"]
         assert set(bytes(tree["bytes"])) == {tree["count"]}
-    assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000004.pt", "ckpt-t000001-s00000005.pt"]
+    both = ["ckpt-t000001-s00000004.pt", "ckpt-t000001-s00000005.pt"]
+    until(lambda: names(tmp_path / "ckpt") == both, "older ones stay")
 
 
 def test_both_ways_of_writing_give_the_same_file(made: Callable[..., Any], tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_state_that_grows_gets_more_memory(made: Callable[..., Any], tmp_path:
     for size in (2, 9, 30, 1):
         state["bytes"] = bytearray(b"%d" % (size % 10)) * (size << 20)
         ckpt.step()
-    assert ckpt.wait() and ckpt.resumed is False
+        assert ckpt.wait()
     assert len(loaded(tmp_path / "ckpt")["bytes"]) == 1 << 20
 
 
@@ -98,11 +99,56 @@ def test_a_large_state_is_hashed_while_it_is_written(made: Callable[..., Any], t
     """Over 64 MiB: the header of the piece is written last, O_DIRECT is probed."""
     ckpt, state = made(size=70 << 20)
     state["bytes"][:: 1 << 20] = b"x" * 70
-    ckpt.step()
-    ckpt.step()
-    assert ckpt.wait()
+    for _ in range(2):
+        ckpt.step()
+        assert ckpt.wait()
     assert [torch_zip.walk(str(path)).problems for path in (tmp_path / "ckpt").glob("*.pt")] == [(), ()]
     assert loaded(tmp_path / "ckpt", 70 << 20)["bytes"] == state["bytes"]
+
+
+def test_a_state_that_changes_its_size_while_it_is_copied_is_an_error_and_nothing_is_written(
+    made: Callable[..., Any], tmp_path: Path
+) -> None:
+    ckpt, state = made()
+    ckpt.step()
+    assert ckpt.wait()
+    plan, link = ckpt._plan(False, 0.0), ckpt._saver._background
+    request = {
+        "path": str(tmp_path / "ckpt"),
+        "token": 1,
+        "keep": 1,
+        "damaged": [],
+        "step": 9,
+        "at_s": 0.0,
+        "best": False,
+    }
+    plan._pieces = [(name, size, lambda: memoryview(b"short")) for name, size, _ in plan._pieces]
+    with pytest.raises(ValueError, match="has 5 while it is saved"):
+        link.save(plan, request)
+    assert not link.is_busy and names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
+    ckpt.step()
+    assert ckpt.wait() and names(tmp_path / "ckpt")[-1] == "ckpt-t000001-s00000002.pt"
+
+
+def test_with_wait_no_more_steps_are_at_stake_than_every_steps_allows(made: Callable[..., Any], tmp_path: Path) -> None:
+    """The writer is stopped at each save, and goes on only when the training waits for it."""
+    ckpt, state = made(every_steps=4, when_behind="wait")
+    real, at_stake = ckpt._saver.land, []
+
+    def land() -> None:
+        at_stake.append(ckpt.step_count - int(max(["ckpt-t000001-s00000000.pt", *names(tmp_path / "ckpt")])[-11:-3]))
+        os.kill(writer_of(ckpt), signal.SIGCONT)
+        real()
+
+    ckpt._saver.land = land
+    for _ in range(17):
+        was_busy = ckpt._saver.is_busy
+        ckpt.step()
+        if ckpt._saver.is_busy and not was_busy:
+            os.kill(writer_of(ckpt), signal.SIGSTOP)
+    ckpt._saver.land = real
+    os.kill(writer_of(ckpt), signal.SIGCONT)
+    assert at_stake and max(at_stake) <= 4, at_stake
 
 
 def test_best_is_linked_when_its_checkpoint_is_durable(made: Callable[..., Any], tmp_path: Path) -> None:

@@ -31,23 +31,6 @@ def quiet_signals() -> Iterator[None]:
     preempt.forget()
 
 
-@pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """mount(options, device, kind) mounts a disk of its own in the test's folder."""
-    mounted: list[Path] = []
-
-    def make(options: str, device: str = "tmpfs", kind: str = "tmpfs") -> Path:
-        point = tmp_path / ("disk%d" % len(mounted))
-        point.mkdir()
-        subprocess.run(["mount", "-t", kind, "-o", options, device, str(point)], check=True)
-        mounted.append(point)
-        return point
-
-    yield make
-    for point in reversed(mounted):
-        subprocess.run(["umount", "-l", str(point)], check=True)
-
-
 def saved(path: Path, *counts: int, size: int = 8, **more: Any) -> Checkpointer:
     """A Checkpointer on `path` that took and saved a step with each of the states `counts`."""
     state: dict[str, Any] = {"count": 0, "array": np.zeros(size)}

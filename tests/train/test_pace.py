@@ -38,20 +38,20 @@ def quiet_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     preempt.forget()
 
 
-def stepped(it: Pace, clock: Clock, step_s: float, limit: int = 10**6) -> int:
-    """Steps until a save is due."""
-    for count in range(1, limit):
+def stepped(it: Pace, clock: Clock, step_s: float, limit: int = 10**6, behind: int = 0) -> int:
+    """The step behind which a save is due, after the step `behind`."""
+    for count in range(behind + 1, behind + limit):
         clock.now_s += step_s
         it.stepped(False)
         if it.is_due(count):
             return count
-    return limit
+    return behind + limit
 
 
 def test_the_interval_is_the_one_that_wastes_least_rounded_down_to_a_step(clock: Clock) -> None:
     it = Pace(None, None, None, 10800.0)
+    it.copied(0)
     it.saved(30.0, 30.0)
-    it.copied()
     assert it.interval_s == pytest.approx(cadence.interval_s(10800, 30)) == pytest.approx(804.98, abs=0.01)
     assert stepped(it, clock, 2.0) == 402 == cadence.steps(it.interval_s, 2.0)
     assert "or 402 steps (30.00 s lost a save, an interruption every 3 h 00 m)" in it.words()
@@ -60,16 +60,45 @@ def test_the_interval_is_the_one_that_wastes_least_rounded_down_to_a_step(clock:
 def test_the_time_until_a_copy_is_durable_is_taken_off_the_interval(clock: Clock) -> None:
     """What a kill costs is counted from the newest copy that is on the disk."""
     it = Pace(100.0, None, None, None)
+    it.copied(0)
     it.saved(0.5, 20.5)
-    it.copied()
     count = stepped(it, clock, 1.0)
     assert count + 20 <= 100 and count >= 79
+
+
+@pytest.mark.parametrize(
+    "every, tail_s, apart", [(10, 0.0, 10), (10, 0.4, 9), (10, 3.0, 7), (10, 60.0, 5), (1, 9.0, 1)]
+)
+def test_the_steps_until_a_copy_is_durable_are_taken_off_every_steps(
+    every: int, tail_s: float, apart: int, clock: Clock
+) -> None:
+    it = Pace(None, every, None, None)
+    it.copied(0)
+    it.saved(0.5, 0.5 + tail_s)
+    stepped(it, clock, 1.0, limit=2)  # how long a step takes
+    it.copied(40)
+    assert stepped(it, clock, 1.0, behind=40) == 40 + apart
+
+
+def test_with_all_that_the_cadence_allows_at_stake_a_save_is_to_be_waited_for(clock: Clock) -> None:
+    by_steps, by_time = Pace(None, 10, None, None), Pace(100.0, None, None, None)
+    for it in (by_steps, by_time):
+        it.goes_on(30)
+        it.copied(35)
+        assert not it.is_spent(39)
+    clock.now_s += 100.0
+    assert by_time.is_spent(36) and by_steps.is_spent(40)
+    for it in (by_steps, by_time):
+        it.copied(40)
+        it.saved(0.0, 1.0)
+        assert not it.is_spent(49)
+    assert by_steps.is_spent(50)
 
 
 def test_a_step_made_slower_by_the_writer_is_part_of_what_a_save_costs(clock: Clock) -> None:
     it = Pace(None, None, None, 3600.0)
     stepped(it, clock, 1.0, limit=20)
-    it.copied()
+    it.copied(20)
     for _ in range(4):
         clock.now_s += 1.5
         it.stepped(True)

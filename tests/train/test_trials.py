@@ -26,13 +26,14 @@ the libraries. The Trainers of Hugging Face and Lightning are the real ones; sev
 HELD = """\
 Held in every trial that is not broken: the final weights, the optimizers' state and what is drawn next are those of the
 uninterrupted training, bit for bit on a CPU; SIGTERM ended it with 75; what the pointer called saved was there and
-whole after every strike; nothing half-written is left; no strike made it compute more steps twice than the cadence
-(where another process writes: than twice the cadence, since the steps after a save that is being written are at stake
-too; Lightning: one more, since behind the last batch of an epoch nothing can be saved)."""
+whole after every strike; nothing half-written is left; no strike made it compute more steps twice than the cadence,
+also where another process writes (Lightning: one more, since nothing can be saved behind the last batch of an
+epoch)."""
 AGAIN = "One trial again, with its story: `.venv/bin/python -m tests.train --kind hf --seed 1003`."
 NAMES = {
     "torch": "PyTorch", "hf": "Hugging Face Trainer", "lightning": "Lightning",
-    "ddp": "DistributedDataParallel", "fsdp": "FSDP",
+    "ddp": "DistributedDataParallel", "fsdp": "FSDP", "hf2": "Hugging Face Trainer, two processes",
+    "lightning2": "Lightning, two processes",
 }  # fmt: skip
 
 
@@ -61,7 +62,8 @@ def table(verdicts: Sequence[trials.Verdict]) -> list[str]:
     rows: dict[str, list[trials.Verdict]] = {}
     for one in verdicts:
         way = trials.KINDS[one.kind].way(one.seed)
-        rows.setdefault(NAMES[one.kind] + (", another process writes" if way.times > 1 else ""), []).append(one)
+        name = NAMES[one.kind] + (", another process writes" if "background=1" in way.args else "")
+        rows.setdefault(name, []).append(one)
     out = ["| training | trials | broken | SIGKILL | SIGTERM | starts | steps computed twice | most by one strike |"]
     out.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for name, ones in rows.items():

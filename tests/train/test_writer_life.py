@@ -20,7 +20,7 @@ CHILD = """
 import os, signal, sys, time
 from sojourn.train import Checkpointer
 state = {"count": 0, "bytes": bytearray(4 << 20)}
-ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1, background=True, when_behind="wait")
+ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1, background=True)
 ckpt.step()
 ckpt.wait()
 print(ckpt._saver._background._link.process.pid, flush=True)

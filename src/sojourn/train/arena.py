@@ -11,7 +11,7 @@ import mmap
 import os
 import sys
 import threading
-from typing import Any
+from typing import Any, Callable, Iterator
 
 from sojourn.wire.torch_write import Plan
 
@@ -19,6 +19,9 @@ PAGE = 4096
 # PyTorch's copy uses its threads, of which two are no faster than one memmove; for small tensors it is slower.
 _TORCH_COPY_BYTES, _TORCH_THREADS = 4 << 20, 4
 _MIB = 1 << 20
+_ALONE = 0.25  # that part of the copy is made before the writer begins
+_GRAIN, _GRAINS = 64 * _MIB, 64  # copied between two words to the writer; of these so many at most, whatever the size
+_PORTABLE = 1  # cudaHostRegisterPortable, driver_types.h of CUDA
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14, asm-generic/mman-common.h
 
 
@@ -38,7 +41,7 @@ class Arena:
         self.bytes = 0
         self._map: mmap.mmap | None = None
         self._at = 0
-        self._is_pinned = False
+        self._is_pinned: bool | None = None  # not asked for yet
         self._touching: threading.Thread | None = None
 
     def adopt(self, size_bytes: int) -> None:
@@ -58,40 +61,56 @@ class Arena:
             self._touching.join()
             self._touching = None
 
-    def fill(self, plan: Plan) -> tuple[int, int]:
-        """Copy all pieces of the plan to their places, and its outline behind them: (offset, bytes) of the outline.
-
-        The state may change when this returns.   Raises: ValueError (a piece changed its size).
-        """
+    def outline(self, plan: Plan) -> tuple[int, int]:
+        """Put the plan's outline behind the place of its pieces: (offset, bytes)."""
         assert self._map is not None
         self._settle()
-        torch = sys.modules.get("torch")
-        by_threads = (
-            _TORCH_COPY_BYTES if torch is not None and torch.get_num_threads() >= _TORCH_THREADS else sys.maxsize
-        )
-        gpus: dict[str, Any] = {}
-        for at, size, view in plan.places():
-            raw = getattr(view, "raw", None)
-            if raw is None:
-                data = view()
-                if len(data) != size:
-                    raise ValueError(f"a piece of {size} bytes has {len(data)} while it is saved")
-                self._map[at : at + size] = data
-            elif raw.device.type == "cpu" and size < by_threads:
-                ctypes.memmove(self._at + at, raw.data_ptr(), size)
-            elif size and torch is not None:
-                if raw.device.type == "cuda":
-                    gpus.setdefault(str(raw.device), raw.device)
-                    self._pin(torch)
-                source = torch.empty(0, dtype=torch.uint8, device=raw.device).set_(raw, 0, (size,), (1,))
-                into = torch.frombuffer(self._map, dtype=torch.uint8, count=size, offset=at)
-                into.copy_(source, non_blocking=raw.device.type == "cuda")
-        for device in gpus.values():
-            assert torch is not None
-            torch.cuda.current_stream(device).synchronize()
         outline, behind = plan.outline(), -(-plan.bytes // PAGE) * PAGE
         self._map[behind : behind + len(outline)] = outline
         return behind, len(outline)
+
+    def fill(self, plan: Plan, copied: Callable[[int], None]) -> None:
+        """Copy all pieces of the plan to their places. `copied(n)` is called, with growing n, when all that lies in the
+        first `n` bytes is there, at last with the plan's bytes. Not before about half of it is: whoever reads memory
+        meanwhile slows the copy down, for which the training stands still.
+
+        The state may change when this returns.   Raises: ValueError (a piece changed its size).
+        """
+        told, grain, gpus = int(plan.bytes * _ALONE), max(_GRAIN, plan.bytes // _GRAINS), set()
+        for at, size, view in plan.places():
+            for stop, device in self._copy(at, size, view, grain):
+                gpus |= {device} - {None}
+                if stop - told >= grain:
+                    _arrive(gpus)
+                    told = stop
+                    copied(told)
+        _arrive(gpus)
+        copied(plan.bytes)
+
+    def _copy(self, at: int, size: int, view: Callable[[], memoryview], grain: int) -> Iterator[tuple[int, Any]]:
+        """Copy one piece, a grain at a time: (how far it came, the GPU from which that is on its way)."""
+        assert self._map is not None
+        raw, torch = getattr(view, "raw", None), sys.modules.get("torch")
+        if raw is None or torch is None:
+            data = view()
+            if len(data) != size:
+                raise ValueError(f"a piece of {size} bytes has {len(data)} while it is saved")
+            self._map[at : at + size] = data
+            yield at + size, None
+            return
+        is_cuda = raw.device.type == "cuda"
+        by_threads = is_cuda or (size >= _TORCH_COPY_BYTES and torch.get_num_threads() >= _TORCH_THREADS)
+        if is_cuda:
+            self._pin(torch, raw.device)
+        for start in range(0, size, grain):
+            count = min(grain, size - start)
+            if raw.device.type == "cpu" and not by_threads:
+                ctypes.memmove(self._at + at + start, raw.data_ptr() + start, count)
+            else:
+                source = torch.empty(0, dtype=torch.uint8, device=raw.device).set_(raw, start, (count,), (1,))
+                into = torch.frombuffer(self._map, dtype=torch.uint8, count=count, offset=at + start)
+                into.copy_(source, non_blocking=is_cuda)
+            yield at + start + count, raw.device if is_cuda else None
 
     def close(self) -> None:
         """Give the memory back. Idempotent."""
@@ -102,16 +121,28 @@ class Arena:
             os.close(self.fd)
             self.fd = -1
 
-    def _pin(self, torch: Any) -> None:
-        """Register with the driver. Where it refuses, copies are slower and just as right."""
+    def _pin(self, torch: Any, device: Any) -> None:
+        """Register with the driver, for all GPUs. Where it refuses, copies are slower and just as right."""
+        if self._is_pinned is not None:
+            return
+        self._is_pinned = not int(torch.cuda.cudart().cudaHostRegister(self._at, self.bytes, _PORTABLE))
         if not self._is_pinned:
-            self._is_pinned = True
-            torch.cuda.cudart().cudaHostRegister(self._at, self.bytes, 0)
+            try:
+                torch.zeros(1, device=device)  # the refusal stands as the latest error, for which the next kernel fails
+            except RuntimeError:
+                pass
 
     def _unpin(self) -> None:
         if self._is_pinned and "torch" in sys.modules:
             sys.modules["torch"].cuda.cudart().cudaHostUnregister(self._at)
-        self._is_pinned = False
+        self._is_pinned = None
+
+
+def _arrive(gpus: set[Any]) -> None:
+    """Wait until what is on its way from them has arrived: the copies are queued on the stream that is current here."""
+    for device in gpus:
+        sys.modules["torch"].cuda.current_stream(device).synchronize()
+    gpus.clear()
 
 
 def _touch(at: int, size_bytes: int) -> None:

@@ -65,9 +65,20 @@ class Background:
         self._link.send({"op": "reserve", "bytes": size_bytes})
 
     def save(self, plan: Plan, request: dict[str, Any]) -> None:
-        """Copy the state into the shared memory, which is large enough, and have it written.   Raises: WriterEnded."""
-        outline = self.arena.fill(plan)
-        self._link.send(dict(request, op="save", bytes=plan.bytes, outline=outline))
+        """Copy the state into the shared memory, which is large enough, and have it written, beginning meanwhile.
+
+        Raises: WriterEnded; ValueError (the state changed its size), and then nothing is written.
+        """
+        self._link.send(dict(request, op="save", bytes=plan.bytes, outline=self.arena.outline(plan)))
+        try:
+            self.arena.fill(plan, self._link.copied)
+        except BaseException:
+            self._link.copied(None)
+            try:
+                self._link.hear(None)
+            except WriterEnded:
+                pass  # which the next save finds too
+            raise
 
     def hear(self, timeout_s: float | None = 0.0) -> dict[str, Any] | None:
         """The answer to the request that is under way; None while there is none. `timeout_s` None: wait for it.
@@ -96,6 +107,13 @@ class _Link:
         except OSError as e:
             raise self.ended() from e
         self.is_busy = True
+
+    def copied(self, count: int | None) -> None:
+        """Of the state that is to be saved, so many bytes are there now; None: no more will come."""
+        try:
+            self.channel.send(json.dumps({"copied": count}).encode("utf-8"))
+        except OSError:
+            pass  # the writer is gone, which `hear` tells
 
     def hear(self, timeout_s: float | None) -> dict[str, Any] | None:
         if not select.select([self.channel], [], [], timeout_s)[0]:

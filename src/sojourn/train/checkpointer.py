@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from sojourn.train import around, arrays, contents, distributed, loaders, preempt, rng, trackers
 from sojourn.train.around import BadUse, say
@@ -34,7 +34,7 @@ class Checkpointer:
     background: False: a save takes place inside `step`; True: `step` only copies the state into memory that is kept for
     that, and a process of its own does the rest; None: whichever is quicker for a state of this size.
     when_behind: "skip": a save that is due while the one before is still being written comes when that has ended;
-    "wait": the training waits for it.
+    "wait": the training waits for it, and before a kill could cost more than `every_steps` or `every_s`.
     folder: default is the run's own, or ./checkpoints; a relative one lies in the run's root where sojourn runs it.
 
     `resumed` says whether there was something to go on from. `step` may return before the bytes are durable; an error
@@ -207,6 +207,8 @@ class Checkpointer:
             self._leave()
         if is_time:
             self._save()
+        if self._when_behind == "wait" and self._saver.is_busy and self._pace.is_spent(self._step):
+            self._hear(self._saver.hold)
         self._show()
 
     def end_epoch(self, **metrics: Any) -> None:
@@ -223,7 +225,7 @@ class Checkpointer:
         self._is_clean, self._is_blind = True, False
         self._rng_epoch, self._rng_pass = self._rng(), None
         self._steps_per_epoch = self._step / self._epoch
-        self._hear(wait=self._best.of is not None)  # a best one that could not be saved is none to be measured against
+        self._hear(self._saver.land if self._best.of else None)  # a best one that is not saved measures nothing
         is_best = self._team.is_first and self._best.offer(metrics, self._epoch, self._step)
         is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
         if self._team.agree(is_best or self._is_time(is_due)) or self._team.is_leaving:
@@ -241,7 +243,7 @@ class Checkpointer:
 
     def wait(self) -> bool:
         """Wait until no save is under way. Whether the latest one is durable.   Raises: Superseded."""
-        self._hear(wait=True)
+        self._hear(self._saver.land)
         return not self._saver.why_not
 
     def best_state(self) -> dict[str, Any] | None:
@@ -249,7 +251,7 @@ class Checkpointer:
 
         Nothing of the training changes; give the model `load_state_dict` of it where that is wanted.   Raises: Damaged.
         """
-        self._hear(wait=True)
+        self._hear(self._saver.land)
         opened = self._folder.best()
         if opened is None:
             return None
@@ -274,6 +276,7 @@ class Checkpointer:
         self._metrics.update(at.own["metrics"])
         self._best.restore(at.own["best"])
         self._pace.interruptions.restore(at.own.get("interruptions"))
+        self._pace.goes_on(self._step)
         at.put_back()
         say(f"goes on from {at.name}: epoch {self._epoch}, step {self._step}, every byte checked")
         if at.facts.get("is_best") and self._folder.best_facts() != at.facts:
@@ -328,13 +331,10 @@ class Checkpointer:
             self._saver.tell_behind()
         return is_due and not self._is_owed
 
-    def _hear(self, wait: bool = False) -> None:
+    def _hear(self, ask: Callable[[], None] | None = None) -> None:
         """What came of a save under way.   Raises: Superseded."""
         try:
-            if wait:
-                self._saver.land()
-            else:
-                self._saver.poll()
+            (ask or self._saver.poll)()
         except Superseded:
             self._is_clean = False
             raise
@@ -384,8 +384,7 @@ class Checkpointer:
         if per_epoch is None:
             per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
         total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
-        seen = self._saver.latest
-        took_s = {"write_s": round(self._pace.durable_s, 3)}
+        seen, took_s = self._saver.latest, {"write_s": round(self._pace.durable_s, 3)}
         seen = seen and {"path": around.from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"], **took_s}
         self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
 
@@ -396,5 +395,6 @@ class Checkpointer:
         self._pace.expect(plan.bytes)
         by = self._saver.prepare(plan)
         say(f"a checkpoint is {units.say_bytes(plan.bytes)}, written {self._pace.words()}" + (f", {by}" if by else ""))
-        for text in (self._folder.budget(plan.bytes, with_best=self._best.of is not None), *trackers.remarks()):
+        budget = self._folder.budget(plan.bytes, with_best=self._best.of is not None)
+        for text in (budget, *distributed.remarks(), *trackers.remarks()):
             say(text)

@@ -14,6 +14,8 @@ from typing import Any, Callable
 from sojourn.train import preempt
 from sojourn.wire.errors import Misuse, WorldError
 
+# Without it torchrun keeps the addresses of the dead. Source: pytorch issue 135712, seen with torch 2.13, 2026-11.
+_STORE_OF_ITS_OWN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 _WAIT = datetime.timedelta(hours=1)  # for the word of the one that writes; a process that is gone is noticed at once
 
 
@@ -112,6 +114,13 @@ class Team(Alone):
         except RuntimeError as e:  # gloo says so when a connection ends
             detail = (str(e).splitlines() or ["no word"])[0][:200]
             raise RankLost(rank=self.rank, size=self.size, detail=detail) from e
+
+
+def remarks() -> list[str]:
+    """What a person should know of how these processes were started."""
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0" or os.environ.get(_STORE_OF_ITS_OWN) == "1":
+        return []
+    return [f"when torchrun starts the processes again they may wait for the dead for ever: set {_STORE_OF_ITS_OWN}=1"]
 
 
 def join(is_sharded: bool = False) -> Alone:

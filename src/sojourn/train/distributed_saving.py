@@ -119,6 +119,12 @@ class TeamSaver:
             self.real.land()
         self._word(None)
 
+    def hold(self) -> None:
+        """Wait until nothing is under way, where this process writes; the others wait when they next meet it."""
+        if self.real is not None:
+            self.real.hold()
+            self.latest, self.why_not = self.real.latest, self.real.why_not
+
     def tell_behind(self) -> None:
         """As of a Saver. Not waited for."""
         if self.real is not None:

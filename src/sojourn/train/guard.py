@@ -27,11 +27,12 @@ class Guard:
 
     def __init__(
         self,
-        keep: int,
-        every_s: float | None,
-        every_steps: int | None,
-        mtbf_s: float | None,
-        folder: str | os.PathLike[str] | None,
+        *,
+        keep: int = 2,
+        every_s: float | None = None,
+        every_steps: int | None = None,
+        mtbf_s: float | None = None,
+        folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if keep < 1:
             raise around.BadUse(detail="keep must be at least 1.")
@@ -63,6 +64,7 @@ class Guard:
         if not os.path.isdir(path):
             raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
         self._latest = {"path": path, "step": facts["step"], "bytes": size}
+        self.pace.goes_on(facts["step"])
         say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
         return path, facts
 
@@ -77,27 +79,37 @@ class Guard:
 
     def commit(self, step: int, fill: Callable[[str], None]) -> None:
         """Let `fill(aside)` put a whole checkpoint into an empty folder, in every process; publish it. Then leave with
-        75 if preempted. What goes wrong raises: the trainer that wrote it has no way to go on.
+        75 if preempted. What goes wrong is said and raised: the trainer that wrote it has no way to go on.
 
-        Raises: OSError, Superseded, RankLost, SystemExit(75).
+        Raises: OSError, RuntimeError (of PyTorch's writers), Superseded, RankLost, SystemExit(75).
         """
         self.is_owed, began_s, now_s = False, time.monotonic(), time.time()
         facts = {"step": step, "world_size": self.team.size, "at": units.stamp(now_s)}
         done: tuple[str, int] | None = None
-        if self._folder is not None:
-            self._folder.check_open()
-            done = self._folder.shelf.commit_folder(
-                lambda aside: self._fill(fill, aside), self._bytes, step, now_s, facts
-            )
-        else:
-            self._fill(fill, None)
+        try:
+            if self._folder is not None:
+                self._folder.check_open()
+                done = self._folder.shelf.commit_folder(
+                    lambda aside: self._fill(fill, aside), self._bytes, step, now_s, facts
+                )
+            else:
+                self._fill(fill, None)
+        except (OSError, RuntimeError) as e:
+            self.not_saved(step, e)
+            raise
         name, size = self.team.share(done)
         took_s = time.monotonic() - began_s
-        self.pace.copied()
+        self.pace.copied(step)
         self.pace.saved(took_s, took_s)
         self._bytes, self._latest = size, {"path": os.path.join(self.path, name), "step": step, "bytes": size}
         if self.team.is_leaving:
             self._leave(step, f"saved at step {step}")
+
+    def not_saved(self, step: int, error: Exception) -> None:
+        """Say so: the error ends the training."""
+        stands = f"{os.path.basename(self._latest['path'])} stands" if self._latest else "nothing is saved yet"
+        why = (str(error).splitlines() or [""])[0][:200]
+        say(f"step {step} is NOT SAVED: {type(error).__name__}: {why}; {stands}, the training ends")
 
     def _leave(self, step: int, what: str) -> None:
         say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
@@ -129,5 +141,5 @@ class Guard:
     def _tell(self) -> None:
         self._is_told = True
         say(f"checkpoints are written to {self.path} {self.pace.words()}")
-        for text in trackers.remarks():
+        for text in (*distributed.remarks(), *trackers.remarks()):
             say(text)

@@ -28,21 +28,14 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
 
     Make it after the Trainer's arguments (they set up torch.distributed), give it to `callbacks`, and start with
     `trainer.train(resume_from_checkpoint=checkpoints.newest())`; or leave all that to `train`.
-    Parameters and errors: as of the Checkpointer. Exact on a CPU, as long as the data set draws no random numbers in
+    Parameters and errors: as of `guard.Guard`. Exact on a CPU, as long as the data set draws no random numbers in
     the main process: the Trainer itself does not put those back for the first batch.
     """
 
-    def __init__(
-        self,
-        *,
-        keep: int = 2,
-        every_s: float | None = None,
-        every_steps: int | None = None,
-        mtbf_s: float | None = None,
-        folder: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self._guard = Guard(keep, every_s, every_steps, mtbf_s, folder)
-        self._is_ours = self._is_theirs = False
+    def __init__(self, **pace: Any) -> None:
+        self._guard = Guard(**pace)
+        self._asked: int | None = None  # the step behind which the Trainer was asked to save
+        self._is_theirs = False
 
     def newest(self) -> str | None:
         """The checkpoint to resume from, every byte checked; None where there is none.   Raises: Damaged."""
@@ -63,7 +56,7 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
         """Asks the Trainer to save where it is time."""
         is_end = state.global_step >= state.max_steps
         if self._guard.is_due(state.global_step, state.max_steps, at_end=is_end):
-            self._is_ours, self._is_theirs = True, control.should_save
+            self._asked, self._is_theirs = state.global_step, control.should_save
             if self._guard.team.is_first and not self._is_theirs:
                 os.makedirs(args.output_dir, exist_ok=True)
                 name = f"checkpoint-{state.global_step}"
@@ -73,9 +66,9 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The Trainer has written: commit it, if it was asked for."""
-        if not self._is_ours:
+        if self._asked is None:
             return
-        self._is_ours = False
+        self._asked = None
         written = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
         self._guard.team.gather(None)  # all have written
 
@@ -91,12 +84,21 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
         """Gives back the folder."""
         self._guard.close()
 
+    def failed(self, error: Exception) -> None:
+        """The training ended with this: say so where the Trainer was at a save of ours."""
+        if self._asked is not None:
+            self._guard.not_saved(self._asked, error)
+
 
 def train(trainer: Any, **pace: Any) -> Any:
     """`trainer.train()`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
     checkpoints = Checkpoints(**pace)
     trainer.add_callback(checkpoints)
-    return trainer.train(resume_from_checkpoint=checkpoints.newest())
+    try:
+        return trainer.train(resume_from_checkpoint=checkpoints.newest())
+    except Exception as e:
+        checkpoints.failed(e)
+        raise
 
 
 def _take(written: str, aside: str, keep: bool) -> None:

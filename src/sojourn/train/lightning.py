@@ -28,23 +28,15 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
     Give it to the Trainer's callbacks, wrap the loader by `batches`, and start with `trainer.fit(module,
     checkpoints.batches(loader), ckpt_path=checkpoints.newest())`; or leave all that to `fit`.
-    Parameters and errors: as of the Checkpointer. It saves behind batches, never behind the last one of an epoch nor
+    Parameters and errors: as of `guard.Guard`. It saves behind batches, never behind the last one of an epoch nor
     before a validation or inside accumulated gradients: a save that is due there comes a batch later.
     """
 
-    def __init__(
-        self,
-        *,
-        keep: int = 2,
-        every_s: float | None = None,
-        every_steps: int | None = None,
-        mtbf_s: float | None = None,
-        folder: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self._pace = (keep, every_s, every_steps, mtbf_s, folder)
+    def __init__(self, **pace: Any) -> None:
+        self._pace = pace
         self._made: Guard | None = None
         self._loader: Placed | None = None
-        self._resume: dict[str, Any] | None = None
+        self._ended: tuple[int, Any] | None = None  # the training was over at this step, and what was random stood so
         self._steps = 0
         self._is_over = False
 
@@ -61,7 +53,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
     @property
     def _guard(self) -> Guard:
         if self._made is None:
-            self._made = Guard(*self._pace)
+            self._made = Guard(**self._pace)
         return self._made
 
     def state_dict(self) -> dict[str, Any]:
@@ -72,9 +64,12 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from there.   Raises: OtherWorld."""
         self._steps = state_dict["steps"]
-        if state_dict["ranks"] and self._loader is not None and not state_dict["is_over"]:
-            team = self._guard.team
-            self._loader.go_on(team.mine(state_dict["ranks"], is_inside=True))
+        if state_dict["ranks"] and self._loader is not None:
+            mine = self._guard.team.mine(state_dict["ranks"], is_inside=not state_dict["is_over"])
+            if not state_dict["is_over"]:
+                self._loader.go_on(mine)
+            elif mine is not None:
+                self._ended = (self._steps, mine["rng"])
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Refuses what would make a resume inexact."""
@@ -83,6 +78,8 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             raise BadUse(detail="Lightning reads another loader than batches() gave: the place in the data is unknown.")
         if trainer.num_training_batches == 1:
             raise BadUse(detail="an epoch of a single batch can not be saved inside; accumulate over more batches.")
+        if trainer.world_size > 1 and not hasattr(loader.sampler, "num_replicas"):
+            raise BadUse(detail="of several processes each would read all data: give the loader a DistributedSampler.")
         preempt.reclaim()  # Lightning's own handler ends the training behind a batch, saved or not
         self._guard.leave_if_asked(self._steps)
 
@@ -104,12 +101,21 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             self._save(trainer)
         self._guard.close()
 
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        """Where it was over before: what is drawn next is what was drawn then."""
+        if self._ended is not None and self._ended[0] == self._steps and self._loader is not None:
+            self._loader.put_back(self._ended[1])
+
     def _save(self, trainer: Any) -> None:
         self._guard.commit(self._steps, lambda aside: trainer.save_checkpoint(os.path.join(aside, FILE)))
 
 
 def fit(trainer: Any, module: Any, loader: Any, val_dataloaders: Any = None, **pace: Any) -> None:
     """`trainer.fit(module, loader)`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
+    if trainer.world_size > 1:
+        if not trainer.strategy.cluster_environment.creates_processes_externally:
+            raise BadUse(detail="Lightning would start the other processes itself, too late: start all by torchrun.")
+        trainer.strategy.setup_environment()  # all are asked what to go on from; a second call does nothing
     checkpoints = Checkpoints(**pace)
     trainer.callbacks.append(checkpoints)
     placed = checkpoints.batches(loader)
@@ -142,13 +148,13 @@ class Placed:
     def __iter__(self) -> Iterator[Any]:
         """One pass, from where it stood. Nothing is drawn before its first batch is asked for."""
         at, self._resume = self._resume, None
-        self._drawn = rng.capture({}, self._rngs) if at is None else self._put(at["rng_pass"])
+        self._drawn = rng.capture({}, self._rngs) if at is None else self.put_back(at["rng_pass"])
         self._reader = reader = loaders.Reader(self.loader)
         self._consumed = 0 if at is None else at["consumed"]
         reader.advance(self._consumed)
         if at is not None:
             loaders.check_place(reader, at, say)
-            self._put(at["rng"])
+            self.put_back(at["rng"])
         for batch in reader:
             self._consumed += 1
             yield batch
@@ -164,7 +170,8 @@ class Placed:
         """Let the next pass begin there."""
         self._resume = place
 
-    def _put(self, saved: Any) -> Any:
+    def put_back(self, saved: Any) -> Any:
+        """Let all random numbers go on from there; gives `saved`."""
         for text in rng.restore(saved, {}, self._rngs):
             say(text)
         return saved

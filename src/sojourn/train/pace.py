@@ -26,7 +26,8 @@ class Pace:
 
     What a save costs is the time that training loses by it: standing still for the copy (or the whole write), and
     running slower while another process writes. What a kill costs is the work since the state was copied that is the
-    newest on the disk; so the time until a copy is durable is taken off the interval.   Raises: BadPace.
+    newest on the disk, which is never to be more than the interval, or `every_steps`; so what a copy takes until it is
+    durable is taken off them, half of them at most.   Raises: BadPace.
     """
 
     def __init__(
@@ -41,7 +42,8 @@ class Pace:
         self.interruptions = Interruptions(mtbf_s)
         self.lost_s = self.tail_s = self.durable_s = 0.0  # a save's cost; copied until durable; begun until durable
         self.is_measured = False
-        self._from_s = self._not_before_s = time.monotonic()
+        self._from_s = self._safe_s = self._not_before_s = time.monotonic()  # of the newest copy; of the durable one
+        self._from_step = self._safe_step = 0
         self._steps_s: deque[float] = deque(maxlen=33)  # of steps while nothing is written
         self._step_s = self._stepped_s = self._busy_s = 0.0
         self._busy_steps = self._shown_s = 0
@@ -72,19 +74,26 @@ class Pace:
                 self._step_s = sorted(self._steps_s)[len(self._steps_s) // 2]
         self._stepped_s = now_s
 
-    def copied(self) -> None:
+    def goes_on(self, step: int) -> None:
+        """All steps up to this one are on the disk."""
+        self._from_step = self._safe_step = step
+
+    def copied(self, step: int) -> None:
         """The training goes on behind a save, which is or will be written: the next interval starts now."""
-        self._from_s = self._stepped_s = time.monotonic()
-        self._busy_s, self._busy_steps = 0.0, 0
+        self._from_s, self._from_step = time.monotonic(), step
+        self._stepped_s, self._busy_s, self._busy_steps = self._from_s, 0.0, 0
 
     def saved(self, stall_s: float, durable_s: float) -> None:
-        """A save is durable `durable_s` seconds after it began; the training stood still for `stall_s` of them."""
+        """The latest copy is durable `durable_s` seconds after its save began; the training stood still for `stall_s`
+        of them.
+        """
+        self._safe_s, self._safe_step = self._from_s, self._from_step
         slower_s = max(0.0, self._busy_s - self._busy_steps * self._step_s) if self._step_s else 0.0
         lost_s = max(1e-4, stall_s + min(slower_s, durable_s))
-        old = self.is_measured
+        old, tail_s = self.is_measured, durable_s - stall_s
         self.lost_s = (self.lost_s + lost_s) / 2 if old else lost_s
         self.durable_s = (self.durable_s + durable_s) / 2 if old else durable_s
-        self.tail_s = max(0.0, self.durable_s - stall_s)
+        self.tail_s = (self.tail_s + tail_s) / 2 if old else tail_s
         self.is_measured = True
 
     def failed(self) -> None:
@@ -93,15 +102,34 @@ class Pace:
         self._not_before_s = time.monotonic() + (RETRY_S if interval_s is None else min(RETRY_S, interval_s))
 
     def is_due(self, step: int) -> bool:
-        """After a step. An interval is rounded down to a step: a save comes before the step that would overrun it."""
+        """After a step. An interval is rounded down to a step: a save comes before the step that would overrun it.
+
+        Steps are counted off in multiples; where a copy takes some to become durable, from the latest copy.
+        """
         now_s, interval_s = time.monotonic(), self.interval_s
         if now_s < self._not_before_s:
             return False
-        if self.every_steps is not None and step % self.every_steps == 0:
-            return True
+        if self.every_steps is not None:
+            early = self._tail_steps(self.every_steps)
+            if step - self._from_step >= self.every_steps - early if early else step % self.every_steps == 0:
+                return True
         if interval_s is None:
             return False
         return now_s - self._from_s + self._step_s >= max(interval_s / 2, interval_s - self.tail_s)
+
+    def is_spent(self, step: int) -> bool:
+        """After a step: with one more, a kill would cost more than the interval or `every_steps` allow."""
+        interval_s = self.interval_s
+        if interval_s is not None and time.monotonic() - self._safe_s + self._step_s >= interval_s:
+            return True
+        return self.every_steps is not None and step - self._safe_step >= self.every_steps
+
+    def _tail_steps(self, every: int) -> int:
+        """Steps that are taken until a copy is durable; at most half of `every`."""
+        most = int(every // 2)
+        if self.tail_s <= 0.0 or not self._step_s:
+            return most if self.tail_s > 0.0 else 0
+        return int(min(most, -(-self.tail_s // self._step_s)))
 
     def is_due_after_epoch(self, ended: int) -> bool:
         """After `ended` epochs have ended."""

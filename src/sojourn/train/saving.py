@@ -96,7 +96,7 @@ class Saver:
                 if self._hand_over(plan, step, at_s, is_best):
                     stall_s = time.monotonic() - began_s
                     self._flight = Flight(step, place, plan.bytes, began_s, stall_s, undo)
-                    self.pace.copied()
+                    self.pace.copied(step)
                     return True
             except WriterEnded as e:
                 self._lost(e)
@@ -106,7 +106,7 @@ class Saver:
             self._failed(step, f"{e.strerror or e} ({e.filename or self.folder.path})", undo)
             return False
         took_s = time.monotonic() - began_s
-        self.pace.copied()
+        self.pace.copied(step)
         self.pace.saved(took_s, took_s)
         self._saved(name, step, plan.bytes, place)
         if is_best:
@@ -134,7 +134,7 @@ class Saver:
             self._failed(step, f"{e.strerror or e} ({e.filename or self.folder.path})", lambda: None)
             return False
         took_s = time.monotonic() - began_s
-        self.pace.copied()
+        self.pace.copied(step)
         self.pace.saved(took_s, took_s)
         self._saved(name, step, size_bytes, place)
         return True
@@ -162,6 +162,10 @@ class Saver:
             self._landed(wait(self._background, f"the disk to take step {flight.step}"))
         except WriterEnded as e:
             self._lost(e)
+
+    def hold(self) -> None:
+        """As `land`; of several processes, none but the one that writes."""
+        self.land()
 
     def tell_behind(self) -> None:
         """Once: saves are due faster than they can be written."""

@@ -41,6 +41,7 @@ class Shelf:
 
     `damaged`: names that were found not to be valid; they do not count as kept and go with the next commit. `say` gets
     one line for what went wrong and does no harm. `check` is called before anything becomes visible; it may raise.
+    With `prunes_later` a commit leaves the older ones to a call of `prune`: it takes seconds for large ones.
     """
 
     path: str
@@ -49,6 +50,8 @@ class Shelf:
     say: Callable[[str], None]
     damaged: set[str] = field(default_factory=set)
     check: Callable[[], None] = lambda: None
+    prunes_later: bool = False
+    outdated: list[str] = field(default_factory=list)
 
     def commit(self, write: Callable[[str], str], size_bytes: int, step: int, at_s: float) -> str:
         """Let `write(aside)` write and fsync a whole file, publish it durably, prune older ones; the new name.
@@ -108,8 +111,19 @@ class Shelf:
         except OSError as e:
             self.say(f"{name} is saved; {LATEST} could not be brought up to date: {e.strerror}")
             return name, size_bytes  # what the old pointer names is not pruned
-        self._prune()
+        mine = [other for token, _, other in self.listed() if token <= self.token]
+        good = [other for other in mine if other not in self.damaged]
+        self.outdated = good[self.keep :] + [other for other in mine if other in self.damaged]
+        if not self.prunes_later:
+            self.prune()
         return name, size_bytes
+
+    def prune(self) -> None:
+        """Remove what is older than the newest `keep`, and what was found damaged, where a new one is durable."""
+        for name in self.outdated:
+            forget(os.path.join(self.path, name))
+            self.damaged.discard(name)
+        self.outdated = []
 
     def make_best(self, name: str) -> None:
         """Let `best.pt` be the checkpoint `name`, durably: a second link to it, a copy where links are not to be had.
@@ -176,14 +190,6 @@ class Shelf:
 
     def _aside(self, name: str) -> str:
         return os.path.join(self.path, f".{name}.{os.getpid()}.tmp")
-
-    def _prune(self) -> None:
-        """Remove what is older than the newest `keep`, and what was found damaged, now that a new one is durable."""
-        mine = [name for token, _, name in self.listed() if token <= self.token]
-        good = [name for name in mine if name not in self.damaged]
-        for name in good[self.keep :] + [name for name in mine if name in self.damaged]:
-            forget(os.path.join(self.path, name))
-            self.damaged.discard(name)
 
 
 def highest_token(path: str) -> int:

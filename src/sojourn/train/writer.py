@@ -1,11 +1,12 @@
-"""The writer process: takes a finished copy of a checkpoint from shared memory and does all that is slow.
+"""The writer process: takes the copy of a checkpoint from shared memory, while it is made, and does all that is slow.
 
 A fresh Python (never a fork of the training) with the standard library alone. It ignores the signals the training gets,
 and dies with it: by the kernel's word where Linux gives it, else because its socket ends; and before anything becomes
 visible it looks whether the training still lives. Messages are JSON, one a packet:
 
     {"op": "reserve", "bytes"}                                -> {"ok": true}
-    {"op": "save", "path", "token", "keep", "damaged", "step", "at_s", "bytes", "outline": [offset, bytes], "best"}
+    {"op": "save", "path", "token", "keep", "damaged", "step", "at_s", "bytes", "outline": [offset, bytes], "best"},
+        followed by {"copied": bytes} ... up to all of them, or null where no more will come
                                                               -> {"ok": true, "name", "direct", "cpu_s", "said": [...]}
     where it did not go well                                  -> {"ok": false, "errno", "detail", "file"}
                                                               or {"ok": false, "superseded": token}
@@ -19,13 +20,13 @@ import json
 import mmap
 import os
 import resource
-import select
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable
 
 from sojourn.train.shelf import Orphaned, Shelf, Superseded
@@ -36,6 +37,7 @@ PACKET_BYTES = 128 << 10
 _BLOCK = 4096
 _CHUNK = 32 << 20
 _LARGE = 64 << 20  # from here on O_DIRECT is worth a probe, and hashing goes on beside writing
+_LATE = 4096  # spans to be written again; with more of them, writing waits for hashing
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 
@@ -63,6 +65,8 @@ class Writer:
         self.channel, self.memory, self.parent = channel, memory, parent
         self.image = memoryview(b"")
         self.is_direct: bool | None = None  # unknown until probed
+        self.copied = 0
+        self.prune: Callable[[], None] = lambda: None
 
     def serve(self) -> None:
         """Until the training ends."""
@@ -79,6 +83,7 @@ class Writer:
                 self.channel.send(text)
             except OSError:
                 return
+            self.prune()  # nobody waits for that
 
     def answer(self, job: dict[str, Any]) -> dict[str, Any]:
         """What came of one request.   Raises: Orphaned."""
@@ -98,7 +103,14 @@ class Writer:
         return {"ok": True}
 
     def save(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Seal the image, write it, publish it; `best`: let best.pt be it."""
+        """Seal the image while it is copied, write it, publish it; `best`: let best.pt be it."""
+        self.copied = 0
+        try:
+            return self._save(job)
+        finally:
+            self.await_copy(job["bytes"], None)
+
+    def _save(self, job: dict[str, Any]) -> dict[str, Any]:
         size = os.fstat(self.memory).st_size
         if len(self.image) != size:
             self.image = memoryview(mmap.mmap(self.memory, size))
@@ -107,10 +119,13 @@ class Writer:
         if plan.bytes != job["bytes"]:
             raise ValueError(f"the outline says {plan.bytes} bytes, the request {job['bytes']}")
         said: list[str] = []
-        shelf = Shelf(job["path"], job["token"], job["keep"], said.append, set(job["damaged"]), self.check)
+        place = (job["path"], job["token"], job["keep"])
+        shelf = Shelf(*place, said.append, set(job["damaged"]), self.check, prunes_later=True)
+        self.prune = shelf.prune
 
         def write(aside: str) -> str:
-            put(plan, self.image, aside, self.choose(aside, plan.bytes), self.check)
+            flags = self.choose(aside, plan.bytes)
+            put(plan, self.image, aside, flags, self.check, lambda there: self.await_copy(plan.bytes, there))
             return plan.sums_sha256
 
         name = shelf.commit(write, plan.bytes, job["step"], job["at_s"])
@@ -123,12 +138,31 @@ class Writer:
         cpu_s = used.ru_utime + used.ru_stime
         return {"ok": True, "name": name, "direct": bool(self.is_direct), "cpu_s": cpu_s, "said": said}
 
+    def await_copy(self, size_bytes: int, there: Callable[[int], None] | None) -> None:
+        """Hear how far the copy of that size has come, until it is whole; `there` None: nobody needs it any more.
+
+        Raises: Orphaned; ValueError where it will not be whole.
+        """
+        while self.copied < size_bytes:
+            packet = self.channel.recv(PACKET_BYTES)
+            if not packet:
+                raise Orphaned
+            word = json.loads(packet.decode("utf-8"))["copied"]
+            self.copied = sys.maxsize if word is None else word
+            if there is not None:
+                if word is None:
+                    raise ValueError("the state could not be copied")
+                there(self.copied)
+
     def check(self) -> None:
         """Raises: Orphaned where the training is gone."""
         if os.getppid() != self.parent:
             raise Orphaned
-        if select.select([self.channel], [], [], 0)[0] and not self.channel.recv(1, socket.MSG_PEEK):
-            raise Orphaned
+        try:
+            if not self.channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise Orphaned
+        except BlockingIOError:
+            pass
 
     def choose(self, aside: str, size_bytes: int) -> int:
         """The flags to open with: O_DIRECT where the disk proves faster so, asked once by writing both ways."""
@@ -146,50 +180,73 @@ class Writer:
 
 
 def put(
-    plan: torch_write.Plan, image: memoryview, aside: str, flags: int, check: Callable[[], None] = lambda: None
+    plan: torch_write.Plan,
+    image: memoryview,
+    aside: str,
+    flags: int,
+    check: Callable[[], None] = lambda: None,
+    arrive: Callable[[Callable[[int], None]], None] = lambda there: None,
 ) -> None:
-    """Seal the image and write it as the file `aside`, fsynced. Hashing and writing of a large one go side by side.
+    """Seal the image and write it as the file `aside`, fsynced. A large one is written while it is copied, and hashed
+    when it is there: what hashing changes of what was written by then is written again.
 
-    `image` reaches at least to the next whole block behind the plan's bytes.   Raises: OSError, and what `check` does.
+    `image` reaches at least to the next whole block behind the plan's bytes. `arrive(there)` returns when all pieces
+    are in it, and calls `there(n)` meanwhile when all that lies in the first `n` bytes is.
+    Raises: OSError, and what `check` and `arrive` do.
     """
-    state, moved = {"final": 0}, threading.Condition()
-
-    def final(count: int) -> None:
-        with moved:
-            state["final"] = count
-            moved.notify()
-
+    at_byte, moved = {"there": 0, "sealed": 0, "issued": 0}, threading.Condition()
     late: list[tuple[int, int]] = []
 
-    def seal() -> None:
-        try:
-            late.extend(plan.seal(image, final))
-        finally:
-            final(len(image) + 1)
+    def tell(count: int, *names: str) -> None:
+        with moved:
+            at_byte.update(dict.fromkeys(names, count))
+            moved.notify()
 
-    thread = threading.Thread(target=seal, daemon=True)
-    thread.start()
-    if plan.bytes < _LARGE:
-        thread.join()
-    end = -(-plan.bytes // _BLOCK) * _BLOCK
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
+    def placed(start: int, stop: int) -> None:
+        with moved:
+            if start < at_byte["issued"]:
+                late.append((start, stop))
+        tell(stop, "sealed")
+
+    def seal() -> None:
+        arrive(lambda count: tell(count, "there"))
+        tell(sys.maxsize, "there")
+        plan.seal(image, placed)
+
+    with ThreadPoolExecutor(1) as pool:
+        sealing = pool.submit(seal)
+        sealing.add_done_callback(lambda _: tell(sys.maxsize, "there", "sealed"))
+        if plan.bytes < _LARGE:
+            sealing.result()
+        end = -(-plan.bytes // _BLOCK) * _BLOCK
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
+        try:
+            for at in range(0, end, _CHUNK):
+                stop = min(at + _CHUNK, end)
+                with moved:
+                    while at_byte["there"] < stop or (len(late) > _LATE and at_byte["sealed"] < stop):
+                        moved.wait()
+                    at_byte["issued"] = stop
+                if sealing.done():
+                    sealing.result()
+                _pwrite(fd, image, at, stop)
+                check()
+            sealing.result()
+            if late:
+                _rewrite(aside, image, late)
+            os.ftruncate(fd, plan.bytes)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _rewrite(aside: str, image: memoryview, spans: list[tuple[int, int]]) -> None:
+    """Write these spans again, in whole blocks. Not O_DIRECT, for which each would be waited for."""
+    fd = os.open(aside, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        for at in range(0, end, _CHUNK):
-            stop = min(at + _CHUNK, end)
-            with moved:
-                while state["final"] < min(stop, plan.bytes):
-                    moved.wait()
-            _pwrite(fd, image, at, stop)
-            check()
-        thread.join()
-        if not plan.sums_sha256:
-            raise ValueError("the image could not be sealed")
-        for start, stop in late:
+        for start, stop in spans:
             _pwrite(fd, image, start // _BLOCK * _BLOCK, -(-stop // _BLOCK) * _BLOCK)
-        os.ftruncate(fd, plan.bytes)
-        os.fsync(fd)
     finally:
-        thread.join()
         os.close(fd)
 
 

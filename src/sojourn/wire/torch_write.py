@@ -32,7 +32,6 @@ FRAME = 1
 ALIGN = 64
 _FOLDER = "archive/"
 _CHUNK = 1 << 20
-_LONG = 64 << 20  # the header of a longer piece is final only after parts of the piece are
 _UTF8 = 0x800
 _DATE = 0x21  # 1980-01-01: the same state gives the same bytes
 
@@ -96,32 +95,21 @@ class Plan:
             self._outline = text.encode("ascii")
         return self._outline
 
-    def seal(self, image: memoryview, final: Callable[[int], None]) -> list[tuple[int, int]]:
+    def seal(self, image: memoryview, placed: Callable[[int, int], None]) -> None:
         """Put headers, sums and directory round the pieces, which lie at their `places` in `image` already.
 
-        `final(n)` is called, with growing n, when the first `n` bytes are what they will be; but for the spans that are
-        returned, (start, end) of headers: what was copied from there before the end of `seal` is to be copied again.
+        `placed(start, stop)` is called, with growing numbers, behind each span of them that was put there.
         """
-        late: list[tuple[int, int]] = []
         rows: list[list[Any]] = []
         done: list[Entry] = []
         for entry in self.entries[:-1]:
             data = image[entry.offset : entry.offset + entry.bytes]
             pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
-            crc, sha = 0, ""
-            if len(data) <= _CHUNK:
-                crc, sha = zlib.crc32(data), hashlib.sha256(data).hexdigest()
-            else:
-                for at in range(0, len(data), 8 * _CHUNK):
-                    crc = zlib.crc32(data[at : at + 8 * _CHUNK], crc)
-                    if len(data) > _LONG:
-                        final(entry.offset + at)
-            if len(data) > _LONG:
-                late.append((entry.header, entry.offset))
+            crc, sha = zlib.crc32(data), hashlib.sha256(data).hexdigest() if len(data) <= _CHUNK else ""
             image[entry.header : entry.offset] = _local(entry.name, entry.bytes, crc, pad)
             rows.append([entry.name, entry.bytes, sha])
             done.append(entry_with(entry, crc))
-            final(entry.offset + entry.bytes)
+            placed(entry.header, entry.offset)
         sums, last = self._sums(rows), self.entries[-1]
         crc, self.sums_sha256 = zlib.crc32(sums), hashlib.sha256(sums).hexdigest()
         pad = last.offset - last.header - len(_local(last.name, last.bytes, 0, 0))
@@ -129,8 +117,7 @@ class Plan:
         tail = _local(last.name, last.bytes, crc, pad) + sums + _directory(done, last.offset + last.bytes)
         image[last.header : self.bytes] = tail
         self.entries = done
-        final(self.bytes)
-        return late
+        placed(last.header, self.bytes)
 
     def _sums(self, rows: list[list[Any]]) -> bytes:
         document = dict(self._document, pieces=rows)

@@ -64,6 +64,8 @@ for epoch in ckpt.epochs(epochs):
         ckpt.step(loss=loss)
     ckpt.end_epoch(loss=loss)
 
+for buffer in bare.buffers():  # as before every batch: those of the first process are what counts
+    dist.broadcast(buffer, 0)
 with open("%s.%d" % (out, rank), "wb") as f:
     for value in bare.state_dict().values():
         f.write(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

@@ -2,6 +2,7 @@
 downloaded.
 
     hf_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, own (the Trainer saves too)
+Several processes find each other by torchrun's environment, or by the file $STORE.
 """
 
 import os
@@ -16,6 +17,10 @@ from transformers import PretrainedConfig, PreTrainedModel, Trainer, TrainerCall
 from sojourn.train import hf
 
 folder, out, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+if size > 1 and "STORE" in os.environ:
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="localhost", MASTER_PORT="0")
+    torch.distributed.init_process_group("gloo", init_method=os.environ["STORE"], rank=rank, world_size=size)
 more = dict(pair.split("=") for pair in sys.argv[4:])
 torch.set_num_threads(1)
 transformers.set_seed(0)
@@ -59,10 +64,10 @@ torch.manual_seed(0)
 data = [{"x": torch.randn(8), "labels": torch.randn(2)} for _ in range(96)]
 model = Net(Config())
 args = TrainingArguments(
-    output_dir=out + ".work", num_train_epochs=epochs, per_device_train_batch_size=8, learning_rate=0.01, seed=0,
+    output_dir=out + ".work", num_train_epochs=epochs, per_device_train_batch_size=8 // size, learning_rate=0.01,
     save_strategy="steps" if "own" in more else "no", save_steps=int(more.get("own", 500)), save_total_limit=1,
-    report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no", dataloader_pin_memory=False,
-    lr_scheduler_type="cosine", warmup_steps=3,
+    report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no", dataloader_pin_memory=False, seed=0,
+    lr_scheduler_type="cosine", warmup_steps=3, ddp_backend="gloo" if size > 1 else None,
 )  # fmt: skip
 trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[Watch()])
 pace = {"every_steps": int(more["every_steps"])} if "every_steps" in more else {}

@@ -1,20 +1,28 @@
 """A small model under the real Trainer of Lightning, for the kill tests: dropout, augmentation, scheduler, validation.
 
 lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate
+Several processes find each other by torchrun's environment, or by the file $STORE.
 """
 
 import logging
+import os
 import sys
 import time
 import warnings
 
 import lightning as L
 import torch
+from lightning.pytorch.plugins.environments import TorchElasticEnvironment
+from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
 from sojourn.train import lightning
 
 folder, out, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+if size > 1 and "STORE" in os.environ:
+    os.environ.update(LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="localhost", MASTER_PORT="0")
+    torch.distributed.init_process_group("gloo", init_method=os.environ["STORE"], rank=rank, world_size=size)
 more = dict(pair.split("=") for pair in sys.argv[4:])
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -65,16 +73,23 @@ class Watch(L.Callback):
 
 
 data = Data()
-loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, num_workers=int(more.get("workers", 0)))
+shared, several = {"shuffle": True}, {"devices": 1}
+if size > 1:
+    shared = {"sampler": torch.utils.data.distributed.DistributedSampler(data, size, rank, seed=5)}
+    several = {"devices": size, "strategy": DDPStrategy(process_group_backend="gloo")}
+    several["plugins"] = [TorchElasticEnvironment()]
+loader = torch.utils.data.DataLoader(data, batch_size=8 // size, num_workers=int(more.get("workers", 0)), **shared)
 check = torch.utils.data.DataLoader(data, batch_size=48)
 model = Net()
 trainer = L.Trainer(
-    max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, callbacks=[Watch()],
+    max_epochs=epochs, accelerator="cpu", logger=False, enable_checkpointing=False, callbacks=[Watch()],
     enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0, default_root_dir=out + ".work",
-    accumulate_grad_batches=int(more.get("accumulate", 1)),
+    accumulate_grad_batches=int(more.get("accumulate", 1)), **several,
 )  # fmt: skip
 pace = {"every_steps": int(more["every_steps"])} if "every_steps" in more else {}
 lightning.fit(trainer, model, loader, check, folder=folder, **pace)
+if rank:
+    sys.exit()
 with open(out, "wb") as f:
     for value in model.state_dict().values():
         f.write(value.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
