@@ -43,6 +43,11 @@ _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
     r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
 )
+# What says of itself that it is over, or that it is only a warning of a library that does without.
+_OVER = re.compile(
+    r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
+    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bW (?:tensorflow|external)/\S+\.cc:\d+\]"
+)
 _FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
 
 
@@ -287,6 +292,8 @@ class Scan:
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
         if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
             return False  # a line of the program's text, which may speak of errors that did not come
+        if _OVER.search(text):
+            return False
         keys = []
         for gate in state.gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
