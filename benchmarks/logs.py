@@ -1,4 +1,4 @@
-"""Logs of many megabytes as trainings write them, each with its own way to be slow to read. Made from a seed, line by line."""
+"""Logs of many megabytes as trainings write them, each with its own way to be slow to read; made from a seed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def bars(dice: random.Random) -> Iterator[bytes]:
         share = n % 1000
         bar = "█" * (share // 100) + "▌"
         yield (
-            f"\rEpoch {n // 1000}/90: {share // 10:3d}%|{bar:<10}| {share}/1000 [{n % 60:02d}:{share % 60:02d}<00:{n % 50:02d},"
-            f" {dice.uniform(1, 9):.2f}it/s, loss={dice.random():.4f}, lr=0.0003]"
+            f"\rEpoch {n // 1000}/90: {share // 10:3d}%|{bar:<10}| {share}/1000 [{n % 60:02d}:{share % 60:02d}"
+            f"<00:{n % 50:02d}, {dice.uniform(1, 9):.2f}it/s, loss={dice.random():.4f}, lr=0.0003]"
         ).encode()
         if share == 999:
             yield b"\n"
@@ -39,14 +39,14 @@ def nccl(dice: random.Random) -> Iterator[bytes]:
         "NCCL INFO NET/IB : Using [{c}]mlx5_{c}:1/RoCE [RO]; OOB eth0:10.0.{a}.{b}<0>",
         "NCCL INFO Connected all rings, use ring PXN 0 GDR 1",
         "NCCL INFO [Proxy Progress] Device {c} CPU core {a}",
-        "NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:08x}00 recvbuff 0x7f{n:08x}00 count {n} datatype 7 op 0 root 0"
-        " comm 0x55{n:06x} [nranks={a}] stream 0x56{n:06x}",
+        "NCCL INFO AllReduce: opCount {n:x} sendbuff 0x7f{n:08x}00 recvbuff 0x7f{n:08x}00 count {n} datatype 7 op 0"
+        " root 0 comm 0x55{n:06x} [nranks={a}] stream 0x56{n:06x}",
         "NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.",
-        "NCCL INFO ncclCommInitRank comm 0x{n:012x} rank {a} nranks 64 cudaDev {c} nvmlDev {c} busId {n:x} commId 0x{n:016x}"
-        " - Init COMPLETE",
+        "NCCL INFO ncclCommInitRank comm 0x{n:012x} rank {a} nranks 64 cudaDev {c} nvmlDev {c} busId {n:x}"
+        " commId 0x{n:016x} - Init COMPLETE",
         "NCCL INFO misc/socket.cc:{a} -> 6 Connection closed by remote peer node{b}.cluster<{n}>, retrying",
     )
-    for n in itertools.count():
+    while True:
         a, b, c = dice.randrange(64), dice.randrange(64), dice.randrange(8)
         text = dice.choice(kinds).format(a=a, b=b, c=c, n=dice.randrange(1 << 30))
         yield f"node{b}:{1000 + a}:{2000 + a} [{c}] {text}\n".encode()
@@ -55,12 +55,12 @@ def nccl(dice: random.Random) -> Iterator[bytes]:
 def warnings(dice: random.Random) -> Iterator[bytes]:
     """The same few warnings between steps, thousands of times."""
     kinds = (
-        "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py:{n}: UserWarning: This DataLoader will create 16"
-        " worker processes in total. Our suggested max number of worker in current system is 8, which is smaller than"
+        "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py:{n}: UserWarning: This DataLoader will"
+        " create 16 worker processes in total. Our suggested max number of worker in current system is 8, which is smaller than"
         " what this DataLoader is going to create.",
         "[rank{c}]:W1121 10:{a:02d}:{b:02d}.000 {n} torch/_dynamo/convert_frame.py:906] [0/8] torch._dynamo hit"
         " config.recompile_limit (8)",
-        "W0000 00:00:{n}.{a} {n} cuda_dnn.cc:8] Unable to register cuDNN factory: Attempting to register factory for plugin",
+        "W0000 00:00:{n}.{a} {n} cuda_dnn.cc:8] Unable to register cuDNN factory: Attempting to register factory",
         "WARNING:urllib3.connectionpool:Retrying (Retry(total={c}, connect=None)) after connection broken by"
         " 'ReadTimeoutError(\"Read timed out. (read timeout=10)\")': /api/models/{n}",
         "libpng warning: iCCP: known incorrect sRGB profile",
@@ -82,8 +82,8 @@ def tracebacks(dice: random.Random) -> Iterator[bytes]:
             f"KeyError: 'sample-{n}'\n\nDuring handling of the above exception, another exception occurred:\n\n"
             f'Traceback (most recent call last):\n  File "/srv/train/data.py", line {dice.randrange(999)}, in get\n'
             "    response = session.get(url, timeout=10)\n"
-            "requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset by"
-            f" peer')) for {n}\n"
+            "requests.exceptions.ConnectionError: ('Connection aborted.', ConnectionResetError(104, 'Connection reset"
+            f" by peer')) for {n}\n"
         ).encode()
 
 
@@ -109,24 +109,31 @@ def json_lines(dice: random.Random) -> Iterator[bytes]:
 def one_line(dice: random.Random) -> Iterator[bytes]:
     """No line end at all: a bar that is drawn by backspaces, with words between."""
     for n in itertools.count():
-        yield f"{n}/1000000 [====>....] - ETA: 0s - loss: {dice.random():.4f} - error: {dice.random():.4f} killed: 0".encode()
+        yield f"{n}/1000000 [==>...] - ETA: 0s - loss: {dice.random():.4f} - error: {dice.random():.4f} killed: 0".encode()
         yield b"\b" * 60
 
 
 def dicts(dice: random.Random) -> Iterator[bytes]:
     """The Trainer of Hugging Face."""
     for n in itertools.count():
-        row = {"loss": round(dice.random(), 4), "grad_norm": dice.random(), "learning_rate": 1e-5 * dice.random()}
-        yield f"{ {**row, 'epoch': n / 1000} }\n".encode()
+        row = {
+            "loss": round(dice.random(), 4),
+            "grad_norm": dice.random(),
+            "lr": 1e-5 * dice.random(),
+            "epoch": n / 1000,
+        }
+        yield f"{row}\n".encode()
         if n % 50 == 0:
-            yield f"{ {'eval_loss': dice.random(), 'eval_runtime': 12.3, 'eval_samples_per_second': 99.1, 'epoch': n} }\n".encode()
+            judged = {"eval_loss": dice.random(), "eval_runtime": 12.3, "eval_samples_per_second": 99.1, "epoch": n}
+            yield f"{judged}\n".encode()
 
 
 def chinese(dice: random.Random) -> Iterator[bytes]:
     """Words of another script around numbers, and sentences that differ."""
-    parts = "训练 正在 进行 显存 不足 警告 连接 超时 重试 磁盘 空间 进程 被杀 加载 模型 权重 完成 第 轮 损失 学习率 验证 准确率".split()
+    words = "训练 正在 进行 显存 不足 警告 连接 超时 重试 磁盘 空间 进程 被杀 加载 模型 权重 完成 损失 学习率 准确率"
     for n in itertools.count():
-        yield f"[{n}] 第 {n // 100}/90 轮 损失: {dice.random():.4f} 学习率: 0.0003 {''.join(dice.choices(parts, k=6))}\n".encode()
+        rest = "".join(dice.choices(words.split(), k=6))
+        yield f"[{n}] 第 {n // 100}/90 轮 损失: {dice.random():.4f} 学习率: 0.0003 {rest}\n".encode()
 
 
 def prose(dice: random.Random) -> Iterator[bytes]:

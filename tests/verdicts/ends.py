@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 
+from sojourn.box.probes import process
 from tests.lab import machine_faults
 from tests.verdicts.stage import STEPS, Stage, free_port
 
@@ -77,7 +79,7 @@ with open("%s", "wb") as f:
 
 
 def disk_full(stage: Stage) -> Iterator[None]:
-    with machine_faults.disk(stage.folder, stage.dice.randint(40, 120)) as point:
+    with machine_faults.disk(stage.folder, stage.dice.randint(300, 400), inodes=5000) as point:
         stage.base = point / "box"
         stage.launch(f"exec {PYTHON} train.py", {"train.py": FILL % stage.dice.choice(["big.bin", "model.pt.tmp"])})
         stage.end()
@@ -95,7 +97,7 @@ while True:
 
 
 def inodes_gone(stage: Stage) -> Iterator[None]:
-    with machine_faults.disk(stage.folder, 64, inodes=stage.dice.randint(300, 900)) as point:
+    with machine_faults.disk(stage.folder, 400, inodes=stage.dice.randint(2500, 4000)) as point:
         stage.base = point / "box"
         stage.launch(f"exec {PYTHON} train.py", {"train.py": MANY})
         stage.end()
@@ -163,8 +165,6 @@ def killed_by_hand(stage: Stage) -> Iterator[None]:
     stage.launch(stage.dice.choice(["exec ", ""]) + f"{PYTHON} train.py", {"train.py": STEPS + "train()\n"})
     stage.said("step 2/")
     started = stage.heard("started")["pid"]
-    from sojourn.box.probes import process
-
     victims = [started, *(process.children(started) or ())]
     os.kill(victims[-1], signal.SIGKILL)
     stage.end()
@@ -234,12 +234,18 @@ def leftover_holds_the_card(stage: Stage) -> Iterator[None]:
     hide = HIDE.replace("$0", str(stage.folder / "dev")) + '; exec "$@"'
     with _namespace(hide) as within:
         stage.within(within)
-        left = stage.dice.choice(["setsid sleep 900", "sleep 900", "nohup sleep 900"])
-        stage.launch(f"{left} < /dev/nvidia0 > /dev/null 2>&1 & echo step 9/9; exit 1", name="first")
+        stage.launch("echo step 9/9", name="first")
         stage.end("first")
-        stage.launch(f"echo 'step 1/9 loss 0.5'; echo '{BUSY}'; exit 1")
+        # The keeper ends what a run leaves behind; this is one that it never saw, as from a shell of the user's.
+        env = dict(os.environ, SOJOURN_RUN_DIR=str(stage.root("first")), SOJOURN_ATTEMPT="1", SOJOURN_RUN_ID="first")
+        argv = [*within, "sh", "-c", "exec sleep 900 < /dev/nvidia0"]
+        left = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL)
+        stage.until(lambda: process.command(left.pid).startswith("sleep"))
+        stage.launch(f"echo 'step 1/9 loss 0.5'; echo '{BUSY}'; exit {stage.dice.choice([1, 2])}")
         stage.end()
         yield
+        left.kill()
+        left.wait(60)
 
 
 FAULTS = {

@@ -1,4 +1,4 @@
-"""Faults of a box at the end of an ssh line: the line is cut under a healthy run, a box with a kernel of its own reboots."""
+"""Faults of a box behind an ssh line: the line is cut under a healthy run, a box with a kernel of its own reboots."""
 
 from __future__ import annotations
 

@@ -109,7 +109,8 @@ class Stage:
             (project / path).write_bytes(content.encode() if isinstance(content, str) else content)
         job = {"name": name, "run": script, "stall_after": "30m", **keys}
         (project / "sojourn.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))
-        run(self.ctx, str(project / "sojourn.yaml"))
+        answer = run(self.ctx, str(project / "sojourn.yaml"))
+        assert self.ctx.store.index.run(name) is not None, [one.title for one in answer.findings]
 
     def end(self, name: str = "job") -> None:
         """Wait until the box has sealed it."""

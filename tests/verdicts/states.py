@@ -27,7 +27,7 @@ def healthy(stage: Stage) -> Iterator[None]:
 
 
 def read_only(stage: Stage) -> Iterator[None]:
-    with machine_faults.disk(stage.folder, 64) as point:
+    with machine_faults.disk(stage.folder, 300, inodes=5000) as point:
         stage.base = point / "box"
         code = STEPS + "while True:\n    print('step 1', flush=True); time.sleep(0.2)\n"
         if stage.dice.random() < 0.5:
