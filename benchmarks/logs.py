@@ -56,8 +56,8 @@ def warnings(dice: random.Random) -> Iterator[bytes]:
     """The same few warnings between steps, thousands of times."""
     kinds = (
         "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py:{n}: UserWarning: This DataLoader will"
-        " create 16 worker processes in total. Our suggested max number of worker in current system is 8, which is smaller than"
-        " what this DataLoader is going to create.",
+        " create 16 worker processes in total. Our suggested max number of worker in current system is 8, which is"
+        " smaller than what this DataLoader is going to create.",
         "[rank{c}]:W1121 10:{a:02d}:{b:02d}.000 {n} torch/_dynamo/convert_frame.py:906] [0/8] torch._dynamo hit"
         " config.recompile_limit (8)",
         "W0000 00:00:{n}.{a} {n} cuda_dnn.cc:8] Unable to register cuDNN factory: Attempting to register factory",
@@ -109,7 +109,7 @@ def json_lines(dice: random.Random) -> Iterator[bytes]:
 def one_line(dice: random.Random) -> Iterator[bytes]:
     """No line end at all: a bar that is drawn by backspaces, with words between."""
     for n in itertools.count():
-        yield f"{n}/1000000 [==>...] - ETA: 0s - loss: {dice.random():.4f} - error: {dice.random():.4f} killed: 0".encode()
+        yield f"{n}/1000 [=>..] - ETA: 0s - loss: {dice.random():.4f} - error: {dice.random():.2f} killed: 0".encode()
         yield b"\b" * 60
 
 

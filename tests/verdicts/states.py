@@ -94,7 +94,7 @@ STORM = (
     + """import hashlib, threading
 def spin():
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 1 << 30)
-for _ in range(%d): threading.Thread(target=spin, daemon=True).start()
+for _ in range(COUNT): threading.Thread(target=spin, daemon=True).start()
 print("storm", flush=True)
 train(pause_s=0.5)
 """
@@ -104,7 +104,7 @@ train(pause_s=0.5)
 def thread_storm(stage: Stage) -> Iterator[None]:
     with machine_faults.group(cpu__cfs_quota_us="50000") as group:
         stage.within(group.within)
-        stage.launch(f"exec {PYTHON} train.py", {"train.py": STORM % stage.dice.randint(24, 48)})
+        stage.launch(f"exec {PYTHON} train.py", {"train.py": STORM.replace("COUNT", str(stage.dice.randint(24, 48)))})
         stage.within([])
         stage.said("storm")
         stage.heard("beat", 2)
@@ -126,15 +126,15 @@ for step in range(1, 1000):
     if os.environ["RANK"] == "1" and step == 6: time.sleep(3600)
     dist.all_reduce(torch.ones(4))
     if os.environ["RANK"] == "0":
-        print("step %%d/1000 loss 0.5" %% step, flush=True); p(step, 1000)
-    time.sleep(%(pause)s)
+        print("step %d/1000 loss 0.5" % step, flush=True); p(step, 1000)
+    time.sleep(PAUSE)
 """
 )
 
 
 def collective_hangs(stage: Stage) -> Iterator[None]:
     """One rank stays away from a collective of gloo; the others wait, and nothing is said."""
-    code = HUNG % {"pause": stage.dice.choice(["0.2", "0.5"])}
+    code = HUNG.replace("PAUSE", stage.dice.choice(["0.2", "0.5"]))
     envs = {"GLOO_SOCKET_IFNAME": "lo"}
     stage.launch(TORCHRUN % free_port(), {"train.py": code}, envs=envs, stall_after="20s")
     stage.said("step 5/")
@@ -145,7 +145,7 @@ def collective_hangs(stage: Stage) -> Iterator[None]:
 def collective_times_out(stage: Stage) -> Iterator[None]:
     """The same, where the group's own patience is short."""
     wait = f'"gloo", timeout=__import__("datetime").timedelta(seconds={stage.dice.randint(4, 8)})'
-    code = (HUNG % {"pause": "0.2"}).replace('"gloo"', wait)
+    code = HUNG.replace("PAUSE", "0.2").replace('"gloo"', wait)
     stage.launch(TORCHRUN % free_port(), {"train.py": code}, envs={"GLOO_SOCKET_IFNAME": "lo"})
     stage.end()
     yield
