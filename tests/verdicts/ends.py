@@ -82,7 +82,7 @@ def disk_full(stage: Stage) -> Iterator[None]:
     with machine_faults.disk(stage.folder, stage.dice.randint(300, 400), inodes=5000) as point:
         stage.base = point / "box"
         stage.launch(f"exec {PYTHON} train.py", {"train.py": FILL % stage.dice.choice(["big.bin", "model.pt.tmp"])})
-        stage.end()
+        stage.looked()
         yield
         stage.close()
 
@@ -100,7 +100,7 @@ def inodes_gone(stage: Stage) -> Iterator[None]:
     with machine_faults.disk(stage.folder, 400, inodes=stage.dice.randint(2500, 4000)) as point:
         stage.base = point / "box"
         stage.launch(f"exec {PYTHON} train.py", {"train.py": MANY})
-        stage.end()
+        stage.looked()
         yield
         stage.close()
 
@@ -186,14 +186,15 @@ def segfault(stage: Stage) -> Iterator[None]:
 
 
 def windows_line_ends(stage: Stage) -> Iterator[None]:
+    """A script that came to the box by another way: what is pushed is mended."""
     script, line = stage.dice.choice(
         [
-            (b"#!/bin/bash\r\necho step 1\r\n", "chmod +x go.sh; ./go.sh"),
-            (b"\r\nset -o pipefail\r\necho hello\r\n", "bash go.sh"),
-            (b"cd .\r\nexport A=1\r\nif true; then\r\n  echo hello\r\nfi\r\n", "bash go.sh"),
+            ("#!/bin/bash\\r\\necho step 1\\r\\n", "chmod +x go.sh; ./go.sh"),
+            ("\\r\\nset -o pipefail\\r\\necho hello\\r\\n", "bash go.sh"),
+            ("cd .\\r\\nexport A=1\\r\\nif true; then\\r\\n  echo hello\\r\\nfi\\r\\n", "bash go.sh"),
         ]
     )
-    stage.launch(line, {"go.sh": script})
+    stage.launch(f"printf '{script}' > go.sh; {line}", {"train.py": ""})
     stage.end()
     yield
 

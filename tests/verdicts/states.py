@@ -102,7 +102,7 @@ train(pause_s=0.5)
 
 
 def thread_storm(stage: Stage) -> Iterator[None]:
-    with machine_faults.group(cpu__cfs_quota_us="50000") as group:
+    with machine_faults.group(cpu__cfs_quota_us="40000", cpu__shares="32768") as group:
         stage.within(group.within)
         stage.launch(f"exec {PYTHON} train.py", {"train.py": STORM.replace("COUNT", str(stage.dice.randint(24, 48)))})
         stage.within([])

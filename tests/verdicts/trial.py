@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import random
 import time
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sojourn.diagnose import evidence
 from sojourn.diagnose.reason import Verdict, reason
@@ -39,9 +42,9 @@ class Told:
     load: float = 0.0
 
 
-def play(fault: str, seed: int, folder: Path) -> Told:
-    """Play it in this process, whose home is below `folder` from now on."""
-    plant, expected = FAULTS[fault]
+def play(fault: str, seed: int, folder: Path, keep: Path | None = None) -> Told:
+    """Play it in this process, whose home is below `folder` from now on. `keep`: where the evidence is kept."""
+    plant = FAULTS[fault][0]
     told = Told(fault, seed, load=round(os.getloadavg()[0], 1))
     stage = Stage(folder, random.Random(f"{fault} {seed}"))
     began_s = time.monotonic()
@@ -50,17 +53,27 @@ def play(fault: str, seed: int, folder: Path) -> Told:
             asked_s = time.monotonic()
             answer, document = stage.why()
             told.why_s = round(time.monotonic() - asked_s, 2)
-            told.verdict = name_of(answer.judged)
-            if told.verdict not in expected:
-                told.wrong = f"{told.verdict} where {'/'.join(expected)} is right: {_shown(answer.judged)}"
-            else:
-                told.wrong = _withhold(told, document, expected)
+            if keep is not None:
+                keep.write_text(json.dumps(document))
+            judge(told, answer.judged, document)
     except AssertionError as error:
         told.wrong = f"not planted: {error}"[:500]
+    except pytest.skip.Exception as missing:
+        told.wrong = str(missing)
     finally:
         stage.close()
         told.took_s = round(time.monotonic() - began_s, 1)
     return told
+
+
+def judge(told: Told, judged: Verdict, document: dict[str, Any]) -> None:
+    """Write down what the evidence says, whole and without each of its probes."""
+    expected = FAULTS[told.fault][1]
+    told.verdict, told.wrong, told.withheld, told.open = name_of(judged), "", 0, []
+    if told.verdict not in expected:
+        told.wrong = f"{told.verdict} where {'/'.join(expected)} is right: {_shown(judged)}"
+    else:
+        told.wrong = _withhold(told, document, expected)
 
 
 def name_of(judged: Verdict) -> str:

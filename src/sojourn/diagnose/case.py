@@ -65,7 +65,8 @@ class Case:
         """What can be wrong with a run that moves was not looked at: a script rewritten under it, a CPU quota."""
         known = self.facts.known
         is_script = bool(self.value("run.shell_scripts")) and "run.script_drift" not in known
-        return is_script or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
+        is_held_up = (self.value("cg.throttled_frac") or 0.0) >= 0.2 and "run.cores_busy" not in known
+        return is_script or is_held_up or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
 
     @property
     def is_log_alone(self) -> bool:
