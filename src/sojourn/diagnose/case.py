@@ -53,6 +53,12 @@ class Case:
         return self.value("run.done_record") is True and code in (None, 0) and not signal
 
     @property
+    def is_done_unseen(self) -> bool:
+        """It succeeded by the record on its box, and what it said meanwhile could not be read: a finished word alone."""
+        code = self.facts.known.get("run.exit_code")
+        return code is not None and code.source.startswith("probe ") and "run.log_text" not in self.facts.known
+
+    @property
     def is_moving(self) -> bool:
         """Alive, and a step, a checkpoint or a line of its log came since the last look."""
         moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))

@@ -201,7 +201,7 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
             return False
     if case.has_ended_badly:
         return False
-    if case.is_moving or case.has_succeeded:
+    if case.is_moving or (case.has_succeeded and not case.is_done_unseen):
         return True
     if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
         return False
