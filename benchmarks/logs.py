@@ -106,6 +106,16 @@ def json_lines(dice: random.Random) -> Iterator[bytes]:
         yield json.dumps(row).encode() + b"\n"
 
 
+def wide_json(dice: random.Random) -> Iterator[bytes]:
+    """Lines of four thousand letters, no key of which comes twice."""
+    while True:
+        row = {
+            f"k{dice.getrandbits(40):x}{dice.choice(_WORDS)}": f"{dice.choice(_WORDS)} {dice.getrandbits(60):x}"
+            for _ in range(90)
+        }
+        yield json.dumps(row).encode() + b"\n"
+
+
 def one_line(dice: random.Random) -> Iterator[bytes]:
     """No line end at all: a bar that is drawn by backspaces, with words between."""
     for n in itertools.count():
@@ -167,6 +177,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[bytes]]] = {
     "warnings again and again": warnings,
     "tracebacks again and again": tracebacks,
     "JSON lines with ids": json_lines,
+    "wide JSON lines": wide_json,
     "one line without end": one_line,
     "dicts of a Trainer": dicts,
     "Chinese": chinese,
@@ -180,10 +191,10 @@ def write(path: Path, kind: str, size_bytes: int) -> None:
     """A log of that kind and size, which ends with a GPU that is out of memory."""
     dice = random.Random(kind)
     source = KINDS[kind](dice)
-    block = b"".join(itertools.islice(source, 20_000))
+    block = b"".join(itertools.islice(source, 2000))
     written = 0
     with path.open("wb") as f:
         while written < size_bytes - len(block):
             written += f.write(block)
-            block = b"".join(itertools.islice(source, 20_000))
+            block = b"".join(itertools.islice(source, 2000))
         f.write(b"\n" + END)

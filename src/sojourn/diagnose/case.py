@@ -54,7 +54,7 @@ class Case:
 
     @property
     def is_done_unseen(self) -> bool:
-        """It succeeded by the record on its box, and what it said meanwhile could not be read: a finished word alone."""
+        """It succeeded by the record on its box, and what it said could not be read: a finished word alone."""
         code = self.facts.known.get("run.exit_code")
         return code is not None and code.source.startswith("probe ") and "run.log_text" not in self.facts.known
 

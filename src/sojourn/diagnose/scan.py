@@ -8,6 +8,7 @@ from everywhere and for the end of the log. Memory is bounded by limits on every
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,8 @@ SAMPLED = 4  # pieces is looked at, and
 HELD = 3000  # so many of the last lines
 TIRED = 12_000  # kinds that told nothing new, near any words: from then on TIRED_WORN are enough
 TIRED_WORN = 20
-MAX_LATE = 8000
+MAX_LATE = 3000
+LONG_KIND = 256  # a longer one is known by its digest
 LARGE = 2 << 20  # bytes from which on lines are looked for in whole pieces
 MAX_HITS = 2000
 TAIL = 64 << 10
@@ -91,7 +93,7 @@ class LogSeen:
         return "\n".join([*self.notable, self.tail])
 
 
-_Row = tuple[int, bytes, bytes, bytes]  # the number of a line, the line before, the line, its kind
+_Row = tuple[int, bytes, bytes]  # the number of a line, the line before, the line
 
 
 class _Kind:
@@ -116,10 +118,10 @@ class _Piece:
         """The number of a line in the log, from 1."""
         return self._before + (self._own[index] if self._own else index) + 1
 
-    def row(self, index: int, kind: bytes) -> _Row:
+    def row(self, index: int) -> _Row:
         """A line to look at later."""
         before = self.lines[index - 1][-OVERLAP:] if index else b""
-        return self.number(index), before, self.lines[index], kind
+        return self.number(index), before, self.lines[index]
 
     @property
     def ends(self) -> int:
@@ -208,47 +210,50 @@ class Scan:
         near = sieve.near(kinds, self._wanted)
         again: dict[bytes, int] = {}
         for at, index, kind in near.lines():
-            state = known.get(kind)
+            key = _key(kind)
+            state = known.get(key)
             if state is not None and state.tried >= MAX_TRIED:
                 state.again += 1
-                again[kind] = index
+                again[key] = index
             else:
                 self._meet(piece, index, kind, near.codes(at))
-        for kind, index in again.items():
-            known[kind].last, known[kind].line = piece.number(index), piece.lines[index]
+        for key, index in again.items():
+            known[key].last, known[key].line = piece.number(index), piece.lines[index]
         self._held = [*self._held[-1:], (piece, kinds)]
         self._pieces += 1
         if self._pieces % SAMPLED == 0 and self._passed.any():
             passed = sieve.near(kinds, self._passed)
-            self._put_off([piece.row(index, kind) for _, index, kind in passed.lines(passed.last_of_each())])
+            self._put_off([piece.row(index) for _, index, _ in passed.lines(passed.last_of_each())])
         return piece
 
     def _meet(self, piece: _Piece, index: int, kind: bytes, codes: Sequence[int] = ()) -> None:
         """A line that a pattern is near: looked at closely, unless its kind or its words were too often. `codes`: what
         the sieve saw in it."""
-        state = self._kinds.get(kind)
+        state = self._kinds.get(_key(kind))
         if state is not None and state.tried >= MAX_TRIED:
             state.again += 1
             state.last, state.line = piece.number(index), piece.lines[index]
             return
         if state is not None:
-            self._closely(piece.lines, index, kind, piece.number(index), state)
+            self._closely(piece.lines, index, piece.number(index), state)
             return
         words: Sequence[Any] = codes or self._gate.inside(kind)
         if all(self._worn.get(word, 0) >= self._enough for word in words):
-            self._put_off([piece.row(index, kind)])
+            self._put_off([piece.row(index)])
             return
         state = _Kind(self._gate.inside(kind))
         if len(self._kinds) < MAX_KINDS:
-            self._kinds[kind] = state
-        is_new = self._closely(piece.lines, index, kind, piece.number(index), state)
+            self._kinds[_key(kind)] = state
+        is_new = self._closely(piece.lines, index, piece.number(index), state)
+        cost = 0 if is_new else 1 + len(kind) // 200  # a long line is as much work as several
+        self._fruitless += cost
         for word in words:
-            self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
-        self._fruitless += not is_new
-        if self._fruitless == TIRED:
+            self._worn[word] = 0 if is_new else self._worn.get(word, 0) + cost
+        is_tired = self._enough == MAX_WORN and self._fruitless >= TIRED
+        if is_tired:
             self._enough = TIRED_WORN
         if codes:
-            for word in self._worn if self._fruitless == TIRED else words:
+            for word in self._worn if is_tired else words:
                 if not isinstance(word, bytes):
                     self._passed[word] = is_passed = self._worn[word] >= self._enough
                     self._wanted[word] = not is_passed
@@ -264,17 +269,15 @@ class Scan:
         last: list[_Row] = []
         for piece, kinds in self._held if self._passed is not None and self._passed.any() else ():
             near = self._gate.sieve.near(kinds, self._passed)
-            last += [piece.row(index, kind) for _, index, kind in near.lines(near.last(HELD))]
-        for number, before, line, kind in sorted({*self._late, *last[-HELD:]}):
-            self._closely((before, line), 1, kind, number, self._kinds.get(kind) or _Kind(self._gate.inside(kind)))
-        for kind, state in self._kinds.items():
-            if not state.again:
-                continue
-            if self._gate.begins not in state.gates:
-                self._closely((state.line,), 0, kind, state.last, state)
-            for key in state.keys:
+            last += [piece.row(index) for _, index, _ in near.lines(near.last(HELD))]
+        for number, before, line in sorted({*self._late, *last[-HELD:]}):
+            self._closely((before, line), 1, number, _Kind(self._gate.inside(letters(line))))
+        for state in self._kinds.values():
+            for key in state.keys if state.again else ():
                 old = self._hits[key]
                 self._hits[key] = replace(old, last=max(old.last, state.last), times=old.times + state.again)
+            if state.again and self._gate.begins not in state.gates:
+                self._closely((state.line,), 0, state.last, state)
 
     def _finish_traceback(self, data: bytes) -> None:
         """A traceback that was cut off by the end of the piece before."""
@@ -283,7 +286,7 @@ class Scan:
             lines = data[: 16 * MAX_LINE].replace(b"\r", b"\n").split(b"\n")
             self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _closely(self, lines: Sequence[bytes], index: int, kind: bytes, number: int, state: _Kind) -> bool:
+    def _closely(self, lines: Sequence[bytes], index: int, number: int, state: _Kind) -> bool:
         """Whether the line told of something that no line told before."""
         before = len(self._hits) + len(self._raised)
         state.tried += 1
@@ -348,6 +351,10 @@ def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
         if _EXCEPTION.match(text):
             return text.strip()[:500]
     return ""
+
+
+def _key(kind: bytes) -> bytes:
+    return kind if len(kind) <= LONG_KIND else hashlib.md5(kind, usedforsecurity=False).digest()
 
 
 def _parted(data: bytes) -> tuple[list[bytes], list[int]]:
