@@ -23,13 +23,14 @@ MAX_LINE = 4096  # longer lines are looked at in parts,
 OVERLAP = 512  # of which the ends are looked at twice
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
 MAX_KINDS = 100_000  # kinds of lines that are remembered
-MAX_TRIED = 100  # lines of one kind that are looked at closely, and the last one; of others only their number is kept
+MAX_TRIED = 100  # lines of one kind that are looked at closely, fewer long ones, and the last; others are counted
 MAX_WORN = 1000  # kinds of lines near one word that told nothing new: from then on one line of every
 SAMPLED = 4  # pieces is looked at, and
 HELD = 3000  # so many of the last lines
 TIRED = 12_000  # kinds that told nothing new, near any words: from then on TIRED_WORN are enough
 TIRED_WORN = 20
 MAX_LATE = 3000
+LOOKED_BACK = 500 << 10  # bytes of each of the two
 LONG_KIND = 256  # a longer one is known by its digest
 LARGE = 2 << 20  # bytes from which on lines are looked for in whole pieces
 MAX_HITS = 2000
@@ -270,7 +271,10 @@ class Scan:
         for piece, kinds in self._held if self._passed is not None and self._passed.any() else ():
             near = self._gate.sieve.near(kinds, self._passed)
             last += [piece.row(index) for _, index, _ in near.lines(near.last(HELD))]
-        for number, before, line in sorted({*self._late, *last[-HELD:]}):
+        late = self._late
+        while sum(len(line) for _, _, line in late) > LOOKED_BACK:
+            late = late[1::2]
+        for number, before, line in sorted({*late, *_within(last[-HELD:], LOOKED_BACK)}):
             self._closely((before, line), 1, number, _Kind(self._gate.inside(letters(line))))
         for state in self._kinds.values():
             for key in state.keys if state.again else ():
@@ -289,7 +293,7 @@ class Scan:
     def _closely(self, lines: Sequence[bytes], index: int, number: int, state: _Kind) -> bool:
         """Whether the line told of something that no line told before."""
         before = len(self._hits) + len(self._raised)
-        state.tried += 1
+        state.tried += 1 + min(len(lines[index]), MAX_LINE) // 400
         if not state.gates:
             return False
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
@@ -351,6 +355,15 @@ def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
         if _EXCEPTION.match(text):
             return text.strip()[:500]
     return ""
+
+
+def _within(rows: list[_Row], limit_bytes: int) -> list[_Row]:
+    """The last of them, of so many bytes."""
+    for at in range(len(rows) - 1, -1, -1):
+        limit_bytes -= len(rows[at][2])
+        if limit_bytes < 0:
+            return rows[at + 1 :]
+    return rows
 
 
 def _key(kind: bytes) -> bytes:
