@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sojourn.box.probes import process
 from tests.lab import machine_faults
-from tests.verdicts.stage import STEPS, Stage, free_port
+from tests.verdicts.stage import STEPS, Stage, free_port, holder
 
 MIB = 1 << 20
 PYTHON = sys.executable
@@ -130,8 +130,6 @@ def shared_memory_full(stage: Stage) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _namespace(prepare: str) -> Iterator[list[str]]:
-    from tests.verdicts.stage import holder
-
     argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", prepare, "x", "sleep", "900"]
 
     def is_ready(pid: int) -> bool:

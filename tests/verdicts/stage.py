@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -196,8 +197,6 @@ def free_port() -> int:
 @contextlib.contextmanager
 def holder(argv: Sequence[str], is_ready: Callable[[int], bool]) -> Iterator[int]:
     """A process that holds namespaces open; its pid. Ended, with what it began, at the end."""
-    import subprocess
-
     child = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL)
     try:
         until(lambda: is_ready(child.pid), 60)
