@@ -22,7 +22,7 @@ from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas
 from tests.verdicts import trial
 
-TRIAL_S = 420.0
+TRIAL_S = 420.0  # a box with a kernel of its own takes long to boot
 
 
 def main() -> int:
@@ -97,7 +97,8 @@ def apart(fault: str, seed: int, kept: Path | None = None) -> dict[str, Any]:
     argv = [sys.executable, "-m", "tests.verdicts", "--fault", fault, "--seed", str(seed)]
     if kept is not None:
         argv += ["--evidence", str(kept)]
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipe, top = subprocess.PIPE, Path(__file__).resolve().parents[2]
+    child = subprocess.Popen(argv, cwd=top, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:
         out, err = child.communicate(timeout=TRIAL_S)
         lines = [line for line in out.splitlines() if line.startswith("{")]
