@@ -1,13 +1,15 @@
 """What `sojourn verify` costs: a cold tree of checkpoints against the slower of its disk and of hashing on every core.
 
 `SOJOURN_BENCH_GB` says how large the tree is (10, or a third of what is free). Both limits are measured in the same
-rounds, and every reading begins with a cold page cache.
+rounds, the disk's through the page cache and past it (the better one counts), and every reading begins with a cold
+page cache.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import mmap
 import os
 import shutil
 import subprocess
@@ -112,17 +114,29 @@ def _cool(files: list[Path]) -> None:
 
 
 def _disk(files: list[Path], size_bytes: int) -> float:
+    """The better of two ways: through the page cache, and past it where the file system has that."""
+    ways = [0, getattr(os, "O_DIRECT", 0)]
+    return max(_read_all(files, size_bytes, way) for way in ways[: 1 + bool(ways[1])])
+
+
+def _read_all(files: list[Path], size_bytes: int, flags: int) -> float:
     _cool(files)
 
     def read(path: Path) -> None:
-        buffer = bytearray(8 << 20)
-        with path.open("rb", buffering=0) as f:
-            while f.readinto(buffer):
+        buffer = mmap.mmap(-1, 8 << 20)
+        fd = os.open(path, os.O_RDONLY | flags)
+        try:
+            while os.readv(fd, [buffer]) == len(buffer):
                 pass
+        finally:
+            os.close(fd)
 
     began_s = time.perf_counter()
-    with ThreadPoolExecutor(CORES) as pool:
-        list(pool.map(read, files))
+    try:
+        with ThreadPoolExecutor(CORES) as pool:
+            list(pool.map(read, files))
+    except OSError:
+        return 0.0
     return size_bytes / (time.perf_counter() - began_s) / 1e9
 
 

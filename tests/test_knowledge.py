@@ -1,10 +1,15 @@
 """Pages of the catalog and of the platforms say what the data says; the page on adding a gotcha is one that works."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from scripts import knowledge_pages
-from sojourn.store.gotchas import KEYS, gotchas, read
+from sojourn.diagnose.evidence import from_document
+from sojourn.diagnose.reason import reason
+from sojourn.diagnose.search import Search, compile_index
+from sojourn.store.gotchas import KEYS, gotchas, read, search_index
 from sojourn.store.platforms import platforms
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,3 +38,17 @@ def test_the_example_of_adding_a_gotcha_is_read_as_one() -> None:
     gotcha = read("disk-quota.toml", block.group(1))
     assert gotcha.is_decidable and gotcha.patterns and gotcha.merged
     assert [key for key in KEYS if key not in block.group(1) and key != "undecidable"] == []
+
+
+def test_the_page_on_adding_a_gotcha_can_be_followed() -> None:
+    text = (ROOT / "docs/adding-a-gotcha.md").read_text(encoding="utf-8")
+    entry = re.search(r"```toml\n(.*?)```", text, re.S)
+    specimens = re.findall(r"```json\n(.*?)```", text, re.S)
+    assert entry and len(specimens) == 2
+    new = replace(read("disk-quota.toml", entry.group(1)), id="my-quota", refines=())
+    catalog = (*(one for one in gotchas() if one.id != "disk-quota"), new)
+    for specimen, is_it in zip(specimens, (True, False), strict=True):
+        found = reason(catalog, from_document(json.loads(specimen), catalog)).findings
+        assert (("my-quota", "confirmed") in [(f.id, f.status) for f in found]) is is_it
+    index = compile_index(catalog, search_index()["same"], search_index()["places"])
+    assert Search(index, catalog).find("磁盘配额 EDQUOT")[0].id == "my-quota"

@@ -1,11 +1,15 @@
 """Good files of tables, logs, archives, databases and images, written by the libraries that people use."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
+import shutil
 import sqlite3
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from typing import Any
@@ -114,6 +118,29 @@ def write_gz(path: str) -> None:
         f.write(np.random.default_rng(4).bytes(40_000))
 
 
+def write_bz2(path: str) -> None:
+    with bz2.open(path, "wb") as f:
+        f.write(np.random.default_rng(4).bytes(40_000))
+
+
+def write_xz(path: str) -> None:
+    with lzma.open(path, "wb") as f:
+        f.write(np.random.default_rng(4).bytes(40_000))
+
+
+def write_wal(path: str) -> None:
+    """A log as it lies beside a database that is open."""
+    with tempfile.TemporaryDirectory() as folder:
+        db = sqlite3.connect(f"{folder}/a.db")
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("CREATE TABLE trials (id INTEGER PRIMARY KEY, loss REAL)")
+        for n in range(10):
+            db.executemany("INSERT INTO trials (loss) VALUES (?)", [(1 / (m + n + 1),) for m in range(300)])
+            db.commit()
+        shutil.copy(f"{folder}/a.db-wal", path)
+        db.close()
+
+
 def write_sqlite(path: str, nan: bool = False) -> None:
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE trials (id INTEGER PRIMARY KEY, loss REAL, note TEXT)")
@@ -173,6 +200,16 @@ def _is_gz(damaged: bytes) -> bool:
         return False
 
 
+def _is_bz2(damaged: bytes) -> bool:
+    """What bzip2 itself unpacks to the end, once or twice: a few bits of a block mean nothing."""
+    unpack = bz2.BZ2Decompressor()
+    try:
+        unpack.decompress(damaged)
+    except (OSError, ValueError):
+        return False
+    return unpack.eof and (not unpack.unused_data or unpack.unused_data * 2 == damaged)
+
+
 def _is_records(damaged: bytes) -> bool:
     """Twice the same events, one after the other."""
     half = len(damaged) // 2
@@ -192,8 +229,11 @@ MORE = {
     "tar": Sample("tar", ".tar", write_tar, proved=CONTAINER),
     "packed tar": Sample("tar", ".tar.gz", write_packed_tar, None, _gz_payload, proved=CONTAINER),
     "zip": Sample("zip", ".zip", write_zip, None, samples.zip_payload, proved=CONTAINER),
+    "bz2": Sample("bz2", ".bz2", write_bz2, None, hides=_is_bz2, proved=CONTAINER),
+    "xz": Sample("xz", ".xz", write_xz, None, _all, _is_records, CONTAINER),
     "gz": Sample("gz", ".gz", write_gz, None, _gz_payload, _is_gz, CONTAINER),
     "sqlite": Sample("sqlite", ".sqlite", write_sqlite, _nan(write_sqlite)),
+    "wal": Sample("sqlite_wal", ".db-wal", write_wal, None, _all, lambda damaged: not damaged, CONTAINER),
     "png": Sample("png", ".png", write_png, None, _all, proved=CONTAINER),
     "jpeg": Sample("jpeg", ".jpg", write_jpeg, proved=CONTAINER),
 }

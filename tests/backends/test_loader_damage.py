@@ -234,6 +234,19 @@ def test_a_database_is_read_without_a_trace_and_its_open_log_is_remarked(tmp_pat
     db.close()
 
 
+def test_a_log_of_a_database_that_would_lose_commits_in_silence_is_corrupt(tmp_path: Path) -> None:
+    more_samples.write_wal(str(tmp_path / "a.db-wal"))
+    raw = (tmp_path / "a.db-wal").read_bytes()
+    ends = range(32, len(raw) + 1, 24 + 4096)
+    assert raw[ends[-1] :] == b""
+    for end in ends[1:-2]:
+        assert of(tmp_path / "b.db-wal", raw[:end] + raw[end + 4120 :] + raw[end : end + 4120]) == "corrupt"
+        assert of(tmp_path / "b.db-wal", raw[: end + 9] + b"\xff" + raw[end + 10 :]) == "corrupt"
+        assert of(tmp_path / "b.db-wal", raw[: end - 7]) == "truncated"
+    assert of(tmp_path / "b.db-wal", raw[: ends[2]]) == ""  # only its sha256 can show that whole commits lack
+    assert of(tmp_path / "b.db-wal", b"") == ""
+
+
 @pytest.mark.parametrize("damage", ["eoi", "twice", "no tables", "short segment"])
 def test_a_jpeg_whose_markers_make_no_sense_is_refused(damage: str, tmp_path: Path) -> None:
     more_samples.write_jpeg(str(tmp_path / "a.jpg"))

@@ -1,8 +1,10 @@
 """Whatever happens to a small file of any format, judging it gives a word or a whole file, and raises nothing."""
 
+import bz2
 import gzip
 import hashlib
 import io
+import lzma
 import sqlite3
 import tarfile
 import zipfile
@@ -59,6 +61,8 @@ def small(kind: str, path: Path) -> None:
             z.writestr("b", b"")
     elif kind == "gz":
         path.write_bytes(gzip.compress(b"words " * 20) + gzip.compress(b"more"))
+    elif kind in ("bz2", "xz"):
+        path.write_bytes((bz2.compress if kind == "bz2" else lzma.compress)(b"words " * 20))
     elif kind == "sqlite":
         db = sqlite3.connect(path)
         db.execute("PRAGMA page_size=512")
@@ -83,7 +87,7 @@ def whole_records(raw: bytes) -> bytes:
 
 
 KINDS: list[Any] = ["npy", "npz", "packed.npz", "safetensors", "json", "jsonl", "csv", "parquet", "tfevents.1", "tar"]
-KINDS += ["tar.gz", "zip", "gz", "sqlite", "png", "jpg"]
+KINDS += ["tar.gz", "zip", "gz", "bz2", "xz", "sqlite", "png", "jpg"]
 KINDS += [pytest.param(kind, marks=pytest.mark.torch) for kind in ("pt", "legacy.pt")]
 
 
@@ -130,7 +134,7 @@ def test_no_flip_and_no_cut_passes_the_manifest(kind: str, tmp_path: Path, prove
 
 
 # Of these formats every flip is seen without a manifest too: their checksums cover everything that means something.
-@pytest.mark.parametrize("kind", ["tfevents.1", "png"])
+@pytest.mark.parametrize("kind", ["tfevents.1", "png", "xz"])
 def test_every_flipped_bit_is_seen_where_all_is_guarded(kind: str, tmp_path: Path) -> None:
     small(kind, tmp_path / ("good." + kind))
     raw, path = (tmp_path / ("good." + kind)).read_bytes(), tmp_path / ("changed." + kind)

@@ -1,9 +1,11 @@
 """No good file is refused: every way in which the real libraries write a format, one file each."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import sqlite3
 import struct
@@ -170,12 +172,25 @@ GOOD["é.json.gz"] = lambda p: p.write_bytes(gzip.compress(b'{"a": 1}'))
 GOOD["members.gz"] = lambda p: p.write_bytes(
     gzip.compress(b"one") + gzip.compress(b"") + gzip.compress(b"three" * 9999)
 )
+each(
+    "a.{}", ["tar.bz2", "tbz2", "tar.xz", "txz"], lambda p, s: more_samples.write_tar(str(p), f"w:{s[-3:].strip('.t')}")
+)
+GOOD["several.bz2"] = lambda p: p.write_bytes(bz2.compress(b"one") + bz2.compress(b"two" * 9999))
+GOOD["padded.xz"] = lambda p: p.write_bytes(lzma.compress(b"one") + bytes(8) + lzma.compress(b"two" * 9999) + bytes(4))
+each(
+    "check {}.xz",
+    [lzma.CHECK_NONE, lzma.CHECK_CRC32, lzma.CHECK_SHA256],
+    lambda p, c: p.write_bytes(lzma.compress(b"words" * 99, check=c, preset=9)),
+)
 GOOD["none.gz"] = lambda p: p.write_bytes(gzip.compress(b""))
 GOOD["ratio.gz"] = lambda p: p.write_bytes(gzip.compress(bytes(20 << 20)))
 each("method {}.zip", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], lambda p, m: packed(p, m, "a.txt", b"words " * 5000))
 each("method {}.npz", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], lambda p, m: packed(p, m, "a.npy", array()))
 GOOD["no array.npz"] = lambda p: np.savez(p)
 GOOD["none.zip"] = lambda p: zipfile.ZipFile(p, "w").close()
+
+
+GOOD["project.zip"] = lambda p: packed(p, zipfile.ZIP_DEFLATED, "run/data.pkl", b"N.", "run/notes.txt")
 
 
 @good("names.zip")
@@ -185,9 +200,10 @@ def _(path: Path) -> None:
             z.writestr(name, "" if name.endswith("/") else "text " * 50)
 
 
-def packed(path: Path, method: int, name: str, data: bytes) -> None:
+def packed(path: Path, method: int, name: str, data: bytes, *others: str) -> None:
     with zipfile.ZipFile(path, "w", method) as z:
-        z.writestr(name, data)
+        for each_name in (name, *others):
+            z.writestr(each_name, data)
 
 
 def array() -> bytes:
@@ -207,6 +223,30 @@ def _(path: Path) -> None:
 def _(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z, z.open("a", "w", force_zip64=True) as f:
         f.write(b"text " * 500)
+
+
+@good("_metadata")
+def _(path: Path) -> None:
+    """What Spark and Dask put beside the parts of a table."""
+    parts: list[Any] = []
+    pq.write_to_dataset(pa.table(TABLE), str(path.parent / "table"), metadata_collector=parts)
+    pq.write_metadata(pa.table(TABLE).schema, path, metadata_collector=parts)
+
+
+@good("begun anew.db-wal")
+def _(path: Path) -> None:
+    """A log that was begun anew, with frames behind it that are left over from before."""
+    db = sqlite3.connect(path.parent / "begun anew.db")
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("CREATE TABLE t (a)")
+    db.executemany("INSERT INTO t VALUES (?)", [("text" * 99,) for _ in range(99)])
+    db.commit()
+    db.execute("PRAGMA wal_checkpoint(RESTART)")
+    db.execute("INSERT INTO t VALUES (1)")
+    db.commit()
+    raw = path.read_bytes()
+    db.close()
+    path.write_bytes(raw)
 
 
 @good("streamed.zip")
@@ -239,6 +279,11 @@ each(
     "{}.csv",
     ["excel", "unix", "excel-tab"],
     lambda p, d: csv.writer(p.open("w", newline=""), dialect=d).writerows(ROWS),
+)
+each(
+    "way {}.csv",
+    [{"escapechar": "\\", "doublequote": False}, {"escapechar": "\\", "quoting": 3}, {"quotechar": "'", "quoting": 1}],
+    lambda p, way: csv.writer(p.open("w", newline=""), **way).writerows([["a", "b"], ['say "x", y', 1], ["it's", 2]]),
 )
 GOOD["one column.csv"] = lambda p: p.write_text("loss\n0.5\n0.25\n")
 GOOD["semicolons.csv"] = lambda p: p.write_text("a;b\n1,5;2\n2,5;3\n")

@@ -1,9 +1,14 @@
-"""What lies inside others: archives in archives are named, packed entries judged in pieces, odd headers seen."""
+"""What lies inside others: artifacts in archives are judged, packed entries judged in pieces, odd headers seen."""
 
+import bz2
+import gzip
 import io
+import lzma
+import pickle
 import struct
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +23,90 @@ def judged(path: Path) -> Judgement:
     return judge(str(path), path.name)
 
 
-def test_an_archive_inside_another_is_named_as_not_looked_into(tmp_path: Path) -> None:
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as z:
-        z.writestr("a", "text")
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as z:
-        z.writestr("deep/in.zip", inner.getvalue())
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        info = tarfile.TarInfo("deep/in.zip")
-        info.size = len(inner.getvalue())
-        tar.addfile(info, io.BytesIO(inner.getvalue()))
+def zipped(name: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr(name, data)
+    return out.getvalue()
+
+
+def taped(mode: Any, name: str, data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as tar:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def array(*values: float) -> bytes:
+    out = io.BytesIO()
+    np.save(out, np.array(values))
+    return out.getvalue()
+
+
+PACKED: dict[str, Callable[[str, bytes], bytes]] = {
+    "a.zip": zipped,
+    "a.tar": lambda name, data: taped("w", name, data),
+    "a.tgz": lambda name, data: taped("w:gz", name, data),
+    "a.tar.bz2": lambda name, data: taped("w:bz2", name, data),
+    "a.txz": lambda name, data: taped("w:xz", name, data),
+    "a.npy.gz": lambda name, data: gzip.compress(data),
+    "a.npy.bz2": lambda name, data: bz2.compress(data),
+    "a.npy.xz": lambda name, data: lzma.compress(data),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_what_lies_in_an_archive_is_judged_at_any_depth(name: str, tmp_path: Path) -> None:
+    pack = PACKED[name]
+    for data, problem in (
+        (array(1, 2), ""),
+        (array(1, 2)[:-3], "truncated"),
+        (array(1, float("nan")), "non-finite"),
+    ):
+        (tmp_path / name).write_bytes(pack("deep/a.npy", data))
+        assert (judged(tmp_path / name).problem, judged(tmp_path / name).remarks) == (problem, ())
+        (tmp_path / "outer.zip").write_bytes(zipped(name, pack("deep/a.npy", data)))
+        assert judged(tmp_path / "outer.zip").problem == problem
+        assert not problem or f"{name} in it: " in judged(tmp_path / "outer.zip").detail
+
+
+def test_what_is_not_looked_into_is_said_and_nothing_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sojourn.backends.client import nested
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    four = zipped("a.zip", zipped("b.zip", zipped("c.tar", taped("w", "d.npy", array(float("nan"))))))
+    (tmp_path / "deep.zip").write_bytes(four)
+    assert judged(tmp_path / "deep.zip").remarks == ("not looked into what lies in it: some in a.zip",)
+    monkeypatch.setattr(nested, "LIMIT_BYTES", 1000)
+    (tmp_path / "large.tar").write_bytes(taped("w", "a.npy", array(*range(500))[:-9]))
+    assert judged(tmp_path / "large.tar").remarks == ("not looked into what lies in it: a.npy",)
+    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(array(*range(500))[:-9]))
+    assert judged(tmp_path / "a.npy.gz").remarks == ("not looked into what lies in it: a.npy",)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_pickle_in_an_archive_is_never_read_and_does_not_condemn_it(tmp_path: Path) -> None:
+    bomb = pickle.dumps([samples.Bomb(tmp_path / "canary")])
     for name in ("a.zip", "a.tar"):
+        (tmp_path / name).write_bytes(PACKED[name]("a.pkl", bomb))
         found = judged(tmp_path / name)
-        assert (found.problem, [r for r in found.remarks if "deep/in.zip" in r]) != ("", []), name
-        assert "not looked into" in found.remarks[-1]
+        assert (found.problem, "a.pkl (unsafe" in found.remarks[-1]) == ("", True)
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_bomb_in_an_archive_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sojourn.wire import gz
+
+    monkeypatch.setattr(gz, "BOMB_BYTES", 4 << 20)
+    for pack in (gzip.compress, bz2.compress, lzma.compress):
+        name = {"gzip": "a.gz", "bz2": "a.bz2", "lzma": "a.xz"}[pack.__module__.strip("_")]
+        (tmp_path / "a.tar").write_bytes(taped("w", name, pack(bytes(32 << 20))))
+        assert judged(tmp_path / "a.tar").problem == "unsafe", name
 
 
 def test_a_hole_inside_a_member_of_a_tar_is_remarked(tmp_path: Path) -> None:
@@ -139,3 +214,15 @@ def test_a_number_of_more_digits_than_a_float_holds_is_not_finite(tmp_path: Path
     assert judged(tmp_path / "a.json").problem == "non-finite"
     (tmp_path / "b.json").write_text('{"a": [1, ' + "9" * 400 + "]}")
     assert judged(tmp_path / "b.json").problem == ""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_quantized_tensor_whose_scale_is_no_number_is_not_finite(is_old: bool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    whole, zeros = torch.ones(2, 2, dtype=torch.int8), torch.zeros(2, dtype=torch.long)
+    for value, problem in ((0.5, ""), (float("nan"), "non-finite")):
+        each = torch._make_per_channel_quantized_tensor(whole, torch.tensor([1.0, value]), zeros, 0)
+        for tensor in (each, torch._make_per_tensor_quantized_tensor(whole, value, 0)):
+            torch.save({"w": tensor}, tmp_path / "a.pt", _use_new_zipfile_serialization=not is_old)
+            assert judged(tmp_path / "a.pt").problem == problem

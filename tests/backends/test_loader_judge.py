@@ -42,7 +42,7 @@ def test_a_file_of_zeros_is_a_hole_not_an_artifact(name: str, tmp_path: Path) ->
     assert "zero bytes" in judge(str(path), name).detail
 
 
-@pytest.mark.parametrize("name", ["train.log", "rows.dat", "README", "weights.bin", "x.tar.xz", "empty.txt"])
+@pytest.mark.parametrize("name", ["train.log", "rows.dat", "README", "weights.bin", "x.tar.zst", "empty.txt"])
 def test_an_unknown_type_is_named_unknown_and_not_condemned(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(b"" if name.startswith("empty") else b"step 1 loss 0.5\n" * 50)

@@ -72,9 +72,10 @@ def test_code_is_read_and_never_run(tmp_path: Path) -> None:
 def test_a_file_that_is_no_python_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("print 'two'\n")
     (tmp_path / "null.py").write_bytes(b"a = 1\0")
+    (tmp_path / "deep.py").write_text("total = " + " + ".join(["loss"] * 400) + "\n")
     (tmp_path / "train.py").write_text("import torch\ntorch.autograd.set_detect_anomaly(True)\n")
     answer = doctor_code(str(tmp_path))
-    assert answer.facts["unread"] == ["null.py", "old.py"] and len(answer.findings) == 1
+    assert answer.facts["unread"] == ["deep.py", "null.py", "old.py"] and len(answer.findings) == 1
 
 
 @pytest.mark.parametrize("name", ["", "nowhere"])

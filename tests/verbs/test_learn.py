@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.diagnose.evidence import from_document
+from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas, read
 from sojourn.store.platforms import document, faults, text_of
 from sojourn.verbs import learn
 from sojourn.verbs.learn_fact import fact
 from sojourn.verbs.specimen import Hide, pattern, toml
+from sojourn.verbs.why import BadEvidence, CannotRead
 from sojourn.wire.errors import Misuse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +144,35 @@ def test_what_is_known_or_healthy_teaches_nothing(tmp_path: Path) -> None:
     well = write(tmp_path / "well.log", "Epoch 1/3 loss=0.4\nEpoch 2/3 loss=0.3\n")
     with pytest.raises(learn.NothingToLearn, match="Nothing is wrong"):
         learn.draft(well, environ=ENVIRON)
+
+
+@pytest.mark.parametrize("text", ["", "step 1\nstep 2\n", "[]"])
+def test_where_nothing_failed_and_nothing_is_known_there_is_nothing_to_draft(tmp_path: Path, text: str) -> None:
+    with pytest.raises(learn.NothingToLearn):
+        learn.draft(write(tmp_path / "quiet.log", text), environ=ENVIRON)
+
+
+def test_bytes_are_no_evidence_and_no_draft(tmp_path: Path) -> None:
+    odd = tmp_path / "odd.bin"
+    odd.write_bytes(b"\x80\0\xff" * 300)
+    with pytest.raises(BadEvidence):
+        learn.draft(str(odd), environ=ENVIRON)
+    log, _ = filled(tmp_path)
+    with pytest.raises(CannotRead):
+        learn.patch(log, str(odd), "mechanistic", environ=ENVIRON)
+
+
+def test_a_patch_brings_a_specimen_that_must_miss_and_does(tmp_path: Path) -> None:
+    log, draft = filled(tmp_path, source="https://example.org/flux (2026-11)")
+    made = learn.patch(log, draft, "mechanistic", environ=ENVIRON)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=30)
+    entry = tmp_path / "src/sojourn/data/gotchas/fluxerror.toml"
+    catalog = (*gotchas(), read(entry.name, entry.read_text(encoding="utf-8")))
+    for name, is_it in (("hit-1", True), ("miss-1", False)):
+        case = json.loads((tmp_path / f"tests/specimens/fluxerror/{name}.json").read_text(encoding="utf-8"))
+        found = reason(catalog, from_document(case, catalog)).findings
+        assert (("fluxerror", "confirmed") in [(f.id, f.status) for f in found]) is is_it
 
 
 SECRETS = [

@@ -9,10 +9,13 @@ import pytest
 
 from sojourn.cli.show import platforms as show
 from sojourn.cli.show.text import width
-from sojourn.core.values import Site
+from sojourn.core.law import Judgement
+from sojourn.core.values import Lease, Site
+from sojourn.store.catalog import platform
 from sojourn.store.platforms import UnknownPlatform, document
 from sojourn.store.platforms import platforms as every
 from sojourn.verbs import platforms
+from sojourn.verbs.down import _ask
 from sojourn.verbs.plan import _survival
 from sojourn.verbs.renting import _tell_clocks
 from sojourn.wire.errors import Misuse
@@ -86,6 +89,14 @@ def test_the_danger_clocks_are_told_before_a_meter_starts() -> None:
     told.clear()
     _tell_clocks(ctx, Site("box", platform="autodl"))  # type: ignore[arg-type]
     assert told == []  # nothing is metered
+
+
+def test_a_stop_that_keeps_the_disk_is_asked_with_the_clocks_that_begin_then() -> None:
+    clocks = platform("autodl").clocks
+    lease = Lease("box", "box", "by_hand", "t", 1_000_000, "CNY", 0.0, "power off", False, clocks)
+    record = SimpleNamespace(name="box", lease=lease, spent_micro=0)
+    asked = _ask(None, record, (), Judgement((), (), (), ()), (), frozenset(), False)  # type: ignore[arg-type]
+    assert any("after 15 days on end" in line and "loses" in line for line in asked.lines)
 
 
 def test_the_command_line_answers_in_words_and_in_json() -> None:

@@ -148,7 +148,7 @@ def _latin(run: str) -> list[str]:
     """A word or a program's name: the whole, and the parts of CUDA_OUT_OF_MEMORY and OutOfMemoryError."""
     whole = run.lower().strip("_")
     if whole.isdigit():
-        return [whole] if 1 < len(whole) <= 4 else []
+        return [whole] if 1 < len(whole) <= 5 else []
     parts = [part.lower() for part in _PART.findall(run)]
     named = [whole] if len(parts) < 2 else [whole, *(part for part in parts if len(part) > 1)]
     return [word for word in named if word not in _COMMON and 1 < len(word) < 60]

@@ -153,6 +153,8 @@ def _ask(
         lines.append("you were told how to stop it: give its name only once it is stopped")
     elif lease.is_final:
         lines.append("this cannot be undone: what is on its disk is deleted with it")
+    if not lease.is_final and lease.rate_micro_per_h:  # what is kept is not kept for ever
+        lines += [f"clock: {clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
     safe = [one for one in facts if one.run not in abandon and one.is_launched]
     lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} outputs are home and proven" for one in safe]
     lines += [f"{run}: {glob} is owed and was never made" for run, glob in judgement.acknowledged]

@@ -19,8 +19,9 @@ from sojourn.diagnose import evidence, grammar, vocabulary
 from sojourn.diagnose.case import Case
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import BadGotcha, gotchas, read
-from sojourn.verbs.specimen import Hide, added, changed, kept, pattern, toml
+from sojourn.verbs.specimen import Hide, added, changed, kept, pattern, toml, without
 from sojourn.verbs.why import BadEvidence, CannotRead
+from sojourn.wire import quote
 from sojourn.wire.errors import Refusal
 
 GROUNDS = ("root-caused", "reproduced", "mechanistic")
@@ -71,6 +72,9 @@ def draft(path: str, *, environ: Mapping[str, str] | None = None) -> Learned:
     if not said and case.log:
         said = next((line for line in reversed(case.log.tail.splitlines()) if _ERROR.search(line)), "")
     said = hide.text(said.strip())
+    if not said and case.is_log_alone:
+        why = "No line of it says that anything failed, and it holds no fact of a box: there is nothing to draft from"
+        raise NothingToLearn(why=why, step=quote.join(["sojourn", "why", "--log", path]))
     name = re.sub(r"[^a-z0-9]+", "-", said.split(":")[0].split(".")[-1].lower()).strip("-")[:40] or "a-new-gotcha"
     scope = document.get("scope") if isinstance(document.get("scope"), list) else ["universal"]
     confirmed = [finding.id for finding in judged.findings if finding.status == "confirmed"]
@@ -154,13 +158,17 @@ def patch(
         if _confirms(gotcha, other):
             lacks.append("--miss: the draft is confirmed there as well, so nothing tells the cause apart")
         specimens[f"{folder}/miss-1.json"] = hide.document(other)
+    elif not _confirms(gotcha, bare := without(specimens[f"{folder}/hit-1.json"], gotcha)):
+        specimens[f"{folder}/miss-1.json"] = bare
     if lacks:
         raise _lacking(lacks)
     files = {f"src/sojourn/data/gotchas/{gotcha.id}.toml": hide.text(text)}
     files.update({name: json.dumps(value, ensure_ascii=False, indent=1) + "\n" for name, value in specimens.items()})
     remarks = ["read it before you apply it: git apply FILE, then make pages and make test"]
     if not miss:
-        remarks.append("the catalog also wants a near miss: give one with --miss FILE")
+        remarks.append(
+            "miss-1.json is the case without what decides; a near miss of another cause (--miss FILE) proves more"
+        )
     return Learned("patch", "".join(added(name, files[name]) for name in sorted(files)), tuple(remarks))
 
 
@@ -197,6 +205,8 @@ def _case(path: str) -> tuple[dict[str, Any], Case]:
             document = json.loads(raw)
         except (ValueError, RecursionError) as error:
             raise BadEvidence(path=path, detail="it is not JSON") from error
+    elif b"\0" in raw[:4096]:
+        raise BadEvidence(path=path, detail="it is neither an evidence file nor the text of a log")
     else:
         log = {"stdout": raw.decode("utf-8", "replace")}
         document = {"schema": "sojourn/evidence/v1", "scope": ["universal"], "probes": {"log": log}}
@@ -220,8 +230,8 @@ def _drafted(path: str, lacks: list[str]) -> tuple[Gotcha | None, str]:
     try:
         with open(path, encoding="utf-8") as f:
             text = "".join(line for line in f if not line.startswith("#"))
-    except OSError as error:
-        raise CannotRead(path=path, detail=error.strerror or str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CannotRead(path=path, detail=getattr(error, "strerror", "") or "it is no text in UTF-8") from error
     lacks += [f"{line.split('=')[0].strip()}: still says {_LACKS}" for line in text.splitlines() if _LACKS in line]
     found = re.search(r'(?m)^id = "([^"]*)"', text)
     try:

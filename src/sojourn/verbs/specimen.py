@@ -76,6 +76,24 @@ def kept(document: Mapping[str, Any], gotcha: Gotcha) -> dict[str, Any]:
     return out
 
 
+def without(document: Mapping[str, Any], gotcha: Gotcha) -> dict[str, Any]:
+    """The same case without what decides: no line that a pattern matches, no fact that a condition names."""
+    out = {key: value for key, value in document.items() if key != "facts"}
+    told = json.dumps([*gotcha.confirm, *gotcha.refute, *gotcha.weak])
+    facts = {key: value for key, value in (document.get("facts") or {}).items() if key not in told}
+    if facts:
+        out["facts"] = facts
+    if document.get("probes"):
+        regexes = [re.compile(one.regex, re.I) for one in gotcha.patterns]
+        out["probes"] = {
+            name: {key: _quiet(value, regexes) for key, value in probe.items()}
+            if isinstance(probe, Mapping)
+            else _quiet(probe, regexes)
+            for name, probe in document["probes"].items()
+        }
+    return out
+
+
 def pattern(line: str) -> str:
     """A regex for lines like this one: its words stay, numbers, addresses, paths and quoted names may differ."""
     parts = []
@@ -138,3 +156,9 @@ def _lines(text: Any, regexes: list[re.Pattern[str]]) -> Any:
     hit = next((i for i, line in enumerate(lines) if any(regex.search(line) for regex in regexes)), len(lines))
     wanted = {*range(max(0, hit - KEPT_LINES // 2), hit + 3), *range(len(lines) - KEPT_LINES, len(lines))}
     return "\n".join(line for i, line in enumerate(lines) if i in wanted)
+
+
+def _quiet(text: Any, regexes: list[re.Pattern[str]]) -> Any:
+    if not isinstance(text, str):
+        return text
+    return "\n".join(line for line in text.split("\n") if not any(regex.search(line) for regex in regexes))

@@ -242,17 +242,19 @@ def _is_row(row: Any) -> bool:
 
 
 def _prove_all(tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None, fresh: bool) -> list[Proof]:
-    """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end."""
+    """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end; among
+    those of about one size in the order of their names, so that not all wait for PyTorch at the same time.
+    """
     sizes = {task: _size_bytes(task.path) for task in tasks}
     progress = Counted(len(tasks), sum(sizes.values()), say)
     proofs: list[Proof] = []
     with open_book(book_path()) as book, Prover(processes, book=book, fresh=fresh, tick=progress.read) as prover:
-        # Twice as many as there are cores: while some files are hashed, others are loaded.
+        # Twice as many as there are cores: while some files are loaded, others are looked up and compared.
         pool = ThreadPoolExecutor(2 * processes, "prove")
         try:
             running = [
                 pool.submit(prover.prove, task.path, task.name, task.expect)
-                for task in sorted(tasks, key=lambda task: -sizes[task])
+                for task in sorted(tasks, key=lambda task: (-(sizes[task] >> 26), task.name))
             ]
             for future in as_completed(running):
                 proofs.append(future.result())

@@ -55,10 +55,10 @@ def pieces(f: BinaryIO) -> Iterator[bytes]:
 
 
 class Stream:
-    """What a gzip file inflates to, as something that can be read. See `pieces` for what `read` raises."""
+    """What comes in `pieces`, as something that can be read. What they raise, `read` does."""
 
-    def __init__(self, f: BinaryIO) -> None:
-        self._pieces = pieces(f)
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
         self._rest = b""
 
     def read(self, count: int) -> bytes:

@@ -21,7 +21,9 @@ _PIECE_BYTES = 1 << 20
 
 
 class Table(NamedTuple):
-    """columns: their paths joined by dots. `has_sums`: every page has a checksum, and it fits."""
+    """columns: their paths joined by dots. `has_sums`: every page has a checksum, and it fits. `is_summary`: of other
+    files beside it, in which all its columns lie, and only its footer was walked.
+    """
 
     rows: int
     row_groups: int
@@ -29,6 +31,7 @@ class Table(NamedTuple):
     pages: int
     has_sums: bool
     created_by: str
+    is_summary: bool = False
 
 
 def walk(path: str) -> Table:
@@ -70,10 +73,11 @@ def _walk(data: mmap.mmap) -> Table:
     leaves = [element for element in footer[2][1:] if not element.get(5)]  # the first is the root
     places: List[Tuple[int, int]] = []
     pages = summed = 0
+    is_summary = bool(groups) and all(chunk.get(1) for group in groups for chunk in group[1])
     for group in groups:
         if len(group[1]) != len(leaves):
             raise Unloadable("corrupt", "a row group has {} columns, its schema {}".format(len(group[1]), len(leaves)))
-        for chunk in group[1]:
+        for chunk in [] if is_summary else group[1]:
             count, sums = _chunk(data, chunk, begin, places)
             pages, summed = pages + count, summed + sums
     if sum(group[3] for group in groups) != footer[3]:
@@ -90,7 +94,7 @@ def _walk(data: mmap.mmap) -> Table:
     names = tuple(b".".join(c[3][3]).decode("utf-8", "replace") for c in (groups[0][1] if groups else []))
     names = names or tuple(leaf[4].decode("utf-8", "replace") for leaf in leaves)
     by = footer.get(6, b"").decode("utf-8", "replace")
-    return Table(footer[3], len(groups), names, pages, bool(pages) and summed == pages, by)
+    return Table(footer[3], len(groups), names, pages, bool(pages) and summed == pages, by, is_summary)
 
 
 def _chunk(data: mmap.mmap, chunk: Dict[int, Any], end: int, places: List[Tuple[int, int]]) -> Tuple[int, int]:

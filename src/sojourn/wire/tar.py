@@ -8,7 +8,8 @@ Source: POSIX.1-2017 pax (ustar and pax formats); GNU tar manual, "Basic Tar For
 from __future__ import annotations
 
 import posixpath
-from typing import Dict, List, NamedTuple, Protocol
+from contextlib import contextmanager
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Protocol
 
 from sojourn.wire.damage import Unloadable
 
@@ -16,6 +17,7 @@ BLOCK = 512
 _META_LIMIT_BYTES = 1 << 20  # of a pax header or a long name
 _PIECE_BYTES = 1 << 20
 _HOLE = bytes(4096)
+_FILES = (b"0", b"\x00", b"7")  # whose bytes in the archive are the file
 
 
 class Source(Protocol):
@@ -23,6 +25,14 @@ class Source(Protocol):
 
     def read(self, count: int) -> bytes:
         """At most `count` bytes, b"" at the end."""
+        ...
+
+
+class Sink(Protocol):
+    """Anything that takes bytes in order."""
+
+    def write(self, piece: bytes) -> Any:
+        """Take them."""
         ...
 
 
@@ -55,8 +65,16 @@ def is_header(block: bytes) -> bool:
     return told in (sum(plain), signed)
 
 
-def walk(source: Source) -> Archive:
-    """The whole archive, every byte read. Raises: Unloadable (empty, truncated, corrupt, escapes-root), OSError."""
+@contextmanager
+def _nowhere(name: str, size_bytes: int) -> Iterator[Optional[Sink]]:
+    yield None
+
+
+def walk(source: Source, sink: Callable[[str, int], ContextManager[Optional[Sink]]] = _nowhere) -> Archive:
+    """The whole archive, every byte read. `sink`: of a file's name and size, where its bytes are to be written too.
+
+    Raises: Unloadable (empty, truncated, corrupt, escapes-root), OSError, and what `sink` does.
+    """
     members: List[Member] = []
     words: Dict[str, str] = {}  # what pax headers and long names say about the next member
     at = 0
@@ -84,7 +102,8 @@ def walk(source: Source) -> Archive:
         _check(name, kind, words.get("linkpath") or _text(block[157:257]))
         has_hole = False
         if kind not in (b"1", b"2", b"3", b"4", b"5", b"6"):
-            has_hole = _skip(source, size, name)
+            with sink(name, size) if kind in _FILES else _nowhere(name, size) as out:
+                has_hole = _skip(source, size, name, out)
         members.append(Member(name, size, kind.decode("latin-1"), has_hole))
         words = {}
 
@@ -133,15 +152,19 @@ def _exactly(source: Source, count: int, where: str) -> bytes:
     return b"" if left else b"".join(parts)
 
 
-def _skip(source: Source, size: int, name: str) -> bool:
+def _skip(source: Source, size: int, name: str, out: Optional[Sink]) -> bool:
     """Read a member; whether there is a hole in it (looked for in each piece that is read)."""
-    left, has_hole = size + -size % BLOCK, False
+    left, has_hole = size, False
     while left:
         part = source.read(min(left, _PIECE_BYTES))
         if not part:
             raise Unloadable("truncated", "it ends inside {!r}".format(name[:80]))
         has_hole = has_hole or _HOLE in part
         left -= len(part)
+        if out:
+            out.write(part)
+    if size % BLOCK and not _exactly(source, -size % BLOCK, "padding"):
+        raise Unloadable("truncated", "it ends behind {!r}".format(name[:80]))
     return has_hole
 
 

@@ -95,7 +95,9 @@ def check_files(found: Checkpoint, sizes: Dict[str, int]) -> None:
 
 
 def open_items(data: memoryview, path: str, items: List[Item]) -> List[Tuple[str, Tensor]]:
-    """Every tensor in one shard file, its frame, checksums and shape compared. Raises: Unloadable."""
+    """Every tensor in one shard file, its frame, shape and checksums compared, but for the checksums of the tensors'
+    own bytes, which are left to whoever reads these (`Storage.crc32`). Raises: Unloadable.
+    """
     _check_size(path, items, len(data))
     out: List[Tuple[str, Tensor]] = []
     for item in items:
@@ -124,13 +126,11 @@ def _open_item(data: memoryview, item: Item) -> List[Tuple[str, Tensor]]:
     except Damaged as error:
         raise Unloadable("corrupt", "{}: {}".format(short, error.fields["detail"])) from None
     by_name = {row.name: row for row in rows}
-    for row in rows:
-        why = torch_entries.damage(data, row) if any(r.crc32 for r in rows) else ""
-        if why:
-            raise Unloadable("corrupt", "{}: {}".format(short, why))
+    has_sums = any(row.crc32 for row in rows)
     prefix = rows[0].name.partition("/")[0] + "/" if rows else ""
     if prefix + "data.pkl" not in by_name:
         raise Unloadable("corrupt", "{} is not what PyTorch writes".format(short))
+    _check(data, [row for row in rows if has_sums and not row.name.startswith(prefix + "data/")], short)
     kept: Dict[str, Storage] = {}
 
     def storage(key: str, location: str, size_bytes: int) -> Storage:
@@ -138,7 +138,9 @@ def _open_item(data: memoryview, item: Item) -> List[Tuple[str, Tensor]]:
         if row.packed != row.bytes or row.bytes != size_bytes:
             raise ValueError("storage {} has not the size its pickle says".format(key))
         if key not in kept:
-            kept[key] = Storage(size_bytes, functools.partial(_part, data, row.offset, row.bytes), key, location)
+            view = functools.partial(_part, data, row.offset, row.bytes)
+            begin, crc32 = item.offset + row.offset, row.crc32 if has_sums else None
+            kept[key] = Storage(size_bytes, view, key, location, begin=begin, crc32=crc32)
         return kept[key]
 
     try:
@@ -157,7 +159,16 @@ def _open_item(data: memoryview, item: Item) -> List[Tuple[str, Tensor]]:
         is_it = isinstance(pickled.tree, Tensor) and pickled.tree.shape == item.shape
         if not is_it or (item.dtype and pickled.tree.dtype != item.dtype):
             raise Unloadable("corrupt", "{} has not the shape and type that .metadata says".format(short))
+    shown = {prefix + "data/" + tensor.storage.key for _, tensor in found if tensor.elements}
+    _check(data, [r for r in rows if has_sums and r.name.startswith(prefix + "data/") and r.name not in shown], short)
     return found
+
+
+def _check(data: memoryview, rows: List[torch_entries.Entry], name: str) -> None:
+    for row in rows:
+        why = torch_entries.damage(data, row)
+        if why:
+            raise Unloadable("corrupt", "{}: {}".format(name, why))
 
 
 def _part(data: memoryview, begin: int, size_bytes: int) -> memoryview:

@@ -12,7 +12,7 @@ import mmap
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from sojourn.wire.torch_values import Damaged
 
@@ -28,6 +28,8 @@ CHUNK = 1 << 20
 _DEFLATED, BZIP2, LZMA = 8, 12, 14
 OF_TORCH = (0, _DEFLATED)  # methods
 _METHODS = {9: "deflate64", 93: "zstandard", 95: "xz", 98: "PPMd", 99: "AES"}
+_LZMA_HEADER_BYTES = 9
+Read = Callable[[int, int], Iterator[memoryview]]  # (from which byte, how many) -> these, in pieces of any size
 _DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes so much memory; 7-Zip's largest preset asks for 64 MiB
 
 
@@ -83,27 +85,34 @@ def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH) ->
     return out
 
 
-def content(data: memoryview, entry: Entry) -> Iterator[memoryview]:
-    """The entry's bytes in pieces of about 1 MiB. Raises: zlib.error where a compressed one is broken."""
-    packed = data[entry.offset : entry.offset + entry.packed]
+def content(data: memoryview, entry: Entry, read: Read | None = None) -> Iterator[memoryview]:
+    """The entry's bytes in pieces of about 1 MiB, by `read` where that is given, which knows the same bytes as `data`.
+
+    Raises: zlib.error where a compressed one is broken; what `read` raises.
+    """
+    packed = read(entry.offset, entry.packed) if read else _slices(data, entry.offset, entry.packed)
     if not entry.method:
-        for at in range(0, len(packed), CHUNK):
-            yield packed[at : at + CHUNK]
+        yield from packed
         return
-    unpack = _deflated if entry.method == _DEFLATED else _other
+    unpack = _deflated(packed) if entry.method == _DEFLATED else _other(packed, entry)
     total = 0
-    for piece in unpack(packed, entry):
+    for piece in unpack:
         total += len(piece)
         if total > entry.bytes:
             raise zlib.error("more bytes than its directory says")
         yield memoryview(piece)
 
 
-def _deflated(packed: memoryview, entry: Entry) -> Iterator[bytes]:
+def _slices(data: memoryview, begin: int, count: int) -> Iterator[memoryview]:
+    for at in range(begin, begin + count, CHUNK):
+        yield data[at : min(at + CHUNK, begin + count)]
+
+
+def _deflated(packed: Iterator[memoryview]) -> Iterator[bytes]:
     inflate = zlib.decompressobj(-15)
     pending: bytes = b""
-    for at in range(0, len(packed), CHUNK):
-        pending += bytes(packed[at : at + CHUNK])
+    for part in packed:
+        pending += bytes(part)
         while pending:
             piece = inflate.decompress(pending, CHUNK)
             pending = inflate.unconsumed_tail
@@ -119,12 +128,18 @@ def _deflated(packed: memoryview, entry: Entry) -> Iterator[bytes]:
         yield piece
 
 
-def _other(packed: memoryview, entry: Entry) -> Iterator[bytes]:
+def _other(packed: Iterator[memoryview], entry: Entry) -> Iterator[bytes]:
     """Of bzip2 and LZMA. The latter may end without a mark (APPNOTE 4.4.4, flag 1): then its size is its end."""
-    unpack, broken = _unpacker(packed, entry)
-    at, total = 9 if entry.method == LZMA else 0, 0
-    while not unpack.eof and (total < entry.bytes or at < len(packed)):
-        part = bytes(packed[at : at + CHUNK]) if unpack.needs_input else b""
+    rest = b""
+    while entry.method == LZMA and len(rest) < _LZMA_HEADER_BYTES and len(rest) < entry.packed:
+        rest += bytes(next(packed))
+    unpack, broken = _unpacker(rest, entry)
+    at, total = _LZMA_HEADER_BYTES if entry.method == LZMA else 0, 0
+    rest = rest[at:]
+    while not unpack.eof and (total < entry.bytes or at < entry.packed):
+        part = b""
+        if unpack.needs_input:
+            part, rest = rest or bytes(next(packed, b"")), b""
         at += len(part)
         try:
             piece = unpack.decompress(part, CHUNK)
@@ -135,11 +150,11 @@ def _other(packed: memoryview, entry: Entry) -> Iterator[bytes]:
         total += len(piece)
         if piece:
             yield piece
-    if at < len(packed) or (unpack.eof and unpack.unused_data) or (not unpack.eof and entry.method == BZIP2):
+    if at < entry.packed or (unpack.eof and unpack.unused_data) or (not unpack.eof and entry.method == BZIP2):
         raise zlib.error("its compressed data ends elsewhere than its directory says")
 
 
-def _unpacker(packed: memoryview, entry: Entry) -> tuple[Any, Any]:
+def _unpacker(packed: bytes, entry: Entry) -> tuple[Any, Any]:
     """(what takes the entry's bytes, after the first nine of LZMA; what it raises on damage). Raises: zlib.error."""
     if entry.method == BZIP2:
         import bz2
@@ -148,7 +163,7 @@ def _unpacker(packed: memoryview, entry: Entry) -> tuple[Any, Any]:
     import lzma
 
     # Version of the packer (2 bytes), length of the properties (2), then one byte of three numbers and the dictionary.
-    if len(packed) < 9 or bytes(packed[2:4]) != b"\x05\x00" or packed[4] >= 225:
+    if len(packed) < _LZMA_HEADER_BYTES or packed[2:4] != b"\x05\x00" or packed[4] >= 225:
         raise zlib.error("its LZMA header is broken")
     size = struct.unpack_from("<I", packed, 5)[0]
     if size > _DICTIONARY_LIMIT_BYTES:
@@ -185,6 +200,13 @@ def release(data: memoryview) -> None:
     """
     if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         data.obj.madvise(mmap.MADV_DONTNEED)
+
+
+def sparse(data: memoryview) -> memoryview:
+    """The same map, of which only headers here and there will be read: the system then fetches no more than these."""
+    if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
+        data.obj.madvise(mmap.MADV_RANDOM)
+    return data
 
 
 def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
@@ -250,11 +272,11 @@ def _data_offset(data: memoryview, header: int, raw: bytes, name: str, path: str
     return int(at + row[9] + row[10])
 
 
-def read_all(data: memoryview, entry: Entry, limit_bytes: int, path: str) -> bytes:
+def read_all(data: memoryview, entry: Entry, limit_bytes: int, path: str, read: Read | None = None) -> bytes:
     """All bytes of a small entry. Raises: Damaged ("unsupported" over `limit_bytes`)."""
     if entry.bytes > limit_bytes:
         raise Damaged(path, "unsupported", f"{entry.name} has {entry.bytes} bytes, more than {limit_bytes}")
     try:
-        return b"".join(bytes(piece) for piece in content(data, entry))
+        return b"".join(bytes(piece) for piece in content(data, entry, read))
     except zlib.error as e:
         raise Damaged(path, "corrupt", f"{entry.name} does not inflate: {e}") from None

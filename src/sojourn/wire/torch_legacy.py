@@ -32,7 +32,6 @@ class _Kept(Storage):
     """A storage whose place becomes known when the tree has been read."""
 
     data = memoryview(b"")
-    begin = -1
 
 
 def read(path: str) -> Legacy:

@@ -196,7 +196,9 @@ def _made(name: str, args: tuple[Any, ...]) -> Any:
         (dtype, storage), offset, shape, stride = args[:4]
         if short == "_rebuild_tensor_v3":
             dtype = args[6].full.rpartition(".")[2]
-        return Tensor(dtype, _sizes(shape), _sizes(stride), int(offset), storage, len(args) > 4 and args[4] is True)
+        has_scales = short == "_rebuild_qtensor" and isinstance(args[4], tuple)
+        requires_grad, quantizer = (False, args[4]) if has_scales else (len(args) > 4 and args[4] is True, ())
+        return Tensor(dtype, _sizes(shape), _sizes(stride), int(offset), storage, requires_grad, quantizer)
     has_more = short == "_rebuild_parameter_with_state" and len(args) > 3 and bool(args[3])  # attributes, tensors too
     if (
         short in ("_rebuild_parameter", "_rebuild_parameter_with_state")

@@ -65,7 +65,8 @@ class Storage:
     from a GPU (so a writer asks for one storage at a time). `key` is its name in the file it was read from; `location`
     the device it came from. `array`: None, or for what was a numpy array {"dtype": numpy's dtype.str, "shape": [...],
     "scalar": bool}; a dtype that PyTorch lacks is kept as uint8 bytes, so it may differ from what the tensor says.
-    `is_mapped`: False where `view()` takes as much memory as it has bytes.
+    `is_mapped`: False where `view()` takes as much memory as it has bytes. `begin`: where they lie, as they are, in the
+    file, -1 where not known; `crc32`: theirs, where nobody has compared it yet.
     """
 
     bytes: int
@@ -74,11 +75,16 @@ class Storage:
     location: str = "cpu"
     array: Mapping[str, Any] | None = None
     is_mapped: bool = True
+    begin: int = -1
+    crc32: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A strided view into a Storage. dtype: PyTorch's word; stride and offset count elements, not bytes."""
+    """A strided view into a Storage. dtype: PyTorch's word; stride and offset count elements, not bytes.
+
+    quantizer: of a quantized one, how its whole numbers are meant: numbers, and tensors for each channel.
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -86,6 +92,7 @@ class Tensor:
     offset: int
     storage: Storage
     requires_grad: bool = False
+    quantizer: tuple[Any, ...] = ()
 
     @property
     def elements(self) -> int:
@@ -153,12 +160,13 @@ def tensors(tree: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
         path, value = stack.pop()
         if isinstance(value, Tensor):
             yield path, value
-            continue
         children: list[tuple[Any, Any]] = []
         if isinstance(value, dict):
             children = list(value.items())
         elif isinstance(value, (list, tuple)):
             children = list(enumerate(value))
+        elif isinstance(value, Tensor):
+            children = list(enumerate(value.quantizer))
         elif isinstance(value, Made):
             children = list(enumerate(value.args)) + [("state", value.state)]
         if children and id(value) not in seen:

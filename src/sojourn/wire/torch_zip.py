@@ -71,15 +71,18 @@ class Opened:
     facts: Mapping[str, Any]
 
 
-def walk(path: str, crc: bool = True, watch: Watch | None = None) -> Structure:
+def walk(path: str, crc: bool = True, watch: Watch | None = None, read: torch_entries.Read | None = None) -> Structure:
     """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read.
 
     `watch`, where the pickle is sound, is given the tensors, and what it returns every storage as it is read, in the
-    same pass: (the storage's key, where in it, a piece of its bytes). Raises: OSError.
+    same pass: (the storage's key, where in it, a piece of its bytes). `read`: another way to the bytes of the file than
+    a map of it. Raises: OSError, and what `read` does.
     """
     data = _map(path)
+    if read:
+        torch_entries.sparse(data)
     try:
-        found = _Archive(path, data)
+        found = _Archive(path, data, read)
     except Damaged as e:
         return Structure(path, len(data), False, problems=((e.problem, e.fields["detail"]),))
     problems: list[tuple[str, str]] = []
@@ -165,8 +168,8 @@ class _Archive:
     none.
     """
 
-    def __init__(self, path: str, data: memoryview) -> None:
-        self.path, self.data = path, data
+    def __init__(self, path: str, data: memoryview, read: torch_entries.Read | None = None) -> None:
+        self.path, self.data, self.read = path, data, read
         self.entries = torch_entries.entries(data, path)
         self.prefix = self.entries[0].name.partition("/")[0] + "/" if self.entries else ""
         self.by_name: dict[str, Entry] = {}
@@ -185,7 +188,7 @@ class _Archive:
     def small(self, name: str) -> bytes:
         """The bytes of a small entry below the archive's folder, b"" where there is none."""
         entry = self.by_name.get(self.prefix + name)
-        return torch_entries.read_all(self.data, entry, LIMIT_PICKLE_BYTES, self.path) if entry else b""
+        return torch_entries.read_all(self.data, entry, LIMIT_PICKLE_BYTES, self.path, self.read) if entry else b""
 
     def _json(self, name: str) -> dict[str, Any]:
         try:
@@ -209,7 +212,7 @@ class _Archive:
             key = entry.name[len(self.prefix) + 5 :] if entry.name.startswith(self.prefix + "data/") else ""
             total = check = 0
             try:
-                for piece in torch_entries.content(self.data, entry):
+                for piece in torch_entries.content(self.data, entry, self.read):
                     if crc:
                         check = zlib.crc32(piece, check)
                     if h:

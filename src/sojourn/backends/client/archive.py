@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sojourn.wire import torch_entries
@@ -19,10 +19,6 @@ from sojourn.wire.torch_values import Damaged
 
 # Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
 METHODS = (*torch_entries.OF_TORCH, torch_entries.BZIP2, torch_entries.LZMA)
-_INNER = (
-    *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".npz", ".npy", ".pt", ".pth", ".ckpt"),
-    *(".safetensors", ".parquet", ".sqlite", ".pkl", ".pickle"),
-)
 BOMB_RATIO = 100
 BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
@@ -43,7 +39,7 @@ def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
         size_bytes = f.tell()
         if not size_bytes:
             raise Unloadable("empty", "the file has no bytes")
-        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+        data = torch_entries.sparse(memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)))
     try:
         entries = torch_entries.entries(data, path, METHODS)
     except Damaged as error:
@@ -151,10 +147,10 @@ def _end(data: memoryview, entry: Entry) -> int:
 class Member:
     """One entry as a stream: inflated in pieces, and its CRC and size compared when the end is reached."""
 
-    def __init__(self, data: memoryview, entry: Entry) -> None:
+    def __init__(self, data: memoryview, entry: Entry, read: torch_entries.Read | None = None) -> None:
         self.entry = entry
         self._data = data
-        self._pieces = torch_entries.content(data, entry)
+        self._pieces = torch_entries.content(data, entry, read)
         self._rest = memoryview(b"")
         self._crc = 0
         self._count = 0
@@ -202,7 +198,7 @@ def names(path: str) -> list[str]:
         f.seek(0, 2)
         if not f.tell():
             return []
-        data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+        data = torch_entries.sparse(memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)))
     try:
         return [entry.name for entry in torch_entries.entries(data, path, METHODS)]
     except Damaged:
@@ -212,11 +208,14 @@ def names(path: str) -> list[str]:
         return [bytes(data[LOCAL.size : LOCAL.size + length]).decode("utf-8", "replace")]
 
 
-def not_looked_into(names: Iterable[str]) -> tuple[str, ...]:
-    """A remark on those of the names that are of archives and checkpoints: inside another they are only bytes."""
-    inner = [name[:80].encode("utf-8", "backslashreplace").decode() for name in names if name.lower().endswith(_INNER)]
-    more = f" and {len(inner) - 5} more" if len(inner) > 5 else ""
-    return (f"not looked into what lies in it: {', '.join(inner[:5])}{more}",) if inner else ()
+def is_torch(names: Sequence[str]) -> bool:
+    """PyTorch wrote an archive of these entries, as far as can be seen; another one may hold a data.pkl too."""
+    for name in names:
+        front, _, last = name.rpartition("/")
+        if last == "data.pkl" and "/" not in front:
+            front = name[: -len(last)]
+            return len(names) == 1 or not {front + "version", front + ".data/version"}.isdisjoint(names)
+    return False
 
 
 def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:

@@ -6,7 +6,7 @@ Works on raw bytes in pieces, so that a tensor of any size takes a few MiB. Wrap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -229,21 +229,6 @@ def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Sc
     for piece in pieces:
         feed.take(piece)
     return feed.end()
-
-
-def pieces(f: Any, count: int) -> Iterator[memoryview]:
-    """The next `count` bytes of an open file in pieces of PIECE_BYTES; each is gone when the next one comes.
-
-    Raises: Unloadable("truncated") where the file ends before that, OSError.
-    """
-    buffer = bytearray(min(PIECE_BYTES, max(count, 1)))
-    view = memoryview(buffer)
-    while count:
-        got = f.readinto(view[:count])
-        if not got:
-            raise Unloadable("truncated", "the file ended while it was read")
-        yield view[:got]
-        count -= got
 
 
 def not_finite(value: Any) -> list[str]:

@@ -1,15 +1,15 @@
-"""A first look into gzip files, to tell what they are of."""
+"""A first look into packed files, to tell what they are of."""
 
 from __future__ import annotations
 
-from sojourn.wire import gz, tar
+from sojourn.wire import packed, tar
 from sojourn.wire.damage import Unloadable
 
 
-def is_tar(path: str) -> bool:
-    """The gzip file's first block is a tar header. Raises: OSError."""
+def is_tar(path: str, head: bytes) -> bool:
+    """The packed file, which begins with `head`, begins with a tar header inside. Raises: OSError."""
     with open(path, "rb") as f:
-        stream, block = gz.Stream(f), b""
+        stream, block = packed.stream(f, head), b""
         try:
             while len(block) < tar.BLOCK:
                 part = stream.read(tar.BLOCK - len(block))

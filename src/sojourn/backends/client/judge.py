@@ -32,9 +32,7 @@ _ARTIFACTS = (
     ".db",
     ".th",
     ".model",
-    ".xz",
     ".zst",
-    ".bz2",
     ".7z",
 )
 
@@ -65,7 +63,10 @@ _MAGICS = (
 
 @dataclass(frozen=True)
 class Judgement:
-    """`kind`: a loader's, or "unknown". `problem` and `detail` are "" where nothing is wrong."""
+    """`kind`: a loader's, or "unknown". `problem` and `detail` are "" where nothing is wrong.
+
+    `hashed`: (bytes, sha256) of the whole file, where these were taken while it was loaded.
+    """
 
     kind: str
     loader: str = ""
@@ -74,6 +75,7 @@ class Judgement:
     detail: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    hashed: tuple[int, str] | None = None
 
 
 def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judgement:
@@ -87,7 +89,8 @@ def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judg
     found = _loaders()
     named = _by_name(found, name)
     owners = [key for key, loader in found.items() if _owns(loader, path, head)]
-    fitting = [key for key in owners if key in named or _ends(name, getattr(found[key], "also", ()))]
+    fitting = [key for key in owners if key in named]
+    fitting += [key for key in owners if _ends(name, getattr(found[key], "also", ()))]
     chosen = (fitting or owners or named or _by_magic(found, head) or [""])[0]
     kind = str(found[chosen].kind) if chosen else UNKNOWN
     try:

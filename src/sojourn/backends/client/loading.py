@@ -13,10 +13,11 @@ import queue
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -49,6 +50,10 @@ class Loading:
         self._torch: _Child | None = None
         self._torch_turn = threading.Lock()
         self._is_left = False
+        # Where they unpack what lies in archives: it goes with us, also where one was ended in the middle of it.
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        with suppress(OSError):  # no room for it: then they have none either, and look into nothing
+            self._folder = tempfile.TemporaryDirectory(prefix="sojourn-", ignore_cleanup_errors=True)
 
     def __enter__(self) -> Loading:
         return self
@@ -56,7 +61,9 @@ class Loading:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._is_left = True
         for child in list(self._children):
-            child.end(wait_s=0.0 if kind else 5.0)
+            child.end()
+        if self._folder:
+            self._folder.cleanup()
 
     def judge(
         self,
@@ -65,18 +72,16 @@ class Loading:
         size_bytes: int,
         beside: Mapping[str, str] | None = None,
         *,
-        begun: Callable[[], object] | None = None,
+        tick: Callable[[int], None] | None = None,
     ) -> Judgement:
-        """`judge.judge` of the file in another process, within `time_s` and what its size adds. `begun` is called when
-        its turn has come. Raises: OSError.
+        """`judge.judge` of the file in another process, within `time_s` and what its size adds; with its sha256, but
+        where that process came to its end. `tick` is told how many bytes were read, now and then. Raises: OSError.
         """
         asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}
         limit_s = self._time_s + size_bytes / SLOWEST_BYTES_PER_S
         with self._turns:
-            if begun:
-                begun()
             try:
-                found = self._ask(asked, limit_s, is_alone=False)
+                found = self._ask(asked, limit_s, tick, is_alone=False)
             except _Gone as gone:
                 if not gone.is_memory:
                     return _unloaded(name, gone.problem, gone.why)
@@ -85,21 +90,24 @@ class Loading:
             # It may have been too much only together with others, or the system was short of memory: once more, alone.
             with self._nobody_else():
                 try:
-                    found = self._ask(asked, limit_s, is_alone=True)
+                    found = self._ask(asked, limit_s, tick, is_alone=True)
                 except _Gone as gone:
                     return _unloaded(name, gone.problem, gone.why)
         if "errno" in found:
             raise OSError(found["errno"], found["strerror"], path)
         if "failed" in found:
             return _unloaded(name, found["problem"], found["failed"])
-        found["proved"], found["remarks"] = tuple(found["proved"]), tuple(found["remarks"])
+        for key in ("proved", "remarks", "hashed"):
+            found[key] = tuple(found[key])
         return Judgement(**found)
 
-    def _ask(self, asked: dict[str, Any], limit_s: float, *, is_alone: bool) -> dict[str, Any]:
+    def _ask(
+        self, asked: dict[str, Any], limit_s: float, tick: Callable[[int], None] | None, *, is_alone: bool
+    ) -> dict[str, Any]:
         """One process's answer. Raises: _Gone."""
         child = self._next()
         try:
-            found = child.ask(asked, limit_s, lambda: self._check(child, is_alone), self._weights)
+            found = child.ask(asked, limit_s, lambda: self._check(child, is_alone), self._said(tick), self._weights)
         except BaseException:
             self._end(child)
             raise
@@ -111,14 +119,34 @@ class Loading:
             self._idle.put(child)
         return found
 
+    def _said(self, tick: Callable[[int], None] | None) -> Callable[[dict[str, Any]], None]:
+        """What to do with what a process says before it answers."""
+
+        def hear(said: dict[str, Any]) -> None:
+            if "read" in said and tick:
+                tick(said["read"])
+            if "expect" in said and self._torch_turn.acquire(blocking=False):
+                try:
+                    self._with_torch()
+                finally:
+                    self._torch_turn.release()
+
+        return hear
+
+    def _with_torch(self) -> _Child:
+        """The process that has imported PyTorch, or is at it. Only in its turn. Raises: _Gone."""
+        if self._torch is None or not self._torch.is_alive:
+            self._torch = self._start("weights")
+        return self._torch
+
     def _weights(self, asked: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """PyTorch's answer about a file, as `loading_child` gives it; what ends its process is that file's problem."""
         with self._torch_turn:
-            if self._torch is None or not self._torch.is_alive:
-                self._torch = self._start()
-            child = self._torch
+            child = self._with_torch()
             try:
-                found = child.ask(asked, limit_s, lambda: self._check(child, is_alone=False), self._weights)
+                found = child.ask(
+                    asked, limit_s, lambda: self._check(child, is_alone=False), lambda said: None, self._weights
+                )
             except _Gone as gone:
                 self._end(child)
                 return {"problem": gone.problem, "why": gone.why, "is_memory": gone.is_memory}
@@ -171,9 +199,9 @@ class Loading:
                 return child
             self._end(child)
 
-    def _start(self) -> _Child:
+    def _start(self, *words: str) -> _Child:
         try:
-            child = _Child()
+            child = _Child(self._folder.name if self._folder else "", *words)
         except OSError as error:
             raise _Gone("unsupported", f"no process could be started to load it: {error.strerror or error}") from error
         self._children.add(child)
@@ -182,7 +210,7 @@ class Loading:
         return child
 
     def _end(self, child: _Child) -> None:
-        child.end(wait_s=0.0)
+        child.end()
         self._children.discard(child)
 
 
@@ -200,14 +228,14 @@ class _Gone(Exception):
 class _Child:
     """One process and the bytes it answered so far. Raises: OSError where it cannot be started."""
 
-    def __init__(self) -> None:
+    def __init__(self, temporary: str, *words: str) -> None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folder],
+            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folder, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_ENVIRONMENT, **({"TMPDIR": temporary} if temporary else {})},
         )
         self.pid = self._process.pid
         self.anonymous_bytes = 0
@@ -224,9 +252,11 @@ class _Child:
         asked: Mapping[str, Any],
         limit_s: float,
         check: Callable[[], None],
+        hear: Callable[[dict[str, Any]], None],
         weights: Callable[[dict[str, Any], float], dict[str, Any]],
     ) -> dict[str, Any]:
-        """Its answer about one file. `check` is called every now and then; `weights` answers what it asks PyTorch.
+        """Its answer about one file. `check` is called every now and then, `hear` with what it says meanwhile;
+        `weights` answers what it asks PyTorch.
 
         Raises: _Gone.
         """
@@ -235,6 +265,9 @@ class _Child:
         self._say(asked)
         while True:
             found = self._line(deadline, limit_s, check)
+            if "read" in found or "expect" in found:
+                hear(found)
+                continue
             if "weights" not in found:
                 self.is_busy = False
                 return found
@@ -278,20 +311,15 @@ class _Child:
         how = f"signal {-rc}" if rc < 0 else f"exit status {rc}"
         return _Gone("corrupt", f"the process that loaded it died of it ({how})")
 
-    def end(self, wait_s: float) -> None:
-        """Close its input, which ends it; kill it where it does not end within `wait_s`. Idempotent."""
+    def end(self) -> None:
+        """Kill it: it holds nothing that anyone needs. Idempotent."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        if not wait_s:
-            self._process.kill()
+        self._process.kill()
         try:
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # it is gone, which is what we want
-        try:
-            self._process.wait(wait_s or None)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.wait()
         self._process.stdout.close()
 
 

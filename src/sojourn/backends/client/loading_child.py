@@ -1,8 +1,10 @@
 """The process in which artifacts are loaded: `python -I loading_child.py FOLDER`, FOLDER being where `sojourn` lies.
 
 Reads one JSON line a file ({"path", "name", "beside"}) on standard input, answers each with one JSON line, and ends
-when its input does. Before it answers it may ask for PyTorch's word on a file ({"weights": path, "is_mapped"}), which
-another process of its kind gives: {"by"} or {"problem", "why"}. So only one of them imports PyTorch.
+when its input does. Before it answers it says now and then how much it has read ({"read": bytes}), and it may ask for
+PyTorch's word on a file ({"weights": path, "is_mapped"}), which another process of its kind (`... FOLDER weights`)
+gives: {"by"} or {"problem", "why"}. That it is going to ask it says as early as it can ({"expect": "weights"}), for
+that process to import PyTorch meanwhile, as only that one does.
 A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
 """
 
@@ -13,9 +15,12 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
+
+_SAID_EVERY_BYTES = 16 << 20
 
 
 def main() -> None:
@@ -23,7 +28,7 @@ def main() -> None:
     # After the standard library, before any other sojourn that is installed.
     sites = [at for at, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages"))]
     sys.path.insert(min(sites, default=len(sys.path)), sys.argv[1])
-    from sojourn.backends.client import weights
+    from sojourn.backends.client import reading, weights
     from sojourn.backends.client.judge import judge
     from sojourn.wire.damage import Unloadable
 
@@ -32,9 +37,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # what a library prints must not stand between answers
 
+    said = threading.Lock()
+    unsaid_bytes = 0
+
     def answer(found: dict[str, Any]) -> None:
-        answers.write(json.dumps(found) + "\n")
-        answers.flush()
+        with said:
+            answers.write(json.dumps(found) + "\n")
+            answers.flush()
+
+    def tick(count: int) -> None:
+        nonlocal unsaid_bytes
+        unsaid_bytes += count
+        if unsaid_bytes >= _SAID_EVERY_BYTES:
+            answer({"read": unsaid_bytes})
+            unsaid_bytes = 0
 
     def fail(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
         # A loader that raises what it must not: a defect of the loader, and this file is the one that shows it.
@@ -49,14 +65,19 @@ def main() -> None:
 
     sys.excepthook = fail
     own = weights.load
+    if sys.argv[2:] == ["weights"]:
+        weights.prepare()
     for line in iter(sys.stdin.readline, ""):
         asked = json.loads(line)
         try:
             if "weights" in asked:
                 found: dict[str, Any] = _by(own, asked)
             else:
-                weights.load = ask
-                found = vars(judge(asked["path"], asked["name"], asked["beside"]))
+                weights.load, weights.expect = ask, lambda: answer({"expect": "weights"})
+                unsaid_bytes = 0
+                with reading.shared(asked["path"], tick) as whole:
+                    judged = judge(asked["path"], asked["name"], asked["beside"])
+                    found = {**vars(judged), "hashed": whole.finish()}
         except OSError as error:
             found = {"errno": error.errno or 0, "strerror": error.strerror or str(error)}
         except MemoryError:

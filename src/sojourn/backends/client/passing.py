@@ -6,17 +6,18 @@ is nobody's and may hold anything.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sojourn.wire import torch_entries
+from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_values import DTYPES, Storage, Tensor
 
 if TYPE_CHECKING:
     from sojourn.backends.client import content
 
 _EXACT_BYTES = 256 << 20
-_RELEASE_BYTES = 64 << 20
 
 
 class _Stretch:
@@ -47,6 +48,7 @@ class Passing:
         self, tensors: Iterable[tuple[str, Tensor]], key_of: Callable[[Storage], str] = lambda storage: storage.key
     ) -> None:
         self.storages: dict[str, Storage] = {}
+        self.names: dict[str, str] = {}  # of each storage: the first tensor in it
         self._every: list[_Stretch] = []
         rows: dict[tuple[str, str], list[tuple[int, int, str, Tensor]]] = {}
         for name, tensor in tensors:
@@ -55,6 +57,7 @@ class Passing:
                 end = tensor.offset + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride, strict=True))
                 key = key_of(tensor.storage)
                 self.storages[key] = tensor.storage
+                self.names.setdefault(key, name)
                 group = rows.setdefault((key, tensor.dtype), [])
                 group.append((tensor.offset * width, end * width, name, tensor))
         self._waiting: dict[str, list[list[_Stretch]]] = {}  # of each storage, for each dtype, what comes last first
@@ -85,14 +88,21 @@ class Passing:
         return found
 
 
-def scan(tensors: Iterable[tuple[str, Tensor]]) -> content.Content:
-    """The same of tensors whose storages lie in a mapped file, each looked at where it lies."""
+def scan(tensors: Iterable[tuple[str, Tensor]], read: torch_entries.Read) -> content.Content:
+    """The same of tensors whose storages say where they lie in the file that `read` reads; checksums are compared.
+
+    Raises: Unloadable("corrupt"), and what `read` does.
+    """
     passing = Passing(tensors, lambda storage: str(id(storage)))  # of several archives, whose keys are the same
-    for key, storage in passing.storages.items():
-        view = storage.view()
-        for at in range(0, len(view), _RELEASE_BYTES):
-            passing.see(key, at, view[at : at + _RELEASE_BYTES])
-            torch_entries.release(view)
+    for key, storage in sorted(passing.storages.items(), key=lambda item: item[1].begin):
+        at = crc = 0
+        for piece in read(storage.begin, storage.bytes):
+            if storage.crc32 is not None:
+                crc = zlib.crc32(piece, crc)
+            passing.see(key, at, piece)
+            at += len(piece)
+        if storage.crc32 not in (None, crc):
+            raise Unloadable("corrupt", f"{passing.names[key][:80]} is damaged (CRC)")
     return passing.settled()
 
 

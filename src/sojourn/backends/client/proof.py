@@ -7,7 +7,6 @@ import functools
 import os
 import stat
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -18,8 +17,6 @@ from sojourn.core.values import Receipt
 from sojourn.store import proofs
 from sojourn.wire import manifest, names, units
 from sojourn.wire.errors import Defect
-
-_SMALL_BYTES = 4 << 20  # below it, hashing beside loading is not worth a thread
 
 
 @dataclass(frozen=True)
@@ -80,16 +77,13 @@ class Prover:
         fresh: bool = False,
         tick: Callable[[int], None] | None = None,
     ) -> None:
-        count = processes or cores()
         self._book, self._fresh, self._tick = book, fresh, tick
-        self._loading = Loading(count)
-        self._hashing = ThreadPoolExecutor(count, "hash")
+        self._loading = Loading(processes or cores())
 
     def __enter__(self) -> Prover:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._hashing.shutdown(wait=True, cancel_futures=True)
         self._loading.__exit__(kind, error, at)
 
     def prove(
@@ -102,8 +96,8 @@ class Prover:
         """Hash and load the file at `path`, which is called `name`. `expect`: its (bytes, sha256) in a manifest.
         `beside`: where the files lie that belong into one folder with it, by their last names; None: beside `path`.
 
-        Whatever is wrong with the file is in the Proof; nothing is raised for it, and nothing in it is run. The file is
-        read twice at the same time (hash, load); one that changes meanwhile is a `mismatch`.
+        Whatever is wrong with the file is in the Proof; nothing is raised for it, and nothing in it is run. One that
+        changes while it is read is a `mismatch`.
         """
         try:
             before, problem, detail, remarks = _look(path, name, is_expected=expect is not None)
@@ -137,17 +131,19 @@ class Prover:
     def _read(
         self, path: str, name: str, seen: os.stat_result, beside: Mapping[str, str] | None
     ) -> tuple[tuple[int, str], Judgement]:
-        """((bytes, sha256), what loading it said): at the same time where it is large. Raises: OSError."""
-        if seen.st_size < _SMALL_BYTES:
-            hashed = manifest.sha256_file(path, tick=self._tick)
-            return hashed, self._loading.judge(path, name, seen.st_size, beside)
-        hashing: list[Future[tuple[int, str]]] = []
+        """((bytes, sha256), what loading it said), of one reading where the loader came to its end. Raises: OSError."""
+        told_bytes = 0
 
-        def begun() -> None:
-            hashing.append(self._hashing.submit(manifest.sha256_file, path, tick=self._tick))
+        def tick(count: int) -> None:
+            nonlocal told_bytes
+            told_bytes += count
+            if self._tick:
+                self._tick(count)
 
-        found = self._loading.judge(path, name, seen.st_size, beside, begun=begun)
-        return hashing[0].result(), found
+        found = self._loading.judge(path, name, seen.st_size, beside, tick=tick)
+        hashed = found.hashed or manifest.sha256_file(path)
+        tick(max(hashed[0] - told_bytes, 0))
+        return hashed, found
 
 
 def open_book(path: str) -> proofs.Proofs:

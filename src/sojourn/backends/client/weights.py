@@ -34,5 +34,19 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-# (path, is_mapped) -> name and version. Replaced in a process that has another one to ask (`loading_child`).
+def prepare() -> None:
+    """Import PyTorch, where it is installed, before a file needs it."""
+    try:
+        import torch  # noqa: F401 - to have it imported is all
+    except ImportError:
+        pass
+
+
+def _expect() -> None:
+    """Nothing to prepare here."""
+
+
+# (path, is_mapped) -> name and version; and a word ahead that it will be asked for. Both are replaced in a process that
+# has another one to ask (`loading_child`).
 load: Callable[[str, bool], str] = _load
+expect: Callable[[], None] = _expect

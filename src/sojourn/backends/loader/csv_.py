@@ -12,8 +12,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator
-from typing import BinaryIO, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, ClassVar
 
 from sojourn.core.ports import Loaded
 from sojourn.wire.damage import Unloadable
@@ -45,17 +45,41 @@ class Backend:
     def load(self, path: str) -> Loaded:
         """Parse every row. Raises: Unloadable, OSError."""
         with open(path, "rb") as f:
-            table = _Table()
-            table.read(f)
+            table = _read(f)
         table.settle()
         facts = {"rows": table.rows, "columns": len(table.header), "header": [h[:200] for h in table.header[:256]]}
         return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, table.remarks)
 
 
-class _Table:
-    """What one file holds, a row at a time."""
+def _read(f: BinaryIO) -> _Table:
+    """The table, by the rules of RFC 4180, else by others that writers have where there is a sign of them.
 
-    def __init__(self) -> None:
+    Raises: Unloadable (by RFC 4180, where no rules fit), OSError.
+    """
+    head = f.read(1 << 16)
+    ways: list[dict[str, str]] = [{}] + [{"escapechar": "\\"}] * (b"\\" in head)
+    ways += [{"quotechar": "'"}] * head.lstrip(b"\xef\xbb\xbf").startswith(b"'")
+    refused = None
+    for way in ways:
+        f.seek(0)
+        table = _Table(way)
+        try:
+            table.read(f)
+        except Unloadable as error:
+            refused = refused or error
+            continue
+        if way:
+            table.remarks += ("quoted in another way than RFC 4180 has it, which many readers take for damage",)
+        return table
+    assert refused
+    raise refused
+
+
+class _Table:
+    """What one file holds, a row at a time. `way`: how its writer differs from RFC 4180, in words of `csv`."""
+
+    def __init__(self, way: Mapping[str, Any]) -> None:
+        self._way = dict(way)
         self.header: list[str] = []
         self.rows = 0  # below the header
         self.remarks: tuple[str, ...] = ()
@@ -83,7 +107,7 @@ class _Table:
         if first.startswith(_JSON):
             raise Unloadable("mismatch", "named like csv, holds what looks like JSON")
         csv.field_size_limit(_FIELD_LIMIT)
-        reader = csv.reader(self._text(f), delimiter=_delimiter(head), strict=True)
+        reader = csv.reader(self._text(f), delimiter=_delimiter(head), strict=True, **self._way)
         rows: list[list[str]] = []
         blocks, line = 0, 1
         try:

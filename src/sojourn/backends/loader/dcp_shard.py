@@ -33,7 +33,7 @@ class Backend:
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
         """Read every part of it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, passing
+        from sojourn.backends.client import archive, passing, reading
         from sojourn.backends.loader import dcp
 
         if walker.NAME not in beside:
@@ -51,7 +51,7 @@ class Backend:
                 return Loaded(("structure", "load", "content"), {"by": "sojourn"}, ("a rank that had nothing to save",))
             if not size_bytes:
                 raise Unloadable("empty", "the file has no bytes")
-            data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+            data = torch_entries.sparse(memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)))
         tensors = walker.open_items(data, name, items)
         for item in (item for item in items if item.is_plain):
             part = data[item.offset : item.offset + item.bytes]
@@ -59,7 +59,8 @@ class Backend:
                 archive.check_frame(part, torch_entries.entries(part, name))
             except Damaged as error:
                 raise Unloadable("corrupt", f"{item.name[:80]}: {error.fields['detail']}") from None
-        content = passing.scan(tensors)
+        with reading.of(path) as shared:
+            content = passing.scan(tensors, shared.pieces)
         content.settle()
         facts: dict[str, Any] = content.describe((key, t.dtype, t.shape) for key, t in tensors)
         packed = sum(not item.is_plain for item in items)

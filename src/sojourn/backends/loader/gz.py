@@ -4,7 +4,8 @@ judged, but for a tar archive, which has a loader of its own."""
 from __future__ import annotations
 
 import os
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, ClassVar
 
 from sojourn.core.ports import Loaded
 from sojourn.wire import gz as walker
@@ -23,18 +24,24 @@ class Backend:
         """Gzip, and not of a tar archive as far as can be seen."""
         from sojourn.backends.client import inflated
 
-        return head[2:3] in (b"\x08", b"") and not inflated.is_tar(path)
+        return head[2:3] in (b"\x08", b"") and not inflated.is_tar(path, head)
 
     def load(self, path: str) -> Loaded:
         """Inflate it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
+        return load(path, walker.pieces, self.also)
 
-        total = 0
-        with open(path, "rb") as f:
-            for piece in walker.pieces(f):
-                total += len(piece)
-        if path.lower().endswith(self.also):
-            raise Unloadable("mismatch", "named like tar, and there is no tar archive in it")
-        inside = os.path.basename(path)[: -len(".gz")]
-        remarks = archive.not_looked_into([inside]) if path.lower().endswith(self.suffixes) else ()
-        return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, remarks)
+
+def load(path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], of_tars: Sequence[str]) -> Loaded:
+    """Read all `pieces` of a packed file that holds no tar archive. Raises: Unloadable, OSError."""
+    from sojourn.backends.client import nested, reading
+
+    total, name = 0, os.path.basename(path)
+    inside = nested.Inside((*nested.NAMES, *nested.TEXTS))
+    with reading.of(path) as shared, inside.sink(os.path.splitext(name)[0], -1) as sink:
+        for piece in pieces(shared.open()):
+            total += len(piece)
+            if sink:
+                sink.write(piece)
+    if path.lower().endswith(tuple(of_tars)):
+        raise Unloadable("mismatch", "named like tar, and there is no tar archive in it")
+    return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, inside.remarks)

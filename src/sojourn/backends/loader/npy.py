@@ -24,14 +24,13 @@ class Backend:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
         import numpy as np
 
-        from sojourn.backends.client import content
+        from sojourn.backends.client import content, reading
 
         header = walker.walk(path)
         found = content.Content()
-        with open(path, "rb", buffering=0) as f:
-            dtype = content.numpy_dtype(header.descr)
-            f.seek(header.data_begin)
-            found.add("the array", content.scan(dtype, content.pieces(f, header.data_bytes)))
+        dtype = content.numpy_dtype(header.descr)
+        with reading.of(path) as shared:
+            found.add("the array", content.scan(dtype, shared.pieces(header.data_begin, header.data_bytes)))
         found.settle()
         try:
             np.load(path, mmap_mode="r", allow_pickle=False)

@@ -31,27 +31,28 @@ class Backend:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
         import numpy as np
 
-        from sojourn.backends.client import archive, content
+        from sojourn.backends.client import archive, content, reading
 
         data, entries = archive.open_archive(path)
         found = content.Content()
         arrays = []
-        for entry in entries:
-            if not entry.name.endswith(".npy"):
-                raise Unloadable("unsupported", f"{entry.name[:80]} in it is no array")
-            member = archive.Member(data, entry)
-            try:
-                header = walker.walk_open(cast(BinaryIO, member), entry.bytes)
-            except Unloadable as error:
-                # What is damaged is better said by the checksum than by a header that no longer adds up.
-                if error.problem != "unsafe":
-                    for _ in member.pieces():
-                        pass
-                raise Unloadable(error.problem, f"{entry.name[:80]}: {error.why}") from None
-            dtype = content.numpy_dtype(header.descr)
-            name = entry.name[: -len(".npy")]
-            found.add(name, content.scan(dtype, member.pieces()))
-            arrays.append((name, str(dtype), header.shape))
+        with reading.of(path) as shared:
+            for entry in entries:
+                if not entry.name.endswith(".npy"):
+                    raise Unloadable("unsupported", f"{entry.name[:80]} in it is no array")
+                member = archive.Member(data, entry, shared.pieces)
+                try:
+                    header = walker.walk_open(cast(BinaryIO, member), entry.bytes)
+                except Unloadable as error:
+                    # What is damaged is better said by the checksum than by a header that no longer adds up.
+                    if error.problem != "unsafe":
+                        for _ in member.pieces():
+                            pass
+                    raise Unloadable(error.problem, f"{entry.name[:80]}: {error.why}") from None
+                dtype = content.numpy_dtype(header.descr)
+                name = entry.name[: -len(".npy")]
+                found.add(name, content.scan(dtype, member.pieces()))
+                arrays.append((name, str(dtype), header.shape))
         try:
             with np.load(path, allow_pickle=False) as opened:
                 names = sorted(opened.files)

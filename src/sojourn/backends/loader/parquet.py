@@ -36,6 +36,9 @@ class Backend:
             "columns": [name[:200] for name in found.columns[:32]],
             "created_by": found.created_by[:200],
         }
+        if found.is_summary:
+            remark = "a summary of other files, in which its columns lie: only what it says of them is proven"
+            return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, (remark,))
         by = _decode(path, found)
         remarks = () if found.has_sums else ("written without page checksums: some flipped bits only its sha256 shows",)
         if not by:

@@ -87,12 +87,11 @@ def _open(path: str, header: walker.Header) -> str:
 
 
 def _scan(path: str, header: walker.Header) -> Any:
-    from sojourn.backends.client import content
+    from sojourn.backends.client import content, reading
 
     found = content.Content()
-    with open(path, "rb", buffering=0) as f:
+    with reading.of(path) as shared:
         for tensor in header.tensors:
-            f.seek(tensor.begin)
             word = _WORDS.get(tensor.dtype, "uint8")
-            found.add(tensor.name, content.scan(word, content.pieces(f, tensor.end - tensor.begin)))
+            found.add(tensor.name, content.scan(word, shared.pieces(tensor.begin, tensor.end - tensor.begin)))
     return found

@@ -1,6 +1,6 @@
-"""Proves tar archives, plain or gzipped: headers, names, links, sizes, and the end that a cut at a member's boundary
-takes away. Nothing is unpacked. Tar has no checksum over data: a flipped bit inside a member is only seen by its sha256
-(or by gzip's CRC)."""
+"""Proves tar archives, plain or packed: headers, names, links, sizes, and the end that a cut at a member's boundary
+takes away. What is an artifact in it is judged too. Tar has no checksum over data: a flipped bit inside a member that
+has none of its own is only seen by its sha256 (or by the packer's checksum)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from collections import Counter
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import gz
+from sojourn.wire import packed
 from sojourn.wire import tar as walker
 
 
 class Backend:
-    """Loads one .tar, .tar.gz or .tgz file."""
+    """Loads one .tar file, or one that is packed by gzip, bzip2 or xz."""
 
     kind: ClassVar[str] = "tar"
-    suffixes: ClassVar[tuple[str, ...]] = (".tar", ".tar.gz", ".tgz")
-    also: ClassVar[tuple[str, ...]] = (".gz",)
+    suffixes: ClassVar[tuple[str, ...]] = (
+        *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz"),
+    )
+    also: ClassVar[tuple[str, ...]] = (".gz", ".bz2", ".xz")
     magic: ClassVar[tuple[bytes, ...]] = ()  # a header has its checksum; "ustar" stands in most, at byte 257
 
     def owns(self, path: str, head: bytes) -> bool:
         """Its first block is a header, or inflates to one."""
         from sojourn.backends.client import inflated
 
-        return walker.is_header(head[: walker.BLOCK]) or (head.startswith(gz.MAGIC) and inflated.is_tar(path))
+        return walker.is_header(head[: walker.BLOCK]) or (packed.is_packed(head) and inflated.is_tar(path, head))
 
     def load(self, path: str) -> Loaded:
         """Walk it to its end. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.client import nested, reading
 
-        with open(path, "rb") as f:
-            is_packed = f.read(2) == gz.MAGIC
-            f.seek(0)
-            found = walker.walk(gz.Stream(f) if is_packed else f)
+        inside = nested.Inside()
+        with reading.of(path) as shared:
+            f = shared.open()
+            found = walker.walk(packed.stream(f, head) if packed.is_packed(head := f.peek(6)) else f, inside.sink)
         files = [member for member in found.members if member.kind in "07\x00S"]
         facts = {
             "members": len(found.members),
@@ -49,8 +51,7 @@ class Backend:
         holes = [_shown(member.name)[:80] for member in files if member.has_hole]
         if holes:
             remarks.append(f"a long run of zeros in {len(holes)} of {len(files)} files: {', '.join(holes[:5])}")
-        remarks += archive.not_looked_into(member.name for member in files)
-        return Loaded(("structure", "load"), facts, tuple(remarks))
+        return Loaded(("structure", "load"), facts, (*remarks, *inside.remarks))
 
 
 def _shown(name: str) -> str:

@@ -32,13 +32,15 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Read and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import passing
+        from sojourn.backends.client import passing, reading
 
         found = walker.read(path)
         by = "sojourn"
         if os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by
-        content = passing.scan(found.tensors)
+        with reading.of(path) as shared:
+            content = passing.scan(found.tensors, shared.pieces)
+        content.bad += torch_zip.scales_not_finite(found.tensors)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
         facts["keys"] = torch_zip.top_keys(found.tree)

@@ -6,7 +6,7 @@ What `torch.load` alone accepts (a flipped bit, a hole, NaN: C19 of the training
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -50,7 +50,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, passing
+        from sojourn.backends.client import archive, passing, reading, weights
 
         with open(path, "rb") as f:
             head = f.read(16)
@@ -65,19 +65,23 @@ class Backend:
         is_packed = any(entry.method for entry in entries)
         # torch.serialization.set_crc32_options(False) writes 0 everywhere; then there is nothing to compare with.
         has_sums = any(entry.crc32 for entry in entries)
+        is_large = is_packed and sum(entry.bytes for entry in entries) > _TORCH_LIMIT_BYTES
+        if not is_large and not any(entry.name.endswith("/" + torch_zip.SUMS) for entry in entries):
+            weights.expect()
         looked: list[passing.Passing] = []
 
         def watch(tensors: tuple[tuple[str, Tensor], ...]) -> torch_zip.See:
             looked.append(passing.Passing(tensors))
             return looked[0].see
 
-        found = torch_zip.walk(path, crc=has_sums, watch=watch)
+        with reading.of(path) as shared:
+            found = torch_zip.walk(path, crc=has_sums, watch=watch, read=shared.pieces)
         if found.problems:
             raise _refusal(found, data, has_sums)
         if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
             raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
         content = looked[0].settled()
-        is_large = is_packed and sum(entry.bytes for entry in entries) > _TORCH_LIMIT_BYTES
+        content.bad += scales_not_finite(found.tensors)
         by, is_loaded = _open(path, found.ours or is_large, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
@@ -99,6 +103,13 @@ class Backend:
 def top_keys(tree: Any) -> list[str]:
     """The keys of the outermost map, in order, 256 at most."""
     return [str(key)[:200] for key in list(tree)[:_KEYS]] if isinstance(tree, dict) else []
+
+
+def scales_not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:
+    """Quantized tensors whose scale is none; those of channels are tensors themselves."""
+    from sojourn.backends.client import content
+
+    return [f"{name[:80]}: its scale" for name, tensor in tensors if content.not_finite(tensor.quantizer)]
 
 
 def odd_numbers(tree: Any) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """Proves zip archives: frame without gap or overlap, no name or link that leaves the archive, every entry inflated in
-pieces against its CRC. Nothing is unpacked."""
+pieces against its CRC. What is an artifact in it is judged too."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ class Backend:
         from sojourn.backends.client import archive
 
         names = archive.names(path)
-        is_torch = any(name == "data.pkl" or name.endswith("/data.pkl") for name in names)
         is_numpy = bool(names) and all(name.endswith(".npy") for name in names)
-        return (bool(names) or head.startswith(b"PK\x05\x06")) and not is_torch and not is_numpy
+        return (bool(names) or head.startswith(b"PK\x05\x06")) and not archive.is_torch(names) and not is_numpy
 
     def load(self, path: str) -> Loaded:
         """Walk and inflate it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.client import archive, nested, reading
 
         data, entries = archive.open_archive(path)
-        for entry in entries:
-            for _ in archive.Member(data, entry).pieces():
-                pass
+        inside = nested.Inside()
+        with reading.of(path) as shared:
+            for entry in entries:
+                with inside.sink(entry.name, entry.bytes) as sink:
+                    for piece in archive.Member(data, entry, shared.pieces).pieces():
+                        if sink:
+                            sink.write(piece)
         for name, target in archive.links(data, entries).items():
             leads = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
             if target.startswith("/") or leads.startswith(".."):
@@ -45,5 +48,4 @@ class Backend:
             "by": "sojourn",
         }
         remarks: tuple[str, ...] = () if entries else ("an archive without entries",)
-        remarks += archive.not_looked_into(entry.name for entry in entries)
-        return Loaded(("structure", "load"), facts, remarks)
+        return Loaded(("structure", "load"), facts, remarks + inside.remarks)

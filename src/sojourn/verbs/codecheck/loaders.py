@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from sojourn.verbs.codecheck.source import (
@@ -21,6 +22,8 @@ from sojourn.verbs.codecheck.source import (
 
 _GENERATORS = ("default_rng", "RandomState", "Generator")
 _MULTI = ("mp", "multiprocessing", "ctx", "context", "futures")
+_LOOPS_ELSEWHERE = {"lightning", "pytorch_lightning", "accelerate", "ignite", "trainer", "mmengine", "composer"}
+_TRANSFORMS = re.compile("transform|augment|crop|flip|rotat|noise|jitter|mix|erase|cutout|blur|rand", re.I)
 _SEEDING = ("seed", "default_rng", "RandomState", "get_state", "set_state", "SeedSequence", "Generator")
 
 
@@ -31,7 +34,7 @@ def same_random(code: Code) -> Iterator[Sight]:
         return
     for source, _, call in code.find("DataLoader"):
         seeder = argument(call, "worker_init_fn")
-        for function in inside(source.tree, ast.FunctionDef):
+        for function in source.every(ast.FunctionDef):
             if isinstance(seeder, ast.Name) and function.name == seeder.id:
                 for seed in inside(function, ast.Call):
                     if dotted(seed.func) in ("np.random.seed", "numpy.random.seed") and not names_in(seed.args):
@@ -57,20 +60,24 @@ def same_random(code: Code) -> Iterator[Sight]:
 
 def same_order(code: Code) -> Iterator[Sight]:
     """DistributedSampler that never hears of the epoch. Lightning and accelerate tell it themselves."""
-    if code.uses("set_epoch") or code.imports & {"lightning", "pytorch_lightning", "accelerate", "ignite"}:
+    if code.uses("set_epoch") or code.imports & _LOOPS_ELSEWHERE:
         return
+    trains = code.uses("backward")  # where the loop is somebody else's, it may tell it
     for source, _, call in code.find("DistributedSampler"):
         if constant(argument(call, "shuffle", 3)) is not False:
-            yield source.sight("same-order-every-epoch", call)
+            yield source.sight("same-order-every-epoch", call, is_sure=trains)
 
 
 def stream_copied(code: Code) -> Iterator[Sight]:
-    """IterableDataset that does not divide its stream."""
-    if code.uses("get_worker_info", "split_dataset_by_node", "split_by_worker") or not _has_workers(code):
+    """IterableDataset that goes into a loader with workers and does not divide its stream."""
+    if code.uses("get_worker_info", "split_dataset_by_node", "split_by_worker", "worker_init_fn"):
         return
+    loaded = {
+        name for source, _, call in code.find("DataLoader") if _starts_workers(call) for name in _fed(source, call)
+    }
     for source in code.sources:
-        for found in inside(source.tree, ast.ClassDef):
-            if any(last(dotted(base)) == "IterableDataset" for base in found.bases):
+        for found in source.every(ast.ClassDef):
+            if found.name in loaded and any(last(dotted(base)) == "IterableDataset" for base in found.bases):
                 for method in found.body:
                     if isinstance(method, ast.FunctionDef) and method.name == "__iter__":
                         yield Sight("stream-read-by-every-worker", source.path, method.lineno, f"{found.name}.__iter__")
@@ -106,7 +113,8 @@ def normalize_first(code: Code) -> Iterator[Sight]:
         if isinstance(steps, (ast.List, ast.Tuple)):
             order = [last(dotted(step.func)) if isinstance(step, ast.Call) else "" for step in steps.elts]
             tensors = [order.index(name) for name in ("ToTensor", "ToImage", "PILToTensor") if name in order]
-            if tensors and "Normalize" in order and order.index("Normalize") < min(tensors):
+            is_first = tensors and "Normalize" in order and order.index("Normalize") < min(tensors)
+            if is_first and "ToPILImage" not in order:  # which takes a tensor
                 yield source.sight("normalize-before-tensor", steps.elts[order.index("Normalize")])
 
 
@@ -147,17 +155,31 @@ def no_guard(code: Code) -> Iterator[Sight]:
             continue
         loaders = {name for name, value, _ in source.assigned if isinstance(value, ast.Call) and _starts_workers(value)}
         functions = {node.name: node for node in source.tree.body if isinstance(node, ast.FunctionDef)}
-        for node in inside(source.tree, ast.For, ast.Call):
+        for node in source.every(ast.For, ast.Call):
             if not _is_top(source, node):
                 continue
-            function = functions.get(dotted(node.func)) if isinstance(node, ast.Call) else None
             starts = _starts(node, loaders)
-            if function is not None:
-                starts = any(_starts(below, loaders) for below in inside(function, ast.For, ast.Call))
+            if isinstance(node, ast.Call):
+                reached = _reached(functions, dotted(node.func))
+                starts |= any(_starts(n, loaders) for function in reached for n in inside(function, ast.For, ast.Call))
+                # Built in one function and iterated in another.
+                starts |= any(_starts_workers(n) for function in reached for n in inside(function, ast.Call))
             if starts:
                 what = node.iter if isinstance(node, ast.For) else node
                 yield source.sight("no-main-guard", what, is_sure=is_spawned)
                 break
+
+
+def _reached(functions: dict[str, ast.FunctionDef], name: str) -> list[ast.FunctionDef]:
+    """The function of this name, and those of the same file that it calls, and so on."""
+    found: dict[str, ast.FunctionDef] = {}
+    left = [name]
+    while left:
+        one = left.pop()
+        if one in functions and one not in found:
+            found[one] = functions[one]
+            left += [dotted(call.func) for call in inside(functions[one], ast.Call)]
+    return list(found.values())
 
 
 def _starts(node: ast.AST, loaders: set[str]) -> bool:
@@ -174,7 +196,7 @@ def _starts(node: ast.AST, loaders: set[str]) -> bool:
 
 def _fetchers(source: Source) -> Iterator[ast.FunctionDef]:
     """__getitem__ and __iter__ of classes that look like a dataset."""
-    for found in inside(source.tree, ast.ClassDef):
+    for found in source.every(ast.ClassDef):
         bases = {last(dotted(base)) for base in found.bases}
         methods = {method.name: method for method in found.body if isinstance(method, ast.FunctionDef)}
         if any("Dataset" in base for base in bases) or {"__getitem__", "__len__"} <= set(methods):
@@ -184,21 +206,33 @@ def _fetchers(source: Source) -> Iterator[ast.FunctionDef]:
 
 
 def _transforms(source: Source) -> Iterator[ast.FunctionDef]:
-    """__call__ of classes that are no module: what a dataset applies to a sample."""
-    for found in inside(source.tree, ast.ClassDef):
-        if not any(last(dotted(base)).endswith(("Module", "Dataset")) for base in found.bases):
+    """__call__ of classes whose name says that a dataset applies them to a sample."""
+    for found in source.every(ast.ClassDef):
+        bases = [last(dotted(base)) for base in found.bases]
+        is_other = any(base.endswith(("Module", "Dataset")) for base in bases)
+        if not is_other and any(_TRANSFORMS.search(name) for name in (found.name, *bases)):
             yield from (m for m in found.body if isinstance(m, ast.FunctionDef) and m.name == "__call__")
 
 
 def _training_loaders(code: Code) -> Iterator[tuple[Source, ast.Call]]:
-    """DataLoader calls of a project that trains, but those that say they are for evaluation."""
+    """DataLoader calls of a project that trains that are for training: shuffled, sampled, or called so."""
     if not code.uses("backward", "fit"):
         return
     for source, _, call in code.find("DataLoader"):
         statement = next((node for node in source.above(call) if isinstance(node, (ast.Assign, ast.Return))), None)
         target = " ".join(bound(statement)) if isinstance(statement, ast.Assign) else ""
-        if not is_open(call) and not any(word in target.lower() for word in ("val", "test", "eval")):
+        named = f"{target} {' '.join(names_in(call.args[:1]))}".lower()
+        is_shuffled = constant(argument(call, "shuffle", 2)) is True or argument(call, "sampler", 3) is not None
+        is_training = is_shuffled or argument(call, "batch_sampler", 4) is not None or "train" in named
+        if is_training and not is_open(call) and not any(word in named for word in ("val", "test", "eval")):
             yield source, call
+
+
+def _fed(source: Source, call: ast.Call) -> set[str]:
+    """Names of what a loader is given: called in its place, or bound to the name that stands there."""
+    given = argument(call, "dataset", 0)
+    made = [given, *(value for name, value, _ in source.assigned if given is not None and name == dotted(given))]
+    return {last(dotted(one.func)) for value in made if value is not None for one in inside(value, ast.Call)}
 
 
 def _is_empty_dict(value: ast.expr) -> bool:

@@ -10,32 +10,42 @@ from sojourn.verbs.codecheck.source import Code, Sight, Source, called, dotted, 
 _TRAP = "parameters-not-in-the-optimizer"
 _KEEPERS = ("ModuleList", "ModuleDict", "Sequential", "add_module", "register_module", "ParameterList")
 _LEARNING = (
-    *("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose2d", "Embedding", "LSTM", "GRU", "RNN"),
-    *("MultiheadAttention", "TransformerEncoder", "TransformerEncoderLayer", "Sequential", "LazyLinear"),
+    *("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
+    *("Embedding", "EmbeddingBag", "LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "Sequential", "LazyLinear"),
+    *("MultiheadAttention", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer"),
+    *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "GroupNorm", "RMSNorm", "PReLU"),
 )
+_MODULES = ("Module", "LightningModule", "PreTrainedModel")
 _OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor", "Lion", "NAdam", "RAdam", "LBFGS")
 
 
 def plain_lists(code: Code) -> Iterator[Sight]:
     """Layers in a list or dict of a module, which does not register them."""
+    own = _learning_modules(code)
     for source in code.sources:
-        for found in inside(source.tree, ast.ClassDef):
-            if not any(last(dotted(base)) in ("Module", "LightningModule", "PreTrainedModel") for base in found.bases):
+        for found in source.every(ast.ClassDef):
+            if found.name not in own and not any(last(dotted(base)) in _MODULES for base in found.bases):
                 continue
             kept = {
-                dotted(arg.value if isinstance(arg, ast.Starred) else arg)
+                dotted(arg.value if isinstance(arg, ast.Starred) else arg).removesuffix("[]")
                 for call in called(found, *_KEEPERS)
                 for arg in call.args
             }
-            empty = set()
+            for loop in inside(found, ast.For):  # for i, layer in enumerate(self.layers): self.add_module(...)
+                if called(loop, "add_module", "register_module", "setattr"):
+                    kept |= {dotted(node) for node in inside(loop.iter, ast.Attribute)}
+            empty, made = set(), set()  # `made`: names of layers, layer = Conv(...)
             for statement in inside(found, ast.Assign):
                 target, value = dotted(statement.targets[0]), statement.value
+                if isinstance(value, ast.Call) and _layers(value, own) and "." not in target:
+                    made.add(target)
                 if target.startswith("self.") and isinstance(value, (ast.List, ast.ListComp, ast.Dict, ast.DictComp)):
                     empty.add(target)
-                    if _layers(value) and target not in kept:
+                    if _layers(value, own) and target not in kept:
                         yield source.sight(_TRAP, statement)
             for call in called(found, "append"):
-                if owner(dotted(call.func)) in empty - kept and any(_layers(arg) for arg in call.args):
+                is_layer = any(_layers(arg, own) or dotted(arg) in made - {""} for arg in call.args)
+                if owner(dotted(call.func)) in empty - kept and is_layer:
                     yield source.sight(_TRAP, call)
 
 
@@ -78,8 +88,30 @@ def _optimizers(source: Source) -> Iterator[tuple[ast.Call, str]]:
                 yield call, owner(dotted(arg))
 
 
-def _layers(value: ast.expr) -> list[ast.Call]:
-    return [call for call in inside(value, ast.Call) if _is_layer(call)]
+def _learning_modules(code: Code) -> frozenset[str]:
+    """Classes of the project that are modules and hold something that learns, by name."""
+    classes = [
+        (found.name, {last(dotted(base)) for base in found.bases}, list(inside(found, ast.Call)))
+        for source in code.sources
+        for found in source.every(ast.ClassDef)
+    ]
+    modules: set[str] = set(_MODULES)
+    while more := {name for name, bases, _ in classes if bases & modules} - modules:
+        modules |= more
+    learning: set[str] = set()
+    while more := {
+        name
+        for name, bases, calls in classes
+        if name in modules
+        and name not in learning
+        and (bases & learning or any(last(dotted(c.func)) in ("Parameter", *learning) or _is_layer(c) for c in calls))
+    }:
+        learning |= more
+    return frozenset(learning)
+
+
+def _layers(value: ast.expr, own: frozenset[str] = frozenset()) -> list[ast.Call]:
+    return [call for call in inside(value, ast.Call) if _is_layer(call) or last(dotted(call.func)) in own]
 
 
 def _is_layer(call: ast.Call) -> bool:
@@ -88,7 +120,7 @@ def _is_layer(call: ast.Call) -> bool:
 
 
 def _attributes(source: Source, word: str) -> Iterator[tuple[str, ast.Attribute]]:
-    for node in inside(source.tree, ast.Attribute):
+    for node in source.every(ast.Attribute):
         if node.attr == word:
             yield dotted(node), node
 
@@ -104,7 +136,7 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
 
 def _is_collected(source: Source, name: str) -> bool:
     """Whether it stands in a list, tuple or dict, which may be given on, or in another assignment."""
-    for node in inside(source.tree, ast.List, ast.Tuple, ast.Dict):
+    for node in source.every(ast.List, ast.Tuple, ast.Dict):
         if name in names_in(node):
             return True
     return any(dotted(value) == name for _, value, _ in source.assigned)

@@ -13,13 +13,16 @@ _HALVES = ("float16", "half", "bfloat16")
 
 def no_scaler(code: Code) -> Iterator[Sight]:
     """autocast to fp16 with a backward and no GradScaler."""
-    if code.uses("GradScaler", "Trainer") or code.imports & _SCALED_ELSEWHERE or not code.uses("backward"):
+    if code.uses("GradScaler") or code.trains_with_hf or code.imports & _SCALED_ELSEWHERE or not code.uses("backward"):
         return
     for source, name, call in code.find("autocast"):
+        enabled = argument(call, "enabled", 0 if ".cuda." in f".{name}" else 2)
+        if constant(enabled) is False:
+            continue
         kind = _type_of(call)
         is_cuda = ".cuda." in f".{name}" or constant(argument(call, "device_type", 0)) == "cuda"
         if kind in ("float16", "half") or (argument(call, "dtype", 1) is None and is_cuda):
-            yield source.sight("fp16-without-scaler", call)
+            yield source.sight("fp16-without-scaler", call, is_sure=enabled is None or constant(enabled) is True)
 
 
 def needless_scaler(code: Code) -> Iterator[Sight]:

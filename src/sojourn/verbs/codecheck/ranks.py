@@ -29,7 +29,7 @@ def one_rank_calls(code: Code) -> Iterator[Sight]:
     """A collective below `if rank == 0`, unless the other ranks make the same call elsewhere in the function."""
     for source in code.sources:
         for name, call in source.find(*_COLLECTIVES):
-            gate = next((up for up in source.above(call) if isinstance(up, ast.If) and _is_first(up.test)), None)
+            gate = _gate(source, call)
             if gate is None or "." not in name and last(name) in ("broadcast", "barrier") and not code.uses("dist"):
                 continue
             function = _scope(source, call)
@@ -42,6 +42,8 @@ def one_rank_calls(code: Code) -> Iterator[Sight]:
 
 def rank_as_device(code: Code) -> Iterator[Sight]:
     """set_device with the global rank."""
+    if code.uses("spawn"):  # which numbers the processes of one machine
+        return
     for source in code.sources:
         ranks = {name for name, value, _ in source.assigned if _is_global_rank(value)}
         for _, call in source.find("set_device"):
@@ -54,12 +56,9 @@ def all_ranks_save(code: Code) -> Iterator[Sight]:
     ranked = [
         s for s in code.sources if s.words & {"init_process_group", "DistributedDataParallel"} and s.has("backward")
     ]
-    guarded = {
-        last(dotted(call.func))
-        for source in code.sources
-        for call in (c for _, c in source.calls)
-        if _is_kept(source, call)
-    }
+    if not ranked:
+        return
+    guarded = _guarded(code)
     for source in ranked:
         for name, call in source.find("save"):
             function = next((up for up in source.above(call) if isinstance(up, ast.FunctionDef)), None)
@@ -111,9 +110,11 @@ def _is_first(test: ast.expr) -> bool:
         return False
     if isinstance(test, ast.Compare):
         is_rank = any("rank" in name.lower() for name in names_in(test.left))
-        right = constant(test.comparators[0])
-        return is_rank and isinstance(test.ops[0], ast.Eq) and right == 0 and not isinstance(right, bool)
-    word = last(dotted(test).rstrip("()")).lower()
+        right = test.comparators[0]
+        if isinstance(test.ops[0], ast.In):  # rank in {-1, 0}
+            return is_rank and ast.unparse(right).strip("{[()]}") in ("-1, 0", "0, -1")
+        return is_rank and isinstance(test.ops[0], ast.Eq) and constant(right) == 0 and constant(right) is not False
+    word = last(dotted(test).rstrip("()")).lower().lstrip("_")
     return word in _FIRST[1:] or word in ("is_rank_0", "is_rank0", "is_first_rank")
 
 
@@ -122,14 +123,40 @@ def _is_other_side(source: Source, call: ast.Call, gate: ast.If) -> bool:
     chain = [call, *source.above(call)]
     if any(statement in chain for statement in gate.orelse):
         return True
-    for up in chain[1:]:
-        if isinstance(up, ast.If) and isinstance(up.test, ast.Compare) and not isinstance(up.test.ops[0], ast.Eq):
-            if any("rank" in name.lower() for name in names_in(up.test)):
-                return True
-        if isinstance(up, ast.If) and isinstance(up.test, ast.UnaryOp) and isinstance(up.test.op, ast.Not):
-            if _is_first(up.test.operand):
-                return True
-    return False
+    return any(isinstance(up, ast.If) and _is_others(up.test) for up in chain[1:])
+
+
+def _is_others(test: ast.expr) -> bool:
+    """Whether a condition holds on the ranks that are not the first."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(_is_others(value) for value in test.values)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.Gt, ast.GtE)):
+        return any("rank" in name.lower() for name in names_in(test))
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and _is_first(test.operand)
+
+
+def _guarded(code: Code) -> set[str]:
+    """Functions that are called where only some ranks come, or by such a function."""
+    calls = [
+        (last(name), inner.name if inner is not None else "", _is_kept(source, call))
+        for source in code.sources
+        for name, call in source.calls
+        for inner in [next((up for up in source.above(call) if isinstance(up, ast.FunctionDef)), None)]
+    ]
+    found = {name for name, _, is_kept in calls if is_kept}
+    while more := {name for name, inner, _ in calls if inner in found} - found:
+        found |= more
+    return found
+
+
+def _gate(source: Source, call: ast.AST) -> ast.If | None:
+    """The nearest condition for the first rank whose body, and not its else branch, the call stands in."""
+    below = call
+    for up in source.above(call):
+        if isinstance(up, ast.If) and below in up.body and _is_first(up.test):
+            return up
+        below = up
+    return None
 
 
 def _is_kept(source: Source, node: ast.AST) -> bool:
@@ -151,6 +178,7 @@ def _is_kept(source: Source, node: ast.AST) -> bool:
 
 def _speaks_of_ranks(test: ast.expr) -> bool:
     names = {name.lower() for name in names_in(test)}
+    names |= {node.value.lower() for node in inside(test, ast.Constant) if isinstance(node.value, str)}
     return any(word in name for name in names for word in ("rank", "main_process", "is_main", "master", "is_first"))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from sojourn.verbs.codecheck.source import (
     Code,
     Sight,
+    Source,
     argument,
     called,
     constant,
@@ -22,6 +24,8 @@ from sojourn.verbs.codecheck.source import (
 _WHOLE = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "transformers", "ignite", "sojourn"}
 _AVERAGES = ("AveragedModel", "ExponentialMovingAverage", "ModelEma", "ModelEmaV2", "ModelEmaV3", "EMAModel", "EMA")
 _VERBS, _NOUNS = ("write", "do", "make", "dump"), ("checkpoint", "ckpt", "snapshot")
+_AVERAGE_SAVED = re.compile(r"\w*(ema\w*(state|save|weights)|(state|save|state_dict)\w*_ema)\w*", re.I)
+_TOLD_WHERE = re.compile(r"epoch|iter|step|update")
 _OFF_POLICY = {"SAC", "TD3", "DQN", "DDPG", "TQC", "QRDQN"}
 
 
@@ -37,21 +41,26 @@ def weights_only(code: Code) -> Iterator[Sight]:
 
 def no_scheduler(code: Code) -> Iterator[Sight]:
     """An optimizer's state is saved, a scheduler ticks, and its state is not saved."""
-    yield from _left_out(code, "scheduler-not-saved", lambda name: "sched" in name.lower(), "step")
+    if not code.uses("last_epoch"):  # by which it is set to where it stood
+        yield from _left_out(code, "scheduler-not-saved", "sched", "step")
 
 
 def no_scaler(code: Code) -> Iterator[Sight]:
     """An optimizer's state is saved, a GradScaler works, and its state is not saved."""
-    yield from _left_out(code, "scaler-not-saved", lambda name: "scaler" in name.lower(), "update")
+    yield from _left_out(code, "scaler-not-saved", "scaler", "update")
 
 
 def no_average(code: Code) -> Iterator[Sight]:
     """An averaged copy that no checkpoint holds."""
     if code.imports & {"lightning", "pytorch_lightning"} or not _saves_optimizer(code):
         return
+    if any(_AVERAGE_SAVED.fullmatch(word) for word in code.words):
+        return
     for source in code.sources:
         for name, value, statement in source.assigned:
             if not isinstance(value, ast.Call) or last(dotted(value.func)) not in _AVERAGES:
+                continue
+            if not (value.args or value.keywords):  # EMA() averages numbers
                 continue
             kept = any(
                 last(name) in names_in([*call.args, *(k.value for k in call.keywords)])
@@ -71,7 +80,7 @@ def saved_in_handler(code: Code) -> Iterator[Sight]:
         handler = call.args[1]
         if isinstance(handler, ast.Call) and last(dotted(handler.func)) == "partial" and handler.args:
             handler = handler.args[0]
-        functions = {function.name: function for function in inside(source.tree, ast.FunctionDef)}
+        functions = {function.name: function for function in source.every(ast.FunctionDef)}
         body = handler if isinstance(handler, ast.Lambda) else functions.get(last(dotted(handler)))
         for saver in inside(body, ast.Call) if body is not None else ():
             inner = functions.get(last(dotted(saver.func)))
@@ -88,10 +97,10 @@ def epoch_from_zero(code: Code) -> Iterator[Sight]:
     ):
         return
     for source in code.sources:
-        for loop in inside(source.tree, ast.For):
+        for loop in source.every(ast.For):
             counted = loop.iter
             is_plain = isinstance(counted, ast.Call) and dotted(counted.func) == "range" and len(counted.args) == 1
-            if is_plain and "epoch" in dotted(loop.target).lower() and _trains(code, loop):
+            if is_plain and "epoch" in dotted(loop.target).lower() and _trains(source, loop) and not _skips(loop):
                 yield source.sight("epoch-counter-restarts", counted)
 
 
@@ -118,10 +127,18 @@ def never_resumes(code: Code) -> Iterator[Sight]:
     if not code.imports & {"transformers", "trl"} or code.uses("resume_from_checkpoint", "get_last_checkpoint"):
         return
     for source in code.sources:
+        theirs = {
+            alias.asname or alias.name
+            for node in source.every(ast.ImportFrom)
+            if (node.module or "").split(".")[0] in ("transformers", "trl")
+            for alias in node.names
+        }
+        theirs |= {c.name for c in source.every(ast.ClassDef) if theirs & {dotted(base) for base in c.bases}}
         trainers = {
             name
             for name, value, _ in source.assigned
             if isinstance(value, ast.Call) and last(dotted(value.func)).endswith("Trainer")
+            if dotted(value.func) in theirs or dotted(value.func).startswith(("transformers.", "trl."))
         }
         for name, call in source.find("train"):
             if owner(name) in trainers and not call.args and not is_open(call):
@@ -154,7 +171,9 @@ def bare_latents(code: Code) -> Iterator[Sight]:
 
 def _saves_optimizer(code: Code) -> bool:
     """Whether an optimizer's state goes into something."""
-    return any("opt" in owner(name).lower() for _, name, _ in code.find("state_dict"))
+    return code.uses("optim_state_dict", "get_state_dict", "get_optimizer_state_dict") or any(
+        source.speaks_of(owner(name), "opt") for source, name, _ in code.find("state_dict")
+    )
 
 
 def _is_save(call: ast.Call) -> bool:
@@ -176,27 +195,46 @@ def _saves_dict(code: Code) -> bool:
     return False
 
 
-def _left_out(code: Code, which: str, is_it: object, tick: str) -> Iterator[Sight]:
-    assert callable(is_it)
-    if code.imports & _WHOLE or not (_saves_optimizer(code) or _saves_dict(code)):
+def _left_out(code: Code, which: str, word: str, tick: str) -> Iterator[Sight]:
+    """The first call of `tick` on what is called so, where a checkpoint is written and does not hold its state."""
+    if code.imports & _WHOLE or any(s.speaks_of(owner(name), word) for s, name, _ in code.find("state_dict")):
         return
-    if any(is_it(owner(name)) for _, name, _ in code.find("state_dict")):
+    if not any(_is_save(call) for source in code.sources for _, call in source.calls):
         return
     for source, name, call in code.find(tick):
-        if is_it(owner(name)):
+        if not source.speaks_of(owner(name), word) or _TOLD_WHERE.search(ast.unparse(call).rpartition("(")[2]):
+            continue  # step(epoch) keeps nothing
+        saver = Code((source,)) if any(n == "torch.save" for n, _ in source.find("save")) else code
+        keeps = any(
+            isinstance(up, ast.ClassDef) and "state_dict" in {f.name for f in inside(up, ast.FunctionDef)}
+            for up in source.above(call)
+        )
+        if not keeps and (_saves_optimizer(saver) or _saves_dict(saver)):
             yield source.sight(which, call)
             return
 
 
-def _trains(code: Code, loop: ast.For) -> bool:
-    return bool(called(loop, "backward", "train", "train_one_epoch", "train_epoch", "fit")) or code.uses("backward")
+def _trains(source: Source, loop: ast.For) -> bool:
+    """Whether the loop trains: itself, or by a function of this file or of one of the usual names."""
+    names = {function.name for function in source.every(ast.FunctionDef) if called(function, "backward")}
+    return bool(called(loop, "backward", "train", "train_one_epoch", "train_epoch", "fit", "run_epoch", *names))
+
+
+def _skips(loop: ast.For) -> bool:
+    """Whether it passes over epochs: `if epoch < self.epoch: continue`."""
+    return any(
+        isinstance(step, ast.If)
+        and isinstance(step.body[-1], ast.Continue)
+        and any("epoch" in name.lower() for name in names_in(step.test))
+        for step in loop.body
+    )
 
 
 def _numbers(code: Code) -> set[str]:
     return {
         str(constant(node))
         for source in code.sources
-        for node in inside(source.tree, ast.Constant)
+        for node in source.every(ast.Constant)
         if isinstance(constant(node), float)
     }
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
+_DEEPEST = 150  # expressions in each other; what walks and prints them takes some frames for each
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,18 @@ class Sight:
 
 @dataclass(frozen=True)
 class Source:
-    """One file. `parents`: of every node but the root; `calls`: (dotted name, node) in the order of the tree."""
+    """One file. `parents`: of every node but the root; `calls`: (dotted name, node) in the order of the text."""
 
     path: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
     calls: tuple[tuple[str, ast.Call], ...] = field(repr=False)
+    kinds: dict[type[ast.AST], list[ast.AST]] = field(repr=False)
+
+    def every(self, *kinds: type[Node]) -> Iterator[Node]:
+        """All nodes of these kinds in the file."""
+        for kind in kinds:
+            yield from self.kinds.get(kind, ())  # type: ignore[misc]
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """Ancestors, nearest first."""
@@ -39,41 +46,52 @@ class Source:
 
     def find(self, *names: str) -> Iterator[tuple[str, ast.Call]]:
         """Calls whose last word is one of these."""
-        for dotted, call in self.calls:
-            if last(dotted) in names:
-                yield dotted, call
+        for name in names:
+            yield from self._by_word.get(name, ())
 
     def has(self, *names: str) -> bool:
         """Whether one of these is called here."""
-        return any(last(dotted) in names for dotted, _ in self.calls)
+        return any(name in self._by_word for name in names)
+
+    def speaks_of(self, name: str, word: str) -> bool:
+        """Whether a name holds the word, or stands for something whose name does: `o` of `for o in optimizers`."""
+        return word in name.lower() or any(word in other.lower() for other in self._stands_for.get(name, ()))
+
+    @cached_property
+    def _by_word(self) -> dict[str, list[tuple[str, ast.Call]]]:
+        found: dict[str, list[tuple[str, ast.Call]]] = {}
+        for name, call in self.calls:
+            found.setdefault(last(name), []).append((name, call))
+        return found
+
+    @cached_property
+    def _stands_for(self) -> dict[str, set[str]]:
+        """Names that a loop, a comprehension or a plain assignment takes from others."""
+        found: dict[str, set[str]] = {}
+        loops: list[ast.For | ast.comprehension] = [*self.every(ast.For), *self.every(ast.comprehension)]
+        for node in loops:
+            for name in names_in(node.target):
+                found.setdefault(name, set()).update(names_in(node.iter))
+        for name, value, _ in self.assigned:
+            if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)):
+                found.setdefault(name, set()).update(names_in(value))
+        return found
 
     @cached_property
     def assigned(self) -> tuple[tuple[str, ast.expr, ast.stmt], ...]:
         """(dotted name, value, statement) of every plain assignment."""
-        return tuple(
-            (name, node.value, node)
-            for node in ast.walk(self.tree)
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
-            for name in bound(node)
-        )
+        statements: list[ast.Assign | ast.AnnAssign] = [*self.every(ast.Assign), *self.every(ast.AnnAssign)]
+        return tuple((name, node.value, node) for node in statements if node.value is not None for name in bound(node))
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Every name, attribute, keyword, imported name and short string in it."""
-        found: set[str] = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Name):
-                found.add(node.id)
-            elif isinstance(node, ast.Attribute):
-                found.add(node.attr)
-            elif isinstance(node, (ast.keyword, ast.arg)) and node.arg:
-                found.add(node.arg)
-            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                found.add(node.name)
-            elif isinstance(node, ast.alias):
-                found.update(node.name.split("."))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 60:
-                found.add(node.value)
+        found = {node.id for node in self.every(ast.Name)} | {node.attr for node in self.every(ast.Attribute)}
+        found |= {node.arg for node in self.every(ast.keyword) if node.arg} | {node.arg for node in self.every(ast.arg)}
+        found |= {node.name for node in self.every(ast.FunctionDef)} | {node.name for node in self.every(ast.ClassDef)}
+        for alias in self.every(ast.alias):
+            found.update(alias.name.split("."))
+        found |= {n.value for n in self.every(ast.Constant) if isinstance(n.value, str) and len(n.value) < 60}
         return frozenset(found)
 
     def sight(self, gotcha: str, node: ast.AST, is_sure: bool = True) -> Sight:
@@ -99,12 +117,20 @@ class Code:
         """First words of all imported modules."""
         found: set[str] = set()
         for source in self.sources:
-            for node in ast.walk(source.tree):
-                if isinstance(node, ast.Import):
-                    found.update(alias.name.split(".")[0] for alias in node.names)
-                elif isinstance(node, ast.ImportFrom) and node.module:
-                    found.add(node.module.split(".")[0])
+            for plain in source.every(ast.Import):
+                found.update(alias.name.split(".")[0] for alias in plain.names)
+            found |= {node.module.split(".")[0] for node in source.every(ast.ImportFrom) if node.module}
         return frozenset(found)
+
+    @cached_property
+    def trains_with_hf(self) -> bool:
+        """Whether the loop is that of a trainer of transformers or trl; a class of one's own may be called so too."""
+        return any(
+            (node.module or "").split(".")[0] in ("transformers", "trl")
+            and any(alias.name.endswith("Trainer") for alias in node.names)
+            for source in self.sources
+            for node in source.every(ast.ImportFrom)
+        ) or any(name.startswith(("transformers.Trainer", "trl.")) for s in self.sources for name, _ in s.calls)
 
     def uses(self, *words: str) -> bool:
         """Whether one of these stands anywhere."""
@@ -121,13 +147,21 @@ def source_of(path: str, text: str) -> Source:
     """One file as a tree. Raises: SyntaxError, ValueError (null bytes), RecursionError."""
     tree = ast.parse(text)
     parents: dict[ast.AST, ast.AST] = {}
+    kinds: dict[type[ast.AST], list[ast.AST]] = {}
     calls = []
-    for node in ast.walk(tree):
-        for child in ast.iter_child_nodes(node):
-            parents[child] = node
+    left: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while left:
+        node, depth = left.pop()
+        if depth > _DEEPEST:
+            raise RecursionError("an expression is nested too deeply to be told in words")
+        kinds.setdefault(type(node), []).append(node)
         if isinstance(node, ast.Call):
             calls.append((dotted(node.func), node))
-    return Source(path, tree, parents, tuple(calls))
+        below = list(ast.iter_child_nodes(node))
+        for child in below:
+            parents[child] = node
+        left += [(child, depth + 1 if isinstance(child, ast.expr) else 0) for child in reversed(below)]
+    return Source(path, tree, parents, tuple(calls), kinds)
 
 
 def dotted(node: ast.AST) -> str:

@@ -1,0 +1,29 @@
+"""Proves bzip2 files: every byte unpacked in pieces against the CRC of each block. What is inside is not judged, but
+for a tar archive, which has a loader of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sojourn.backends.loader import gz
+from sojourn.core.ports import Loaded
+from sojourn.wire import packed
+
+
+class Backend:
+    """Loads one .bz2 file."""
+
+    kind: ClassVar[str] = "bz2"
+    suffixes: ClassVar[tuple[str, ...]] = (".bz2",)
+    also: ClassVar[tuple[str, ...]] = (".tar.bz2", ".tbz2", ".tbz")  # damaged before the tar in it can be seen
+    magic: ClassVar[tuple[bytes, ...]] = (packed.BZIP2,)
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """bzip2, and not of a tar archive as far as can be seen."""
+        from sojourn.backends.client import inflated
+
+        return not inflated.is_tar(path, head)
+
+    def load(self, path: str) -> Loaded:
+        """Unpack it. Raises: Unloadable, OSError."""
+        return gz.load(path, lambda f: packed.pieces(f, packed.BZIP2), self.also)

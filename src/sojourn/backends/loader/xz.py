@@ -1,0 +1,29 @@
+"""Proves xz files: every byte unpacked in pieces against the checksum of each block and the index. What is inside is
+not judged, but for a tar archive, which has a loader of its own."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sojourn.backends.loader import gz
+from sojourn.core.ports import Loaded
+from sojourn.wire import packed
+
+
+class Backend:
+    """Loads one .xz file."""
+
+    kind: ClassVar[str] = "xz"
+    suffixes: ClassVar[tuple[str, ...]] = (".xz",)
+    also: ClassVar[tuple[str, ...]] = (".tar.xz", ".txz")  # damaged before the tar in it can be seen
+    magic: ClassVar[tuple[bytes, ...]] = (packed.XZ,)
+
+    def owns(self, path: str, head: bytes) -> bool:
+        """xz, and not of a tar archive as far as can be seen."""
+        from sojourn.backends.client import inflated
+
+        return not inflated.is_tar(path, head)
+
+    def load(self, path: str) -> Loaded:
+        """Unpack it. Raises: Unloadable, OSError."""
+        return gz.load(path, lambda f: packed.pieces(f, packed.XZ), self.also)
