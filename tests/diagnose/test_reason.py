@@ -133,3 +133,25 @@ def test_what_is_not_evidence_is_refused() -> None:
     for document in ([], {"schema": "sojourn/run/v1"}, {"facts": []}):
         with pytest.raises(NotEvidence):
             evidence.from_document(document, gotchas())
+
+
+def test_what_only_follows_is_no_verdict_while_something_speaks_for_and_against_a_cause() -> None:
+    log = "Traceback (most recent call last):\n  File x\nOSError: [Errno 28] No space left on device\n"
+    probes = {"exits/1.json": {"rc": 0, "stdout": '{"rc":1,"signal":null}'}, "logs/1.log": {"rc": 0, "stdout": log}}
+    probes["write probe"] = {"rc": 0, "stdout": "ok"}  # the run's own disk takes files; no table tells of the others
+    unseen = judged({}, probes=probes)
+    assert (best(unseen), status(unseen, "disk-full")) == ("undetermined", "conflict")
+    table = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"
+    seen = {
+        **probes,
+        "df -Pk": {"rc": 0, "stdout": table + "tmpfs 4096 4096 0 100% /dev/shm\n/dev/sda1 900 9 891 1% /\n"},
+    }
+    assert best(judged({}, probes=seen)) == "shm-too-small"
+
+
+def test_a_success_of_which_the_log_could_not_be_read_is_not_called_healthy() -> None:
+    exits = {"exits/1.json": {"rc": 0, "stdout": '{"rc":0,"signal":null}'}}
+    facts = {"run.done_record": True}
+    assert best(judged(facts, probes=exits)) == "undetermined"
+    logs = {"logs/1.log": {"rc": 0, "stdout": "step 9/9 loss 0.1\ntraining complete\n"}}
+    assert best(judged(facts, probes={**exits, **logs})) == "healthy"

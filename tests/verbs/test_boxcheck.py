@@ -11,6 +11,7 @@ from sojourn.core.values import Finding, Site
 from sojourn.verbs import boxcheck
 from sojourn.verbs.doctor import doctor
 from sojourn.verbs.plan import plan
+from sojourn.verbs.sweep import sweep
 from tests.box.rig import Rig
 from tests.box.test_gpu import nvml  # noqa: F401  a fixture
 from tests.lab import machine_faults
@@ -52,6 +53,22 @@ def test_a_job_that_says_it_uses_no_card_runs_on_a_box_that_lost_one(
         monkeypatch.setenv(name, value)
     answer = world.ended("true", envs={"CUDA_VISIBLE_DEVICES": ""})
     assert (answer.did, answer.exit_status) == ("launched", 0)
+
+
+def test_a_lost_card_stops_a_sweep_as_it_stops_a_run(
+    world: World,
+    nvml: Mapping[str, str],  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in nvml.items():
+        monkeypatch.setenv(name, value)
+    keys = {"outputs": [], "sweep": {"matrix": {"lr": [1, 2]}}}
+    refused = sweep(world.ctx, world.job("true", **keys))
+    assert (refused.did, refused.exit_status) == ("blocked", 11)
+    assert "gpu-hardware-fault" in {f.id for f in refused.findings if f.status == "confirmed"}
+    assert not world.ctx.store.index.runs()
+    taken = sweep(world.ctx, world.job("true", envs={"CUDA_VISIBLE_DEVICES": ""}, **keys))
+    assert taken.did == "queued"
 
 
 def test_what_is_wrong_with_cards_concerns_whom_it_concerns() -> None:

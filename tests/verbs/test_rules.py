@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sojourn.verbs import why
 from sojourn.verbs.context import Box
 from sojourn.verbs.prepare import prepare
 from sojourn.verbs.status import status
+from sojourn.verbs.sweep import sweep
 from tests.verbs.conftest import World
 
 FLAKE = {"name": "cuda-flake", "pattern": "CUDNN_STATUS_EXECUTION_FAILED", "action": "retry"}
@@ -108,4 +110,11 @@ def test_a_site_that_a_rule_excludes_is_left_out_and_the_run_there_is_not_begun_
     with pytest.raises(verb.NotHere, match="your rule sick-box excludes local"):
         world.run("echo uncorrectable ECC error; exit 1", **keys)
     prepared = prepare(world.ctx, str(world.project / "sojourn.yaml"), name="second", env={})
-    assert list(verb.excluded_by_rule(world.ctx, prepared)) == ["local"]
+    assert list(verb.excluded_by_rule(world.ctx, prepared.job)) == ["local"]
+    settings = Path(os.environ["XDG_CONFIG_HOME"]) / "sojourn/settings.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[sites.other]\ntransport = "local"\nbase = "{other.base}"\n')
+    keys.pop("retry")
+    swept = sweep(world.ctx, world.job("true", **keys, outputs=[], sweep={"matrix": {"seed": [1, 2]}}, name="many"))
+    assert [part.site for part in swept.sites] == ["other"]
+    assert any("local is left out" in remark and "sick-box" in remark for remark in swept.remarks)

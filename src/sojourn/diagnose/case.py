@@ -14,7 +14,9 @@ ALIASES = {"ssh": "generic-ssh", "k8s": "kubernetes", "vast": "vastai", "vast.ai
 # A log alone does not say where it is from: what every scheduler writes is looked for, what one platform does is not.
 LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china"))
 
-
+# A log that ends with an error: after so many lines of progress an earlier text is not of this end, or after one where
+# it was said so often, over so many lines. Fewer are what other ranks, or a buffer, still had to say.
+LONG, OFTEN, APART = 10, 5, 50
 _TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
 
 
@@ -51,6 +53,12 @@ class Case:
         return self.value("run.done_record") is True and code in (None, 0) and not signal
 
     @property
+    def is_done_unseen(self) -> bool:
+        """It succeeded by the record on its box, and what it said could not be read: a finished word alone."""
+        code = self.facts.known.get("run.exit_code")
+        return code is not None and code.source.startswith("probe ") and "run.log_text" not in self.facts.known
+
+    @property
     def is_moving(self) -> bool:
         """Alive, and a step, a checkpoint or a line of its log came since the last look."""
         moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))
@@ -63,7 +71,8 @@ class Case:
         """What can be wrong with a run that moves was not looked at: a script rewritten under it, a CPU quota."""
         known = self.facts.known
         is_script = bool(self.value("run.shell_scripts")) and "run.script_drift" not in known
-        return is_script or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
+        is_held_up = (self.value("cg.throttled_frac") or 0.0) >= 0.2 and "run.cores_busy" not in known
+        return is_script or is_held_up or (self.value("cg.cpu_quota") is not None and "cg.throttled_frac" not in known)
 
     @property
     def is_log_alone(self) -> bool:
@@ -78,10 +87,14 @@ class Case:
         if self.is_moving or self.has_succeeded:
             return True
         log = self.seen.get(stream)
-        if stream != "log" or log is None or log.end.kind not in ("progress", "done"):
+        if stream != "log" or log is None:
             return False
+        went_on = log.end.progress_after(hit.last)
+        if log.end.kind not in ("progress", "done"):  # of what else it says, this is what it got over before
+            is_old_hat = hit.times >= OFTEN and hit.last - hit.number >= APART
+            return went_on >= (1 if is_old_hat else LONG)
         enough = 1 if _TRIES_AGAIN.search(hit.line) else 2
-        return log.end.progress_after(hit.last) >= enough or (log.end.kind == "done" and log.end.bad < hit.last)
+        return went_on >= enough or (log.end.kind == "done" and log.end.bad < hit.last)
 
 
 def scope_of(words: object) -> frozenset[str]:

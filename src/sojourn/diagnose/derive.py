@@ -76,6 +76,8 @@ def joined(known: dict[str, Known], launch: Mapping[str, Any]) -> dict[str, Know
         found["kmsg.oom_lines"] = replace(lines, value=[])
     if _is_no_matter(found):
         del found["gpu.holders_orphaned"]
+    if _value(found, "disk.probe_write") == "ok" and "shm.pct" not in found and "disk.bytes_pct" not in found:
+        found["disk.others_unseen"] = Known(True, "the run's disk takes files, and no table of disks could be read")
     if _value(found, "run.exit_record") is True and "run.alive" not in found:
         found["run.alive"] = replace(found["run.exit_record"], value=False)
     return found

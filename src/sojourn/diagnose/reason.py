@@ -179,12 +179,14 @@ def _specials_first(judged: list[_Judged]) -> list[_Judged]:
 
 
 def _verdict(judged: Sequence[_Judged], case: Case) -> Finding | None:
+    has_doubt = any(one.finding.status == "conflict" and one.gotcha.role == "cause" for one in judged)
     for one in judged:
         finding = one.finding
         if finding.status == "conflict":
             return None
         if finding.status == "confirmed" and one.gotcha.role != "advice":
-            return finding
+            # What only follows from a cause is no answer while there is one for and against which something speaks.
+            return None if has_doubt and one.gotcha.role != "cause" else finding
         is_open = finding.status == "likely" and one.gotcha.role != "advice"
         if is_open and case.is_log_alone and not _is_well(case, judged):
             return finding
@@ -199,7 +201,7 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
             return False
     if case.has_ended_badly:
         return False
-    if case.is_moving or case.has_succeeded:
+    if case.is_moving or (case.has_succeeded and not case.is_done_unseen):
         return True
     if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
         return False

@@ -1,30 +1,37 @@
 """Reads a log of any size once, in pieces, and keeps what matters: hits of patterns, tracebacks, how it ends.
 
 Bytes as found: a carriage return ends a line, colours are taken off, a rank written before a line is read. Most lines
-of a log differ in numbers only. What is left of them without digits is looked at once, so time goes with the kinds of
-lines and not with their number; memory is bounded by limits on every list.
+of a log differ in numbers only: without them they are of one kind, and time goes with the kinds of lines, not with
+their number. Where no line is like another, words that told nothing a thousand times are passed over, but for samples
+from everywhere and for the end of the log. Memory is bounded by limits on every list.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
-from sojourn.diagnose.sieve import Lines, Sieve
+from sojourn.diagnose.gates import BEGINS, gates_of
+from sojourn.diagnose.sieve import Lines
 
-MAX_LINE = 64 << 10
+MAX_LINE = 4096  # longer lines are looked at in parts,
+OVERLAP = 512  # of which the ends are looked at twice
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
-MAX_KINDS = 200_000  # kinds of lines remembered as quiet
-MAX_TRIED = 100  # lines of one kind that are looked at closely; of more only their number is kept
-MAX_WORN = 1500  # kinds of lines with one word that told nothing new; of later ones only the last are looked at
-MAX_LATE = 300
-TIRED = 20_000  # close looks that told nothing new, of all words together: then a kind has to be one of TIRED_WORN
+MAX_KINDS = 100_000  # kinds of lines that are remembered
+MAX_TRIED = 100  # lines of one kind that are looked at closely, fewer long ones, and the last; others are counted
+MAX_WORN = 1000  # kinds of lines near one word that told nothing new: from then on one line of every
+SAMPLED = 4  # pieces is looked at, and
+HELD = 3000  # so many of the last lines
+TIRED = 12_000  # kinds that told nothing new, near any words: from then on TIRED_WORN are enough
 TIRED_WORN = 20
-LATE_IN_ALL = 10_000
+MAX_LATE = 3000
+LOOKED_BACK = 500 << 10  # bytes of each of the two
+LONG_KIND = 256  # a longer one is known by its digest
 LARGE = 2 << 20  # bytes from which on lines are looked for in whole pieces
 MAX_HITS = 2000
 TAIL = 64 << 10
@@ -39,8 +46,12 @@ _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
     r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
 )
+# What says of itself that it is over, or that it is only a warning of a library that does without.
+_OVER = re.compile(
+    r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
+    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bW (?:tensorflow|external)/\S+\.cc:\d+\]"
+)
 _FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
-_BEGINS = "Traceback (most recent call last)"
 
 
 @dataclass(frozen=True)
@@ -83,64 +94,57 @@ class LogSeen:
         return "\n".join([*self.notable, self.tail])
 
 
-class _Gates:
-    """What is looked for, made ready once for many readings."""
+_Row = tuple[int, bytes, bytes]  # the number of a line, the line before, the line
 
-    def __init__(self, gotchas: tuple[Gotcha, ...]) -> None:
-        self.gotchas = gotchas
-        self.patterns: dict[bytes, list[tuple[str, Pattern]]] = {}
-        for gotcha in gotchas:
-            for pattern in gotcha.patterns:
-                self.patterns.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
-        self.begins = letters(_BEGINS.encode())
-        words = {*self.patterns, self.begins}
-        # A gate found at a place also stands for the shorter ones that it begins with.
-        self.inside = {word: [part for part in words if word.startswith(part)] for word in words}
-        trie = _trie(sorted(words))
-        self.any = re.compile(trie)
-        self.every = re.compile(b"(?=(" + trie + b"))")
-        self._compiled: dict[str, re.Pattern[str]] = {}
-        self._sieve: Sieve | None = None
+
+class _Kind:
+    """Lines that differ in numbers only. `again`: how many were not looked at, `last` and `line`: the last of them."""
+
+    __slots__ = ("again", "gates", "keys", "last", "line", "tried")
+
+    def __init__(self, gates: list[bytes]) -> None:
+        self.gates = gates
+        self.tried = self.again = self.last = 0
+        self.line = b""
+        self.keys: list[tuple[str, str, int | None]] = []
+
+
+class _Piece:
+    """The lines of a piece, and which of the log they are. `own`: of each, where long ones were cut into parts."""
+
+    def __init__(self, lines: Sequence[bytes], before: int, own: Sequence[int] = ()) -> None:
+        self.lines, self._before, self._own = lines, before, own
+
+    def number(self, index: int) -> int:
+        """The number of a line in the log, from 1."""
+        return self._before + (self._own[index] if self._own else index) + 1
+
+    def row(self, index: int) -> _Row:
+        """A line to look at later."""
+        before = self.lines[index - 1][-OVERLAP:] if index else b""
+        return self.number(index), before, self.lines[index]
 
     @property
-    def sieve(self) -> Sieve:
-        """The same for whole pieces, made when the first log is large enough."""
-        if self._sieve is None:
-            self._sieve = Sieve({*self.patterns, self.begins})
-        return self._sieve
-
-    def regex(self, pattern: Pattern) -> re.Pattern[str]:
-        """The pattern, compiled when it is first needed."""
-        found = self._compiled.get(pattern.regex)
-        if found is None:
-            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
-        return found
-
-
-_READY: list[_Gates] = []
-
-
-def _gates_of(gotchas: tuple[Gotcha, ...]) -> _Gates:
-    """Those of the same catalog, or new ones."""
-    if not _READY or _READY[0].gotchas is not gotchas:
-        _READY[:] = [_Gates(gotchas)]
-    return _READY[0]
+    def ends(self) -> int:
+        """How many lines of the log are whole when the piece is over."""
+        return self.number(len(self.lines) - 1) - 1
 
 
 class Scan:
     """One reading. `feed` pieces in order, then `done`. `gotchas`: whose patterns are looked for."""
 
     def __init__(self, gotchas: Sequence[Gotcha]) -> None:
-        self._gate = _gates_of(tuple(gotchas))
+        self._gate = gates_of(tuple(gotchas))
         self._quiet: set[bytes] = set()
-        self._gates: dict[bytes, list[bytes]] = {}  # of loud kinds
-        self._tried: dict[bytes, int] = {}
-        self._worn: dict[bytes, int] = {}
-        self._passing: dict[bytes, list[tuple[int, bytes]]] = {}
-        self._late: dict[bytes, deque[tuple[int, bytes, bytes, bytes]]] = {}
-        self._settled: dict[bytes, list[tuple[str, str, int | None]]] = {}
-        self._again: dict[bytes, list[int]] = {}  # of kinds tried often enough: how often more, and the last line
+        self._kinds: dict[bytes, _Kind] = {}
+        self._worn: dict[Any, int] = {}  # of each gate, or of its code where the log is large
+        self._wanted: Any = None  # which codes are looked for in a large log,
+        self._passed: Any = None  # and which not any more
+        self._pieces = 0
         self._fruitless = 0
+        self._enough = MAX_WORN
+        self._late: list[_Row] = []
+        self._held: list[tuple[_Piece, bytes]] = []  # the last ones of a large log
         self._hits: dict[tuple[str, str, int | None], Hit] = {}
         self._raised: list[Raised] = []
         self._notable: list[str] = []
@@ -158,124 +162,156 @@ class Scan:
             self._rest = data
             return
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if not cut and len(data) > MAX_LINE:
+        if not cut:
             cut = len(data)
         self._rest = data[cut:]
-        if cut:
-            self._look(data[:cut])
+        self._look(data[:cut])
 
     def done(self) -> LogSeen:
         """What was seen."""
         if self._rest:
             self._look(self._rest)
             self._rest = b""
-        share = max(1, LATE_IN_ALL // max(1, len(self._late)))
-        for late in self._late.values():
-            for number, before, line, kind in list(late)[-share:]:
-                self._closely((before, line), 1, kind, number)
-        for kind, (times, last) in self._again.items():
-            for key in self._settled.get(kind, ()):
-                old = self._hits[key]
-                self._hits[key] = replace(old, last=max(old.last, last), times=old.times + times)
+        self._look_back()
         tail = plain(self._tail)
         hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
+        raised = tuple(sorted(self._raised, key=lambda one: one.number))
         first = self._lines - tail.count("\n")
-        return LogSeen(
-            hits, tuple(self._raised), logend.read(tail, first), tail, tuple(self._notable), self._lines, self._bytes
-        )
+        return LogSeen(hits, raised, logend.read(tail, first), tail, tuple(self._notable), self._lines, self._bytes)
 
     def _look(self, data: bytes) -> None:
         self._finish_traceback(data)
-        if self._bytes > LARGE:
-            self._look_at_many(data)
-            return
-        kinds = letters(data).split(b"\n")
+        piece = (self._look_at_many if self._bytes > LARGE else self._look_at_all)(data)
+        self._lines = piece.ends
+
+    def _look_at_all(self, data: bytes) -> _Piece:
+        lines, own = _parted(data)
+        piece = _Piece(lines, self._lines, own)
+        kinds = letters(b"\n".join(lines)).split(b"\n")
         fresh = set(kinds) - self._quiet
-        loud = {kind: found.group() for kind in fresh if (found := self._gate.any.search(kind))}
+        loud = {kind for kind in fresh if self._gate.any.search(kind)}
         if len(self._quiet) < MAX_KINDS:
-            self._quiet |= fresh - loud.keys()
-        if loud:
-            lines = data.replace(b"\r", b"\n").split(b"\n")
-            for index, kind in enumerate(kinds):
-                word = loud.get(kind)
-                if word is None:
-                    continue
-                self._meet(lines, index, kind, word)
-            self._keep_late(lines)
-        self._lines += len(kinds) - 1
+            self._quiet |= fresh - loud
+        for index, kind in enumerate(kinds):
+            if kind in loud:
+                self._meet(piece, index, kind)
+        return piece
 
-    def _look_at_many(self, data: bytes) -> None:
+    def _look_at_many(self, data: bytes) -> _Piece:
         """The same for a piece of a large log, where most lines are to be passed over without being touched."""
-        sieve, lines = self._gate.sieve, Lines(data)
-        for index, kind, codes in sieve.near(letters(data)):
-            gates = self._gates.get(kind)
-            if gates is None:
-                gates = sieve.gates(kind, codes)
-            if gates:
-                self._meet(lines, index, kind, gates[0], gates)
-        self._keep_late(lines)
-        self._lines += len(lines) - 1
+        sieve, known = self._gate.sieve, self._kinds
+        if self._wanted is None:
+            self._wanted, self._passed = sieve.tables()
+        rows = Lines(data)
+        piece = _Piece(rows, self._lines)
+        if rows.longest > MAX_LINE:
+            lines, own = _parted(data)
+            data, piece = b"\n".join(lines), _Piece(lines, self._lines, own)
+        kinds = letters(data)
+        near = sieve.near(kinds, self._wanted)
+        again: dict[bytes, int] = {}
+        for at, index, kind in near.lines():
+            key = _key(kind)
+            state = known.get(key)
+            if state is not None and state.tried >= MAX_TRIED:
+                state.again += 1
+                again[key] = index
+            else:
+                self._meet(piece, index, kind, near.codes(at))
+        for key, index in again.items():
+            known[key].last, known[key].line = piece.number(index), piece.lines[index]
+        self._held = [*self._held[-1:], (piece, kinds)]
+        self._pieces += 1
+        if self._pieces % SAMPLED == 0 and self._passed.any():
+            passed = sieve.near(kinds, self._passed)
+            self._put_off([piece.row(index) for _, index, _ in passed.lines(passed.last_of_each())])
+        return piece
 
-    def _meet(
-        self, lines: Sequence[bytes], index: int, kind: bytes, word: bytes, gates: list[bytes] | None = None
-    ) -> None:
-        """A line that a pattern is near by `word`: looked at closely, unless too many told nothing."""
-        number = self._lines + index + 1
-        if self._tried.get(kind, 0) >= MAX_TRIED:
-            again = self._again.setdefault(kind, [0, 0])
-            again[0] += 1
-            again[1] = number
-            self._worn[word] = 0  # a kind that comes again and again wears nothing out
-        elif kind in self._gates or self._worn.get(word, 0) < (MAX_WORN if self._fruitless < TIRED else TIRED_WORN):
-            is_new = self._closely(lines, index, kind, number, gates)
-            self._worn[word] = 0 if is_new else self._worn.get(word, 0) + 1
-            self._fruitless += not is_new
-        else:
-            self._passing.setdefault(word, []).append((index, kind))
+    def _meet(self, piece: _Piece, index: int, kind: bytes, codes: Sequence[int] = ()) -> None:
+        """A line that a pattern is near: looked at closely, unless its kind or its words were too often. `codes`: what
+        the sieve saw in it."""
+        state = self._kinds.get(_key(kind))
+        if state is not None and state.tried >= MAX_TRIED:
+            state.again += 1
+            state.last, state.line = piece.number(index), piece.lines[index]
+            return
+        if state is not None:
+            self._closely(piece.lines, index, piece.number(index), state)
+            return
+        words: Sequence[Any] = codes or self._gate.inside(kind)
+        if all(self._worn.get(word, 0) >= self._enough for word in words):
+            self._put_off([piece.row(index)])
+            return
+        state = _Kind(self._gate.inside(kind))
+        if len(self._kinds) < MAX_KINDS:
+            self._kinds[_key(kind)] = state
+        is_new = self._closely(piece.lines, index, piece.number(index), state)
+        cost = 0 if is_new else 1 + len(kind) // 200  # a long line is as much work as several
+        self._fruitless += cost
+        for word in words:
+            self._worn[word] = 0 if is_new else self._worn.get(word, 0) + cost
+        is_tired = self._enough == MAX_WORN and self._fruitless >= TIRED
+        if is_tired:
+            self._enough = TIRED_WORN
+        if codes:
+            for word in self._worn if is_tired else words:
+                if not isinstance(word, bytes):
+                    self._passed[word] = is_passed = self._worn[word] >= self._enough
+                    self._wanted[word] = not is_passed
 
-    def _keep_late(self, lines: Sequence[bytes]) -> None:
-        """Of the lines of a piece that were passed over, the last ones of each word: they are looked at in the end."""
-        for word, some in self._passing.items():
-            late = self._late.setdefault(word, deque(maxlen=MAX_LATE))
-            for index, kind in some[-MAX_LATE:]:
-                late.append((self._lines + index + 1, lines[index - 1] if index else b"", lines[index], kind))
-        self._passing.clear()
+    def _put_off(self, rows: list[_Row]) -> None:
+        """Samples of what was passed over, for the end; where they are too many, every other one goes."""
+        self._late += rows
+        if len(self._late) > 2 * MAX_LATE:
+            del self._late[::2]
+
+    def _look_back(self) -> None:
+        """At the end: at what was put off, at the last lines passed over, at the last line of each kind seen often."""
+        last: list[_Row] = []
+        for piece, kinds in self._held if self._passed is not None and self._passed.any() else ():
+            near = self._gate.sieve.near(kinds, self._passed)
+            last += [piece.row(index) for _, index, _ in near.lines(near.last(HELD))]
+        late = self._late
+        while sum(len(line) for _, _, line in late) > LOOKED_BACK:
+            late = late[1::2]
+        for number, before, line in sorted({*late, *_within(last[-HELD:], LOOKED_BACK)}):
+            self._closely((before, line), 1, number, _Kind(self._gate.inside(letters(line))))
+        for state in self._kinds.values():
+            for key in state.keys if state.again else ():
+                old = self._hits[key]
+                self._hits[key] = replace(old, last=max(old.last, state.last), times=old.times + state.again)
+            if state.again and self._gate.begins not in state.gates:
+                self._closely((state.line,), 0, state.last, state)
 
     def _finish_traceback(self, data: bytes) -> None:
         """A traceback that was cut off by the end of the piece before."""
         if self._raised and not self._raised[-1].said:
             last = self._raised[-1]
-            lines = data[:MAX_LINE].replace(b"\r", b"\n").split(b"\n")
+            lines = data[: 16 * MAX_LINE].replace(b"\r", b"\n").split(b"\n")
             self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
 
-    def _closely(
-        self, lines: Sequence[bytes], index: int, kind: bytes, number: int, known: list[bytes] | None = None
-    ) -> bool:
-        """Whether the line told of something that no line told before. `known`: the gates that stand in it."""
+    def _closely(self, lines: Sequence[bytes], index: int, number: int, state: _Kind) -> bool:
+        """Whether the line told of something that no line told before."""
         before = len(self._hits) + len(self._raised)
-        gates = self._gates.get(kind)
-        if gates is None:
-            gates = known
-            if gates is None:
-                found = {part for hit in self._gate.every.finditer(kind) for part in self._gate.inside[hit.group(1)]}
-                gates = list(found)
-            if len(self._gates) < MAX_KINDS:
-                self._gates[kind] = gates
-        self._tried[kind] = self._tried.get(kind, 0) + 1
+        state.tried += 1 + min(len(lines[index]), MAX_LINE) // 400
+        if not state.gates:
+            return False
         rank, text = split_rank(plain(lines[index][:MAX_LINE]))
         if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
             return False  # a line of the program's text, which may speak of errors that did not come
+        if _OVER.search(text):
+            return False
         keys = []
-        for gate in gates:
+        for gate in state.gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
                 if self._gate.regex(pattern).search(text):
                     keys.append((gotcha, pattern.regex, rank))
                     self._note(keys[-1], pattern, text, number)
-        is_traceback = self._gate.begins in gates and text.lstrip().startswith(_BEGINS)
+        is_traceback = self._gate.begins in state.gates and text.lstrip().startswith(BEGINS)
         if is_traceback and len(self._raised) < MAX_HITS:
             self._raised.append(Raised(number, rank, _said(lines, index, rank)))
         if keys:
-            self._settled[kind] = [key for key in keys if key in self._hits]
+            state.keys = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
             self._notable.append(text[:2000])
         return len(self._hits) + len(self._raised) > before
@@ -321,16 +357,27 @@ def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
     return ""
 
 
-def _trie(words: Sequence[bytes]) -> bytes:
-    """A regex for the longest of the words that begins at a place; common beginnings are written once."""
-    groups: dict[int, list[bytes]] = {}
-    for word in words:
-        groups.setdefault(word[0], []).append(word[1:])
-    parts = []
-    for first, rests in sorted(groups.items()):
-        longer = [rest for rest in rests if rest]
-        tail = _trie(longer) if longer else b""
-        if longer and len(longer) < len(rests):
-            tail = b"(?:" + tail + b")?"
-        parts.append(re.escape(bytes([first])) + tail)
-    return parts[0] if len(parts) == 1 else b"(?:" + b"|".join(parts) + b")"
+def _within(rows: list[_Row], limit_bytes: int) -> list[_Row]:
+    """The last of them, of so many bytes."""
+    for at in range(len(rows) - 1, -1, -1):
+        limit_bytes -= len(rows[at][2])
+        if limit_bytes < 0:
+            return rows[at + 1 :]
+    return rows
+
+
+def _key(kind: bytes) -> bytes:
+    return kind if len(kind) <= LONG_KIND else hashlib.md5(kind, usedforsecurity=False).digest()
+
+
+def _parted(data: bytes) -> tuple[list[bytes], list[int]]:
+    """(lines, of each the number from 0 of the line it is of; nothing where no line is too long)."""
+    lines = data.replace(b"\r", b"\n").split(b"\n")
+    if max(map(len, lines)) <= MAX_LINE:
+        return lines, []
+    parts, own = [], []
+    for number, line in enumerate(lines):
+        for start in range(0, max(1, len(line) - OVERLAP), MAX_LINE - OVERLAP):
+            parts.append(line[start : start + MAX_LINE])
+            own.append(number)
+    return parts, own

@@ -23,53 +23,81 @@ _SIZE = 4  # no gate is shorter
 _BITS = 5  # tell letters apart; what else there is falls together with some
 
 
+class Near:
+    """The lines of a piece that a gate may stand in. `rows`: their numbers from 0; `kind(at)`: the line `rows[at]`."""
+
+    def __init__(self, kinds: bytes, rows: Any, starts: Any, stops: Any, codes: Any, firsts: Any) -> None:
+        self.rows, self._codes, self._firsts = rows, codes, firsts
+        self._kinds, self._starts, self._stops = kinds, starts, stops
+
+    def lines(self, places: Any = None) -> Iterator[tuple[int, int, bytes]]:
+        """(place, number of the line, the line) of each place, or of all."""
+        import numpy
+
+        places = numpy.arange(len(self.rows)) if places is None else places
+        starts, stops, rows = (some[places].tolist() for some in (self._starts, self._stops, self.rows))
+        for at, row, start, stop in zip(places.tolist(), rows, starts, stops, strict=True):
+            yield at, row, self._kinds[start:stop]
+
+    def codes(self, at: int) -> list[int]:
+        """The codes seen in the line at that place, each once."""
+        stop = self._firsts[at + 1] if at + 1 < len(self._firsts) else len(self._codes)
+        return list(set(self._codes[self._firsts[at] : stop].tolist()))
+
+    def last(self, count: int) -> Any:
+        """The last places."""
+        import numpy
+
+        return numpy.arange(max(0, len(self.rows) - count), len(self.rows))
+
+    def last_of_each(self) -> Any:
+        """Of each code the place where it is seen last."""
+        import numpy
+
+        last = len(self._codes) - 1 - numpy.unique(self._codes[::-1], return_index=True)[1]
+        return numpy.unique(numpy.searchsorted(self._firsts, last, side="right") - 1)
+
+
 class Sieve:
     """Made once for a set of gates."""
 
     def __init__(self, gates: Iterable[bytes]) -> None:
         import numpy
 
-        self._by_code: dict[int, list[bytes]] = {}
-        for gate in gates:
-            parts = (gate[at : at + _SIZE] for at in range(len(gate) - _SIZE + 1))
-            self._by_code.setdefault(_code(min(parts, key=_weight)), []).append(gate)
-        self._is_wanted = numpy.zeros(1 << (_BITS * _SIZE), dtype=bool)
-        self._is_wanted[list(self._by_code)] = True
+        parts = ([gate[at : at + _SIZE] for at in range(len(gate) - _SIZE + 1)] for gate in gates)
+        self._codes = sorted({_code(min(some, key=_weight)) for some in parts})
+        self._empty = numpy.zeros(0, dtype=numpy.int64)
 
-    def near(self, kinds: bytes) -> Iterator[tuple[int, bytes, list[int]]]:
-        """(number of the line from 0, the line, codes seen in it) of each line that a gate may stand in.
-
-        `kinds`: lines as `letters` leaves them.
-        """
+    def tables(self) -> tuple[Any, Any]:
+        """(a table of all codes with those marked that a gate has, one with none marked)."""
         import numpy
 
+        none = numpy.zeros(1 << (_BITS * _SIZE), dtype=bool)
+        wanted = none.copy()
+        wanted[self._codes] = True
+        return wanted, none
+
+    def near(self, kinds: bytes, wanted: Any) -> Near:
+        """The lines with a code that is marked in the table `wanted`. `kinds`: lines as `letters` leaves them."""
+        import numpy
+
+        empty = self._empty
         marks = numpy.frombuffer(kinds, dtype=numpy.uint8)
         if len(marks) < _SIZE:
-            return
+            return Near(kinds, empty, empty, empty, empty, empty)
         small = marks & ((1 << _BITS) - 1)
         codes = small[: -_SIZE + 1].astype(numpy.uint32)
         for at in range(1, _SIZE):
             codes <<= _BITS
             codes |= small[at : len(small) - _SIZE + 1 + at]
-        hits = numpy.flatnonzero(self._is_wanted[codes])
-        if not len(hits):
-            return
+        hits = numpy.flatnonzero(wanted[codes])
         ends = numpy.flatnonzero(marks == 10)
         lines = numpy.searchsorted(ends, hits)
         firsts = numpy.flatnonzero(numpy.diff(lines, prepend=-1))
-        bounds = [*firsts.tolist(), len(hits)]
-        seen = codes[hits].tolist()
+        chosen = lines[firsts]
         starts = numpy.concatenate(([0], ends + 1))
         stops = numpy.concatenate((ends, [len(marks)]))
-        chosen = lines[firsts]
-        for at, (line, start, stop) in enumerate(
-            zip(chosen.tolist(), starts[chosen].tolist(), stops[chosen].tolist(), strict=True)
-        ):
-            yield line, kinds[start:stop], seen[bounds[at] : bounds[at + 1]]
-
-    def gates(self, kind: bytes, codes: Iterable[int]) -> list[bytes]:
-        """The gates that really stand in the line."""
-        return [gate for code in set(codes) for gate in self._by_code[code] if gate in kind]
+        return Near(kinds, chosen, starts[chosen], stops[chosen], codes[hits], firsts)
 
 
 class Lines(Sequence[bytes]):
@@ -83,6 +111,7 @@ class Lines(Sequence[bytes]):
         self._data = data
         self._starts = [0, *(ends + 1).tolist()]
         self._stops = [*ends.tolist(), len(data)]
+        self.longest = int(numpy.diff(ends, prepend=-1, append=len(data)).max())
 
     def __len__(self) -> int:
         return len(self._starts)

@@ -41,6 +41,7 @@ disk.inodes_pct | float? | share | disk | used inodes: 1 - favail/files; null: t
 disk.ro | bool | | mounts | mounted read-only
 disk.fstype | text | | mounts | type of file system
 disk.probe_write | text | | disk | a 4 KiB file made, synced and removed: ok, ENOSPC, EDQUOT, EROFS, EIO, ESTALE, EACCES, timeout
+disk.others_unseen | bool | | disk | the run's disk takes files, and whether another one is full could not be read
 disk.survives | text | | platform | yes, no, unknown: does this mount outlive the stop verb
 disk.mount_kind | text | | platform | container, volume, network, local_scratch, shared, pvc, drive
 disk.top_consumer | text | | disk | largest folder of the mount, linked caches followed

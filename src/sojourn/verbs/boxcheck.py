@@ -11,6 +11,7 @@ from sojourn.core.values import Finding, Site
 
 if TYPE_CHECKING:
     from sojourn.core.gotcha import Gotcha
+    from sojourn.verbs.context import Box
 
 # What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer. A
 # mount that cannot be written shows when it is written.
@@ -54,6 +55,15 @@ def judge(site: Site, looked: Mapping[str, Any]) -> tuple[Finding, ...]:
     advice = {gotcha.id for gotcha in gotchas if gotcha.role == "advice"}
     found = reason(gotchas, case).findings
     return tuple(f for f in found if f.status in ("confirmed", "conflict") and f.id not in advice)
+
+
+def beside(
+    findings: Sequence[Finding], box: Box, looked: Mapping[str, Any], envs: Mapping[str, str], *, wants_cards: bool
+) -> tuple[Finding, ...]:
+    """What speaks against a job there, and what against the box itself; the cards of a login node say nothing.
+    `looked`: the box's answer to `asked`."""
+    own = for_job(judge(box.site, looked["evidence"]), envs, wants_cards=wants_cards)
+    return tuple(joined(without_cards(own) if box.schedules else own, findings))
 
 
 def joined(own: Sequence[Finding], others: Sequence[Finding]) -> list[Finding]:

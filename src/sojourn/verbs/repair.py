@@ -19,7 +19,7 @@ from sojourn.verbs.launch import read_secrets
 from sojourn.verbs.placing import lanes_of
 from sojourn.verbs.prepare import Trees, on_site, read_trees
 from sojourn.verbs.reconcile import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
-from sojourn.verbs.slots import Offer, Oversubscribed, ask_sites, lanes
+from sojourn.verbs.slots import Offer, Oversubscribed, ask_sites, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
 
 
@@ -230,6 +230,7 @@ def _ask(
     rows: list[tuple[str, Any]] = list(trees.trees) if trees is not None else []
     room = preflight.room([(tree.digest, tree.rows) for _, tree in rows], offer.lacking)
     found = preflight.judge(offer.hello, Need(), preflight.room_for_cells(room, len(asked)))
+    found = with_box(offer, found, asked[0].spec.get("envs") or {}, wants_cards=False)
     if not replace(offer, findings=found).is_usable:
         raise WorldError(detail=found[0].title)
     return enqueue(

@@ -9,6 +9,7 @@ from typing import Any
 from sojourn.core.need import Need
 from sojourn.core.values import Finding, Site
 from sojourn.store.records import RunRecord
+from sojourn.store.spec import JobFile
 from sojourn.verbs import boxcheck, launch, preflight
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
@@ -104,7 +105,7 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     known = ctx.store.index.run(prepared.id)
     view = hear_one(ctx, known) if known is not None and known.attempt else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
-    excluded = {} if site else excluded_by_rule(ctx, prepared)
+    excluded = {} if site else excluded_by_rule(ctx, prepared.job)
     if view is not None and not site and view.record.site_name in names:
         _stays(ctx, prepared, view, excluded, names)
         names = [view.record.site_name]
@@ -130,15 +131,15 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     raise first
 
 
-def excluded_by_rule(ctx: Context, prepared: Prepared) -> dict[str, str]:
+def excluded_by_rule(ctx: Context, job: JobFile) -> dict[str, str]:
     """Sites on which the newest run of this job file ended by a rule of its own that excludes the site, and why."""
-    if not any(rule.action == "exclude-site" for rule in prepared.job.rules):
+    if not any(rule.action == "exclude-site" for rule in job.rules):
         return {}
     found: dict[str, tuple[float, str]] = {}
     for record in ctx.store.index.runs():
         last = record.heard.ends[-1] if record.heard.ends else {}
         newest = found.get(record.site_name, (0.0, ""))[0]
-        if record.local.get("job_file") == prepared.job.path and last and record.planned_s >= newest:
+        if record.local.get("job_file") == job.path and last and record.planned_s >= newest:
             is_excluded = last.get("action") == "exclude-site"
             why = f"{record.id} ended there by your rule {last.get('rule')}" if is_excluded else ""
             found[record.site_name] = (record.planned_s, why)
@@ -173,18 +174,9 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     findings = preflight.judge(hello.value, Need() if box.schedules else prepared.need, room_of(prepared, lacking))
-    return Bid(box, view, decision, hello.value, _with_box(prepared, box, findings, looked.value), lacking)
-
-
-def _with_box(
-    prepared: Prepared, box: Box, findings: tuple[Finding, ...], looked: Mapping[str, Any]
-) -> tuple[Finding, ...]:
-    """What speaks against the job there, and against the box itself; the cards of a login node say nothing."""
     wants_cards = bool(prepared.need.accelerators)
-    own = boxcheck.for_job(boxcheck.judge(box.site, looked["evidence"]), prepared.job.envs, wants_cards=wants_cards)
-    if box.schedules:
-        own = boxcheck.without_cards(own)
-    return tuple(boxcheck.joined(own, findings))
+    found = boxcheck.beside(findings, box, looked.value, prepared.job.envs, wants_cards=wants_cards)
+    return Bid(box, view, decision, hello.value, found, lacking)
 
 
 def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:

@@ -9,7 +9,7 @@ from typing import Any
 from sojourn.core.need import Need, fits
 from sojourn.core.values import Finding, NoAnswer
 from sojourn.store.records import RunRecord
-from sojourn.verbs import preflight
+from sojourn.verbs import boxcheck, preflight
 from sojourn.verbs.answers import worst
 from sojourn.verbs.cells import PreparedSweep
 from sojourn.verbs.context import Box, Context, unreachable
@@ -35,6 +35,7 @@ class Offer:
     hello: Mapping[str, Any]
     lacking: frozenset[str] = frozenset()
     lanes: tuple[str, ...] = ()
+    looked: Mapping[str, Any] | None = None  # what can stop a run there, as `boxcheck` asked
     findings: tuple[Finding, ...] = ()
     error: WorldError | None = None
 
@@ -56,16 +57,18 @@ def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[
 
     def ask(box: Box) -> Offer:
         trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
-        ops = [{"op": "hello", "queue": sweep}, ask_missing(digests), trains]
+        ops = [{"op": "hello", "queue": sweep}, ask_missing(digests), trains, boxcheck.asked()]
         try:
             said = box.keeper.ask_all(ops)
         except WorldError as error:
             return Offer(box, {}, error=error)
         if isinstance(said, NoAnswer):
             return Offer(box, {}, error=unreachable(box.site, said))
-        lacking = frozenset(name for answer in said[1:] for name in answer.value["missing"])
-        return Offer(box, said[0].value, lacking)
+        hello, *lacks, looked = said
+        lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
+        return Offer(box, hello.value, lacking, looked=looked.value)
 
+    boxcheck.get_ready()
     if len(boxes) < 2:
         return [ask(box) for box in boxes]
     from concurrent.futures import ThreadPoolExecutor
@@ -119,4 +122,14 @@ def judged(offer: Offer, prepared: PreparedSweep, cells: int) -> tuple[Finding, 
     """Findings about running so many cells there: resources, room for all of them."""
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     need = Need() if offer.box.schedules else prepared.job.need
-    return preflight.judge(offer.hello, need, prepared.room(cells, offer.lacking))
+    found = preflight.judge(offer.hello, need, prepared.room(cells, offer.lacking))
+    return with_box(offer, found, prepared.job.envs, wants_cards=bool(prepared.job.need.accelerators))
+
+
+def with_box(
+    offer: Offer, found: tuple[Finding, ...], envs: Mapping[str, str], *, wants_cards: bool
+) -> tuple[Finding, ...]:
+    """The findings, and what speaks against the box itself."""
+    if offer.looked is None:
+        return found
+    return boxcheck.beside(found, offer.box, offer.looked, envs, wants_cards=wants_cards)

@@ -24,6 +24,7 @@ from sojourn.verbs.launch import read_secrets
 from sojourn.verbs.placing import by_site, placed_on, taken_back
 from sojourn.verbs.prepare import refuse_there
 from sojourn.verbs.push import remember
+from sojourn.verbs.run import excluded_by_rule
 from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
@@ -201,10 +202,13 @@ def _offers(
 ) -> tuple[list[Offer], list[str]]:
     """What each site offers, in the order of the candidates, and why some offer nothing."""
     names = list(dict.fromkeys(sites or prepared.job.candidates or [prepared.job.site or "local"]))
+    excluded = {} if sites else excluded_by_rule(ctx, prepared.job)
+    allowed = [name for name in names if name not in excluded] or names
+    remarks = [f"{name} is left out: {excluded[name]}" for name in names if name not in allowed]
     earlier = {record.site_name: record.site for record in known.values()}
-    here = {name: earlier[name] if name in earlier else ctx.site(name) for name in names}
+    here = {name: earlier[name] if name in earlier else ctx.site(name) for name in allowed}
     here |= {known[cell.id].site_name: known[cell.id].site for cell in cut_off}
-    offers, remarks = [], []
+    offers = []
     living = [r for r in ctx.store.index.runs() if r.sweep != prepared.name and r.attempt and r.status.state.is_alive]
     first: Misuse | WorldError | None = None
     digests = [tree.digest for _, tree in prepared.tree.trees]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sojourn.diagnose.facts import keeper
 from sojourn.diagnose.facts.table import Probe, Reader
 
 _GPU = "nvidia.com/gpu"
@@ -53,6 +54,10 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
             if bad
             else None
         )
+        over = [end for c in containers if (end := _at(c, "state", "terminated"))]
+        if len(over) == len(containers):
+            worst = next((end for end in over if end.get("exitCode")), over[0])
+            found.update({"run.alive": False, **keeper.status(worst.get("exitCode"), worst.get("signal"))})
     waits = [wait for c in containers if (wait := _at(c, "state", "waiting"))]
     if waits:
         found["k.wait"] = waits[0].get("reason", "")
