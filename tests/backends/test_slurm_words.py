@@ -78,6 +78,7 @@ def test_accounting_that_lags_behind_is_waited_for() -> None:
         ("DEADLINE|0:0", State.TIMEOUT, "deadline"),
         ("BOOT_FAIL|0:0", State.LOST, "did not boot"),
         ("OUT_OF_MEMORY|0:125", State.OOM, "ask for --mem=360M"),
+        ("FAILED|125:0", State.OOM, "ask for --mem=360M"),
         ("FAILED|0:9", State.KILLED, "signal 9"),
         ("FAILED|73:0", State.FAILED, "TMPDIR"),
         ("FAILED|3:0", None, "no record of its own"),

@@ -132,6 +132,8 @@ if [ "$rc" = 75 ] && [ "$(squeue -h -j "$me" -o %T)" = RUNNING ]; then
   say "Slurm does not put this job back into the queue"
 fi
 : >"$root/exits/$me.over"
+# Without control groups Slurm kills for memory, says so here alone, and writes down a mere 9.
+[ "$rc" != 137 ] || ! grep -qs 'xceeded .*memory limit' "$root/logs/slurm-$me.out" || rc=125
 # For Slurm (`afterok`, sacct) a run that did not succeed is a job that failed.
 ended=$(grep '"kind": *"ended"' "$root/events.jsonl" 2>/dev/null | tail -n 1)
 case $rc$ended in 0*'"state":'*'"succeeded"'*) ;; 0*) rc=1 ;; esac
