@@ -126,6 +126,13 @@ def test_a_module_that_init_loads_is_there_and_a_clean_container_gets_what_is_th
     assert log.startswith("hello r [") and "SLURM_JOB_ID" not in log and "SOJOURN_CHECKPOINT_DIR" in log, log
 
 
+def test_checkpoints_in_what_ends_with_the_job_are_refused(client: Client) -> None:
+    code = "import os; from sojourn.train import Checkpointer as C; C(x={}, folder=os.environ['TMPDIR'] + '/ckpt')"
+    client.run(f'python3 -c "{code}"')
+    row = client.becomes(State.FAILED)
+    assert "would end with the job" in client.logs() and client.verdict() == "slurm-checkpoints-on-tmpdir", row
+
+
 def test_a_login_node_needs_no_settings_be_it_this_machine_or_one_over_ssh(
     client: Client, shared_connections: Path
 ) -> None:

@@ -84,11 +84,20 @@ def variables(
         SOJOURN_NODE_RANK="0",
         SOJOURN_NODE_IPS="127.0.0.1",
     )
+    if root.seat:
+        env["SOJOURN_PASSING"] = os.pathsep.join(_passing(root))
     ours = [name for name in env if name.startswith("SOJOURN_")]
     for name in [*ours, *_INTO_CONTAINERS, *(spec.get("envs") or ()), *named]:
         if name in env:
             env.setdefault("APPTAINERENV_" + name, env[name])
     return env
+
+
+def _passing(root: Root) -> List[str]:
+    """Folders that end with a scheduler's job, as far as the run itself is not there."""
+    those = (os.environ.get("TMPDIR", ""), "/tmp", "/dev/shm")
+    real = os.path.realpath(root.path)
+    return [one for one in those if one and not real.startswith(os.path.realpath(one) + os.sep)]
 
 
 def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
