@@ -21,7 +21,7 @@ NEEDS = {
     "mariadbd": "mariadb-server",
     "sshd": "openssh-server",
 }
-PATIENCE_S = 120.0
+PATIENCE_S = 200.0
 
 
 def missing() -> str:

@@ -31,7 +31,7 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
     client.site("ssh", mem="900M")
     for name in ("here", "far", "there"):
         shutil.copytree(DIGITS, tmp_path / name)
-        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 25")
+        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 15")
         (tmp_path / name / "sojourn.yaml").write_text(job)
     run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
     first = client.native("there")
