@@ -127,7 +127,7 @@ def test_a_controller_that_does_not_answer_leaves_all_unknown(
     text = Path(cluster.conf).read_text()
     port = next(line for line in text.splitlines() if line.startswith("SlurmctldPort="))
     away = tmp_path / "slurm.conf"
-    away.write_text(text.replace(port, "SlurmctldPort=1") + "\nMessageTimeout=2\n")
+    away.write_text(text.replace(port, "SlurmctldPort=1").replace("MessageTimeout=30", "MessageTimeout=2"))
     monkeypatch.setenv("SLURM_CONF", str(away))
     (word,) = launcher.words(transport, [Tether("sbatch", "1", {})])
     assert word.pulse is Pulse.UNKNOWN and "Slurm does not answer" in word.reason

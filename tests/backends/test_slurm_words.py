@@ -78,9 +78,12 @@ def test_accounting_that_lags_behind_is_waited_for() -> None:
         ("DEADLINE|0:0", State.TIMEOUT, "deadline"),
         ("BOOT_FAIL|0:0", State.LOST, "did not boot"),
         ("OUT_OF_MEMORY|0:125", State.OOM, "ask for --mem=360M"),
+        ("FAILED|125:0", State.OOM, "ask for --mem=360M"),
         ("FAILED|0:9", State.KILLED, "signal 9"),
         ("FAILED|73:0", State.FAILED, "TMPDIR"),
         ("FAILED|3:0", None, "no record of its own"),
+        ("FAILED|75:0", State.PREEMPTED, "wanted its machine back"),
+        ("FAILED|0:53", State.LOST, "logs/ of its root was not to be opened"),
     ],
 )
 def test_each_end_in_slurm_is_a_state_of_ours_with_what_to_do(row: str, state: State | None, words: str) -> None:
@@ -103,8 +106,13 @@ def test_a_launch_failure_by_signal_9_is_memory_where_there_are_no_control_group
         ("(Resources)", "it is next"),
         ("Priority", "other jobs come first; expected at 2026-11-22 08:00:00"),
         ("BeginTime", "Slurm holds it until 2026-11-22 08:00:00"),
-        ("QOSMaxGRESPerUser", "a limit of yours"),
-        ("AssocGrpCpuLimit", "a limit of yours"),
+        ("QOSMaxGRESPerUser", "its quality of service has reached its limit of GPUs (gres) a user; it starts when"),
+        ("AssocGrpCpuLimit", "its account has reached its limit of CPUs"),
+        ("AssocGrpCPUMinutesLimit", "its account has used up its minutes of CPUs"),
+        ("QOSMaxWallDurationPerJobLimit", "it will never start: ask for less (Slurm"),
+        ("QOSMinGRES", "takes only jobs that ask for more (GPUs"),
+        ("job requeued in held state", "it was put back and is held (scontrol release 5) (Slurm"),
+        ("launch failed requeued held", "its start failed, so Slurm holds it (scontrol release 5) (Slurm"),
         ("DependencyNeverSatisfied", "it will never start"),
         ("ReqNodeNotAvail, UnavailableNodes:n2", "not available"),
         ("SomethingNew", "it waits (Slurm job 5: SomethingNew)"),
@@ -113,6 +121,21 @@ def test_a_launch_failure_by_signal_9_is_memory_where_there_are_no_control_group
 def test_a_reason_to_wait_is_said_in_words_with_slurms_own_beside_it(reason: str, words: str) -> None:
     found = said(f"sojourn:squeue 0\n5|PENDING|{reason}|2026-11-22T08:00:00||18:00\n", "5")
     assert found.pulse is Pulse.ALIVE and found.is_waiting and words in found.reason
+
+
+def test_every_reason_that_slurm_knows_is_said_in_words() -> None:
+    known = (Path(__file__).parent / "slurm_reasons.txt").read_text().split()
+    assert len(known) > 180
+    for reason in known:
+        text = said(f"sojourn:squeue 0\n5|PENDING|{reason}|N/A||18:00\n", "5").reason
+        assert f"(Slurm job 5: {reason})" in text and not text.startswith("it waits ("), text
+
+
+@pytest.mark.parametrize("state", ["REQUEUE_HOLD", "SPECIAL_EXIT", "PENDING"])
+def test_a_run_that_was_put_back_and_is_held_waits_for_its_release_and_for_no_time(state: str) -> None:
+    found = said(f"sojourn:squeue 0\n5|{state}|job requeued in held state|2026-11-22T08:00:00||18:00\n", "5")
+    assert found.pulse is Pulse.ALIVE and found.is_waiting
+    assert "scontrol release 5" in found.reason and "expected" not in found.reason
 
 
 def test_a_controller_that_is_away_makes_everything_unknown() -> None:

@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 import pytest
 
 from sojourn.box.root import Root
 from tests.box.rig import PATIENCE_S, Rig, all_events, found, gone, heard, keeper_log, log, until
+from tests.box.test_gpu import nvml  # noqa: F401  a fixture
 
 COUNT = "n=0; while :; do n=$((n + 1)); echo $SOJOURN_ATTEMPT-$n; sleep 0.05; done"
 
@@ -37,6 +38,38 @@ def test_what_starts_on_all_machines_of_a_seat_stands_before_the_payload(rig: Ri
     step = """sh -c 'RANK=0 "$@"; RANK="1 and on" "$@"' step"""
     assert seated(rig, root, "7:0", SOJOURN_SEAT_STEP=step).wait(PATIENCE_S) == 0
     assert log(root) == "here on 0 of bash\nhere on 1 and on of bash\n"
+
+
+def test_a_machine_that_is_not_as_the_job_needs_is_looked_at_and_nothing_starts_on_it(
+    rig: Rig,
+    nvml: Dict[str, str],  # noqa: F811
+) -> None:
+    need = {"cpus": "4096", "memory": "900000", "accelerators": ["A100:2"]}
+    root = rig.place("echo began", resources=need)
+    assert seated(rig, root, "7:0", **nvml).wait(PATIENCE_S) == 0
+    end = found(root, "ended")[0]
+    assert (end["state"], end["why"], end["by"]) == ("failed", "preflight", "keeper")
+    for words in ("needs 4096 CPUs", "needs 900000 GiB of memory", "card 1 is lost here (NVML error 15)"):
+        assert words in end["detail"], end
+    assert not found(root, "prepared") and found(root, "checked")[0]["writes"] == "ok"
+    assert json.loads(Path(root.evidence(1)).read_text())["probes"]
+
+
+def test_only_the_cards_that_are_the_runs_own_are_looked_at(rig: Rig, nvml: Dict[str, str]) -> None:  # noqa: F811
+    one = {"resources": {"cpus": "1+", "memory": "0.01", "accelerators": ["A100:1"]}}
+    root = rig.place("echo began", **one)
+    assert seated(rig, root, "7:0", CUDA_VISIBLE_DEVICES="0", **nvml).wait(PATIENCE_S) == 0
+    assert log(root) == "began\n" and found(root, "checked")[0]["against"] == []
+    assert [card["name"] for card in found(root, "checked")[0]["cards"]["gpus"][:1]] == ["NVIDIA A100-SXM4-80GB"]
+    more = rig.place("echo began", run="more", resources={"accelerators": ["A100:2"]})
+    assert seated(rig, more, "8:0", CUDA_VISIBLE_DEVICES="0", **nvml).wait(PATIENCE_S) == 0
+    assert "the job needs 2 cards, and 1 are to be seen here" in found(more, "ended")[0]["detail"]
+
+
+def test_without_a_scheduler_the_machine_was_judged_before_and_is_not_again(rig: Rig) -> None:
+    root = rig.place("echo began", resources={"cpus": "4096"})
+    assert rig.supervise(root).wait(PATIENCE_S) == 0
+    assert log(root) == "began\n" and not found(root, "checked")
 
 
 def test_the_next_seat_of_a_job_goes_on_as_the_next_attempt_and_what_lived_on_is_ended(rig: Rig) -> None:

@@ -21,7 +21,7 @@ NEEDS = {
     "mariadbd": "mariadb-server",
     "sshd": "openssh-server",
 }
-PATIENCE_S = 120.0
+PATIENCE_S = 200.0
 
 
 def missing() -> str:
@@ -35,9 +35,17 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes n1, n2, ... with 2 CPUs, 2000 MB and 2 stand-in GPUs each; partitions main, spot and short."""
+    """Three nodes with 2 CPUs, 2000 MB and 2 stand-in GPUs each; partitions main, spot, grace and short.
+
+    Slurm does a few things at times of its own: `begin_now`, `limit_now` and `fail` have it do them now, itself.
+    """
 
     folder: Path
+
+    @property
+    def nodes(self) -> list[str]:
+        """Their names, which are also their host names."""
+        return sorted(set(self.sh("sinfo -h -N -o %N").split()))
 
     @property
     def conf(self) -> str:
@@ -57,7 +65,7 @@ class Cluster:
     def sh(self, line: str) -> str:
         """Run a shell line as on a login node; what it printed. Raises: CalledProcessError."""
         env = {**os.environ, "SLURM_CONF": self.conf}
-        done = subprocess.run(["sh", "-ec", line], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["sh", "-ec", line], env=env, capture_output=True, text=True, timeout=120)
         if done.returncode:
             error = subprocess.CalledProcessError(done.returncode, line, done.stdout, done.stderr)
             error.add_note(done.stderr)
@@ -68,6 +76,42 @@ class Cluster:
         """Slurm's word for where a job stands."""
         return self.sh(f"squeue -h -t all -j {job} -o %T || true").strip()
 
+    def begin_now(self, job: str) -> None:
+        """Have a job that was put back begin, which Slurm holds for the life of a credential: two minutes."""
+        until(
+            lambda: self.state(job) == "RUNNING" or self._done(f"scontrol update job={job} starttime=now"),
+            lambda: self.sh("squeue -a -t all"),
+        )
+
+    def limit_now(self, job: str, in_s: int = 2) -> None:
+        """Let the time of a running job be over in so many seconds. Slurm looks every 30 s; what comes then is real."""
+        until(lambda: self._done(f"scontrol update job={job} endtime=$(date -d '+{in_s} sec' +%FT%T)"))
+
+    def fail(self, node: str) -> None:
+        """Have Slurm take a node for failed, as it does of itself when `slurmd` was silent for SlurmdTimeout."""
+        self.sh(f"scontrol update nodename={node} state=down reason=test")
+
+    def mend(self) -> None:
+        """Every node takes jobs again, whatever Slurm held against it."""
+        for node in set(self.sh("sinfo -h -N -t down,drain,fail -o %N").split()):
+            self._done(f"scontrol update nodename={node} state=resume")
+
+    def is_cleared(self) -> bool:
+        """Cancel what is there; whether nothing is any more."""
+        self.mend()
+        if not self.sh("squeue -h -o %i").strip():
+            return True
+        self._done("scancel -u root --full")
+        self._done("scancel -u root")
+        return False
+
+    def _done(self, line: str) -> bool:
+        try:
+            self.sh(line)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            return False
+        return True
+
     def has_cgroups(self) -> bool:
         """Memory is watched by control groups; else Slurm itself looks and kills."""
         return "proctrack/cgroup" in Path(self.conf).read_text()
@@ -77,7 +121,7 @@ def slurm(*words: str) -> str:
     """Run the script `slurm`; what it printed. Raises: CalledProcessError, TimeoutExpired."""
     env = {**os.environ, "LAB": str(laboratory.FOLDER)}
     argv = [str(laboratory.HERE / "slurm"), *words]
-    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400)
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, ["slurm", *words], done.stdout, done.stderr)
     return done.stdout

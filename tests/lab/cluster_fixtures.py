@@ -34,5 +34,5 @@ def cluster(slurm_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("SLURM_CONF", slurm_cluster.conf)
     monkeypatch.setenv("SOJOURN_SSH_CONFIG", slurm_cluster.ssh_config)
     yield slurm_cluster
-    slurm_cluster.sh("scancel -u root --full; scancel -u root")
-    laboratory.until(lambda: not slurm_cluster.sh("squeue -h").strip(), lambda: slurm_cluster.sh("squeue"))
+    monkeypatch.setenv("SLURM_CONF", slurm_cluster.conf)
+    laboratory.until(slurm_cluster.is_cleared, lambda: slurm_cluster.sh("squeue; sinfo -R"))

@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import pytest
 
-from sojourn.train import Checkpointer, folder, preempt
+from sojourn.train import Checkpointer, around, folder, preempt
 from sojourn.train.folder import FolderBusy, NoPlace
 from sojourn.train.saving import NotSaved
 from sojourn.wire import torch_zip
@@ -270,3 +270,16 @@ def test_two_attempts_writing_at_once_never_mix_and_the_later_one_wins(tmp_path:
     state = {"array": np.zeros(2000)}
     Checkpointer(folder=tmp_path, state=state)
     assert state["array"][0] == 2059
+
+
+def test_a_folder_that_ends_with_the_job_is_refused_and_the_runs_own_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOJOURN_PASSING", os.pathsep.join(["", str(tmp_path / "node")]))
+    monkeypatch.setenv("SOJOURN_RUN_DIR", str(tmp_path / "shared"))
+    (tmp_path / "link").symlink_to(tmp_path / "node")
+    for passing in (tmp_path / "node", tmp_path / "node" / "c", tmp_path / "link" / "c", "../node/c"):
+        with pytest.raises(around.BadUse, match="would end with the job"):
+            around.place(passing)
+    assert around.place("mine") == str(tmp_path / "shared" / "mine")
+    assert around.place(tmp_path / "nodes") == str(tmp_path / "nodes")

@@ -1,11 +1,14 @@
 """A client of the real Slurm of the laboratory, for the tests that start runs on it."""
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sojourn.core.values import State
 from sojourn.store.home import Store
@@ -13,6 +16,7 @@ from sojourn.verbs.answers import Launch, Row
 from sojourn.verbs.context import Context
 from sojourn.verbs.run import run
 from sojourn.verbs.status import status
+from sojourn.verbs.why import of_run
 from tests.lab.cluster import Cluster, until
 
 
@@ -27,11 +31,11 @@ class Client:
         self.site("local")
         self.ctx = Context(Store())
 
-    def site(self, transport: str, **options: Any) -> None:
+    def site(self, transport: str, init: str = "", **options: Any) -> None:
         """[sites.hpc]: the login node over ssh, or this machine as one. [sites.far]: the login node as a mere box."""
         lines = {"transport": transport, "address": "login", "launcher": "sbatch", "base": str(self.base)}
         lines["python"] = os.path.realpath(sys.executable)
-        lines["init"] = f"export PATH={os.path.dirname(sys.executable)}:$PATH"
+        lines["init"] = init or f"export PATH={os.path.dirname(sys.executable)}:$PATH"
         path = self.home / ".config" / "sojourn" / "settings.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         text = ["[sites.hpc]", *(f"{key} = {json.dumps(value)}" for key, value in lines.items()), "[sites.hpc.sbatch]"]
@@ -67,6 +71,18 @@ class Client:
         until(holds, lambda: (seen[-1], self.cluster.sh("squeue -a -t all; sacct -D -n -P"), self.logs(name)))
         return seen[-1]
 
+    def verdict(self, name: str = "r") -> str:
+        """The gotcha that `why` comes to."""
+        found = of_run(self.ctx, name).judged.verdict
+        return found.id if found else ""
+
+    @contextlib.contextmanager
+    def without_accounting(self) -> Iterator[None]:
+        """As on a cluster that keeps no accounts: all that is asked meanwhile."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", self.cluster.conf_without_accounting)
+            yield
+
     def native(self, name: str = "r") -> str:
         return str((self.ctx.store.index.find(name).tether or {})["native"])
 
@@ -78,5 +94,6 @@ class Client:
         return "\n".join(f"-- {path.name}\n{path.read_text()[-1500:]}" for path in found if path.suffix != ".sh")
 
     def events(self, kind: str, name: str = "r") -> list[dict[str, Any]]:
-        lines = (self.root(name) / "events.jsonl").read_text().splitlines()
+        path = self.root(name) / "events.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
         return [event for event in map(json.loads, lines) if event["kind"] == kind]

@@ -12,11 +12,3 @@ from tests.verbs.slurm_client import Client
 @pytest.fixture
 def client(cluster: Cluster, private_home: Path, tmp_path: Path) -> Iterator[Client]:
     yield Client(cluster, private_home, tmp_path)
-
-
-@pytest.fixture(params=["accounting", "no accounting"])
-def either(request: pytest.FixtureRequest, client: Client, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> Client:
-    """A client of a cluster with and without accounting."""
-    if request.param == "no accounting":
-        monkeypatch.setenv("SLURM_CONF", cluster.conf_without_accounting)
-    return client

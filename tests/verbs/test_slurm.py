@@ -16,7 +16,7 @@ from sojourn.verbs.resume import resume
 from sojourn.verbs.run import StoppedByUser, run
 from sojourn.verbs.stop import stop
 from sojourn.verbs.why import of_run
-from tests.lab.cluster import slurm, until
+from tests.lab.cluster import until
 from tests.verbs.slurm_client import Client
 
 pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
@@ -31,17 +31,18 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
     client.site("ssh", mem="900M")
     for name in ("here", "far", "there"):
         shutil.copytree(DIGITS, tmp_path / name)
-        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 25")
+        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 15")
         (tmp_path / name / "sojourn.yaml").write_text(job)
     run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
-    until(lambda: client.row("there").step, lambda: client.logs("there"))
     first = client.native("there")
+    until(lambda: list((client.root("there") / "checkpoints").glob("ckpt-*")), lambda: client.logs("there"))
     client.cluster.sh(f"scancel --batch --signal=USR1 {first}")  # as Slurm does before the time limit
     waiting = client.becomes(State.QUEUED, "there")
     assert "put back" in waiting.reason or "cleaning up" in waiting.reason, waiting.reason
     assert run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there").did == "nothing"
     run(client.ctx, str(tmp_path / "here" / "sojourn.yaml"), site="local", name="here")
     run(client.ctx, str(tmp_path / "far" / "sojourn.yaml"), site="far", name="far")
+    client.cluster.begin_now(first)
     row = client.becomes(State.SUCCEEDED, "there", attempt=2)
     assert row.attempt == 2 and client.native("there") == first
     client.becomes(State.SUCCEEDED, "here")
@@ -87,26 +88,6 @@ def test_a_running_job_is_stopped_by_its_own_keeper_within_a_beat(client: Client
     until(lambda: client.cluster.state(client.native()) == "FAILED")  # it did not succeed: for `afterok`, and sacct
 
 
-HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(8)'"
-
-
-def test_memory_and_scancel_are_told_apart_each_with_its_finding(either: Client) -> None:
-    either.site("local", begin="now+1hour")
-    either.run("true", "waits")
-    either.site("local")
-    either.run("sleep 300", "runs")
-    either.site("local", mem="150M")
-    either.run(HUNGRY, "eats")
-    either.cluster.sh(f"scancel {either.native('waits')} {either.native('runs')}")
-    for name in ("waits", "runs"):
-        row = either.becomes(State.CANCELLED, name)
-        assert "scancel" in row.reason and f"job {either.native(name)}: CANCELLED" in row.reason, row.reason
-        assert verdict(either, name) == "slurm-cancelled"
-    row = either.becomes(State.OOM, "eats")
-    assert "ask for --mem=" in row.reason or "ask for more with `mem`" in row.reason, row.reason
-    assert verdict(either, "eats") in ("slurm-out-of-memory", "memory-limit-kill")
-
-
 def test_an_error_of_the_script_stays_a_failure_and_is_not_requeued(client: Client) -> None:
     client.run("sleep 1; exit 3")
     row = client.becomes(State.FAILED)
@@ -114,7 +95,7 @@ def test_an_error_of_the_script_stays_a_failure_and_is_not_requeued(client: Clie
     path = client.folder / "evidence.json"
     of_run(client.ctx, "r", save=str(path))
     document = json.loads(path.read_text())
-    assert document["launch"]["host"].startswith("n") and document["launch"]["host"] != document["host"]
+    assert document["launch"]["host"] in client.cluster.nodes and document["launch"]["host"] != document["host"]
     assert {"df -Pk", "sacct -P", "slurm-JOB.out"} <= set(document["probes"]), sorted(document["probes"])
     assert any("cgroup" in name for name in document["probes"]), "taken by the keeper on the node"
 
@@ -127,66 +108,37 @@ def test_a_keeper_killed_with_all_it_started_leaves_its_end_to_slurms_record(cli
     client.cluster.sh(
         f"scancel --signal=KILL {client.native()}.0"
     )  # keeper and all, and the batch script ends by itself
-    assert keeper["seat"] == f"{client.native()}:0" and keeper["host"].startswith("n") and events.exists()
+    assert keeper["seat"] == f"{client.native()}:0" and keeper["host"] in client.cluster.nodes and events.exists()
     row = client.becomes(State.KILLED)
     assert "Slurm job" in row.reason
     answer = resume(client.ctx, "r")
     assert answer.attempt == 2
 
 
-def verdict(client: Client, name: str = "r") -> str:
-    """The gotcha that `why` comes to."""
-    found = of_run(client.ctx, name).judged.verdict
-    return found.id if found else ""
+def test_a_module_that_init_loads_is_there_and_a_clean_container_gets_what_is_the_runs(client: Client) -> None:
+    client.site("local", init="module load apptainer")
+    (client.project / "image.sif").touch()
+    code = "import os, sojourn.train; print(os.environ['GREETING'], os.environ['SOJOURN_RUN_ID'], sorted(os.environ))"
+    inside = f'apptainer exec --cleanenv --bind "${{SOJOURN_RUN_DIR%/runs/*}}" image.sif {sys.executable} -c "{code}"'
+    client.run(inside, envs={"GREETING": "hello"})
+    client.becomes(State.SUCCEEDED)
+    log = (client.root() / "logs" / "1.log").read_text()
+    assert log.startswith("hello r [") and "SLURM_JOB_ID" not in log and "SOJOURN_CHECKPOINT_DIR" in log, log
 
 
-@pytest.mark.soak
-def test_a_node_that_is_lost_while_its_processes_live_leaves_no_second_writer(client: Client) -> None:
-    code = "import os, time\nfor n in range(10 ** 6):\n    print(n, flush=True); time.sleep(0.2)\n"
-    (client.project / "t.py").write_text(code)
-    client.run("python3 t.py")
-    until(lambda: client.events("started"))
-    host = json.loads((client.root() / "keeper.json").read_text())["host"]
-    try:
-        slurm("drop", host[1:])
-        client.becomes(State.RUNNING, attempt=2)
-        assert [event["state"] for event in client.events("ended")] == ["lost"]
-        size = (client.root() / "logs" / "1.log").stat().st_size
-        until(lambda: _is_still(client.root() / "logs" / "1.log"))
-        assert size and client.events("attempt")[1]["host"] != host
-        assert [event["attempt"] for event in client.events("started")] == [1, 2]
-        assert "was taken over by a later one" in (client.root() / "logs" / "keeper.log").read_text()
-    finally:
-        slurm("off", host[1:])
-        slurm("on", host[1:])
-    stop(client.ctx, "r", confirm=lambda ask: ask.name)
+def test_checkpoints_in_what_ends_with_the_job_are_refused(client: Client) -> None:
+    code = "import os; from sojourn.train import Checkpointer as C; C(x={}, folder=os.environ['TMPDIR'] + '/ckpt')"
+    client.run(f'python3 -c "{code}"')
+    row = client.becomes(State.FAILED)
+    assert "would end with the job" in client.logs() and client.verdict() == "slurm-checkpoints-on-tmpdir", row
 
 
-def _is_still(path: Path) -> bool:
-    import time
-
-    size = path.stat().st_size
-    time.sleep(2.0)
-    return path.stat().st_size == size
-
-
-@pytest.mark.soak
-def test_a_job_that_comes_first_preempts_a_run_which_goes_on_after_it(client: Client) -> None:
-    client.site("local", partition="spot", exclusive=True, nodelist="n1")
-    client.run("trap 'exit 75' TERM; for n in $(seq 60); do sleep 0.5 & wait $!; done")
-    until(lambda: client.cluster.state(client.native()) == "RUNNING")
-    client.cluster.sh("sbatch -p main -w n1 --exclusive -o /dev/null --wrap 'sleep 3'")
-    assert client.becomes(State.SUCCEEDED, attempt=2).attempt == 2
-    assert [event["state"] for event in client.events("ended")] == ["preempted", "succeeded"]
-
-
-@pytest.mark.soak
-def test_the_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_not(either: Client) -> None:
-    either.site("local", time=1, signal="B:USR1@30")
-    either.run("trap 'exit 75' TERM; n=0; while :; do sleep 0.2; done", "saves")
-    either.site("local", time=1, signal="B:USR1@1")
-    either.run("trap '' TERM; while :; do sleep 0.2; done", "deaf")
-    assert either.becomes(State.RUNNING, "saves", attempt=2).attempt == 2
-    row = either.becomes(State.TIMEOUT, "deaf")
-    assert verdict(either, "deaf") == "walltime"
-    assert "time limit" in row.reason and "nothing was saved before it: ask for more time" in row.reason, row.reason
+def test_a_login_node_needs_no_settings_be_it_this_machine_or_one_over_ssh(
+    client: Client, shared_connections: Path
+) -> None:
+    for name, site in (("here", "slurm"), ("there", "slurm:login")):
+        assert run(client.ctx, client.job("echo on $(hostname)", name), site=site, name=name).site == site
+    for name in ("here", "there"):
+        client.becomes(State.SUCCEEDED, name)
+        log = Path(client.ctx.store.index.find(name).run.root) / "logs" / "1.log"
+        assert log.read_text().strip().removeprefix("on ") in client.cluster.nodes

@@ -40,7 +40,7 @@ def test_a_run_on_two_nodes_has_a_process_on_each_that_knows_the_others(client: 
     client.run(RANKS, num_nodes=2, resources={"cpus": 2, "accelerators": "stub:2"})
     until(lambda: "here is 0" in client.logs() and "here is 1" in client.logs(), client.logs)
     told = [(client.root() / f"rank-{rank}").read_text().splitlines() for rank in (0, 1)]
-    assert {lines[0] for lines in told} == {"n1", "n2"}
+    assert len({lines[0] for lines in told} & set(client.cluster.nodes)) == 2
     for rank, lines in enumerate(told):
         for word in (f"RANK={rank}", "WORLD_SIZE=2", "LOCAL_RANK=0", f"PET_NODE_RANK={rank}", "PET_NNODES=2"):
             assert word in lines, lines

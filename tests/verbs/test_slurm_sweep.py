@@ -1,12 +1,15 @@
 """Sweeps on a real Slurm: arrays, what becomes of their cells, and what waits for them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from sojourn.backends.client import ssh_share
 from sojourn.core.values import State
 from sojourn.verbs.answers import Row
+from sojourn.verbs.clean import clean
 from sojourn.verbs.pull import pull
 from sojourn.verbs.reconcile import reconcile
 from sojourn.verbs.scheduled import NeverReady
@@ -20,6 +23,7 @@ pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.ver
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 
 CELL = """
+until [ -e {folder}/gate ]; do sleep 0.1; done
 date +%s.%N > "$SOJOURN_RUN_DIR/began"; sleep 0.5
 [ "${lr}" != 7 ] || [ -e {folder}/mended ] || exit 3
 printf '{{"lr": ${lr}, "attempt": %s}}' "$SOJOURN_ATTEMPT" > result.json
@@ -53,6 +57,7 @@ def test_an_array_with_a_limit_and_a_failing_cell_is_reconciled_and_repaired(cli
         most = max(most, int(client.cluster.sh("squeue -h -r -t running | wc -l")))
         return set(states(client)) <= {"succeeded", "failed"}
 
+    (client.folder / "gate").touch()
     until(is_over, lambda: (states(client), client.cluster.sh("squeue -r")))
     assert states(client) == {"succeeded": 15, "failed": 1} and most <= 4
     seen = reconcile(client.ctx, "ab")
@@ -93,6 +98,49 @@ def test_a_sweep_that_was_cut_off_submits_each_cell_once(client: Client, monkeyp
     until(lambda: states(client) == {"succeeded": 3}, lambda: rows(client))
     (array,) = {native.partition("_")[0] for native in natives(client)}
     assert [event["attempt"] for cell in range(3) for event in client.events("attempt", f"ab-lr{cell}")] == [1, 1, 1]
+
+
+def test_cells_of_a_site_that_was_given_up_are_taken_from_its_queue_when_it_answers_again(
+    client: Client, shared_connections: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.site("ssh", begin="now+1hour")
+    assert sweep(client.ctx, swept(client, 3, "echo 1 > result.json")).exit_status == 0
+    ran = "ab-lr0"
+    client.cluster.begin_now(client.native(ran))
+    until(lambda: client.events("ended", ran))
+    there, away = client.cluster.ssh_config, client.folder / "away"
+    away.write_text(Path(there).read_text().replace("Port ", "Port 1 # "))
+    monkeypatch.setenv("SOJOURN_SSH_CONFIG", str(away))
+    ssh_share.hang_up_all()
+    client.site("ssh")
+    said = reconcile(client.ctx, "ab", repair=True, abandon=["hpc"], sites=["local"])
+    assert sorted(said.relaunched) == ["ab-lr0", "ab-lr1", "ab-lr2"], said
+    until(lambda: states(client) == {"succeeded": 3}, lambda: rows(client))
+    assert len(client.cluster.sh("squeue -h -r").splitlines()) == 2
+    monkeypatch.setenv("SOJOURN_SSH_CONFIG", there)
+    client.site("ssh")
+    told = []
+    client.ctx.say = told.append
+    seen = reconcile(client.ctx, "ab", repair=True)
+    assert "hpc: 2 cells that are elsewhere now are not begun there" in told, (told, seen)
+    assert not client.cluster.sh("squeue -h -r").strip() and client.root(ran).exists()
+    assert not client.root("ab-lr1").exists() and not client.root("ab-lr2").exists()
+    assert [one["run"] for one in seen.duplicates] == [ran], "it began on both"
+
+
+def test_what_a_sweep_left_on_the_cluster_goes_with_its_cells(client: Client) -> None:
+    sweep(client.ctx, swept(client, 2, "echo 1 > result.json"))
+    until(lambda: states(client) == {"succeeded": 2}, lambda: rows(client))
+    assert all(answer.ok for answer in pull(client.ctx, ["ab"]))
+    assert (client.base / "queues" / "ab" / "arrays").is_dir()
+    (queue,) = (one for one in clean(client.ctx, "hpc").left if one.kind == "queues")
+    assert queue.name == "ab" and "used by ab-lr0" in queue.keep
+    clean(client.ctx, "hpc", ["ab-lr0", "ab-lr1"], confirm=lambda ask: ask.name)
+    for path in (client.base / "queues" / "ab", *(client.base / "queues" / "ab").iterdir()):
+        os.utime(path, (1, 1))  # not of a sweep that is just about to begin
+    removed = clean(client.ctx, "hpc", unused=True, confirm=lambda ask: ask.name).removed
+    assert ("queues", "ab") in {(one.kind, one.name) for one in removed}
+    assert not (client.base / "queues" / "ab").exists()
 
 
 def test_what_comes_after_a_sweep_waits_for_it_and_is_taken_away_where_it_fails(client: Client) -> None:

@@ -84,6 +84,13 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
     if start.why_stop(keeper, number):
         _cut_short(keeper, number, start.why_stop(keeper, number))
         return
+    if root.seat:
+        from sojourn.box import forecheck
+
+        against = forecheck.check(keeper, number)
+        if against:
+            end(keeper, number, "failed", why="preflight", by="keeper", detail=against)
+            return
     lock = -1
     try:
         lock = _clear_the_field(keeper)
@@ -172,6 +179,8 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
     state = ending.judge(exit, why, delta)
     if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
         state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
+    elif why == "shutdown" and state == "preempted" and keeper.root.seat:
+        detail = "its scheduler told it to end (%s)" % ending.words(exit)
     end(
         keeper,
         number,

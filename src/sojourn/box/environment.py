@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SEAT = "SOJOURN_SEAT"  # the keeper's own; a keeper that the payload starts has none
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Beside ours and the job's: what `apptainer exec --cleanenv` takes along, by its own names for them (APPTAINERENV_...).
+_INTO_CONTAINERS = (*_THREADS, "PYTHONPATH", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES")
 
 # Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
 # $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
@@ -51,7 +53,7 @@ def variables(
     root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None, history: History
 ) -> Dict[str, str]:
     """The environment of attempt N: the keeper's own, the job's `envs`, those of who asked for it (the GPUs of a
-    queue's slot), its secrets, and ours on top.
+    queue's slot), its secrets, and ours on top; what a container is to know also by the name that Apptainer wants.
 
     Raises: OSError (scratch), Unprepared (a secret is not here).
     """
@@ -82,7 +84,20 @@ def variables(
         SOJOURN_NODE_RANK="0",
         SOJOURN_NODE_IPS="127.0.0.1",
     )
+    if root.seat:
+        env["SOJOURN_PASSING"] = os.pathsep.join(_passing(root))
+    ours = [name for name in env if name.startswith("SOJOURN_")]
+    for name in [*ours, *_INTO_CONTAINERS, *(spec.get("envs") or ()), *named]:
+        if name in env:
+            env.setdefault("APPTAINERENV_" + name, env[name])
     return env
+
+
+def _passing(root: Root) -> List[str]:
+    """Folders that end with a scheduler's job, as far as the run itself is not there."""
+    those = (os.environ.get("TMPDIR", ""), "/tmp", "/dev/shm")
+    real = os.path.realpath(root.path)
+    return [one for one in those if one and not real.startswith(os.path.realpath(one) + os.sep)]
 
 
 def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:

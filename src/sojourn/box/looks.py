@@ -54,6 +54,11 @@ def at_end(keeper: Keeper) -> None:
             continue
 
 
+def take(keeper: Keeper, number: int) -> None:
+    """Keep a look at the machine before attempt `number` starts on it."""
+    _wait(keeper, _start(keeper, number, "look"))
+
+
 class Looks:
     """The looks while one attempt runs, one at a time."""
 

@@ -29,7 +29,7 @@ run.rule | int | number | events | which of the job file's `rules` fits the log 
 run.rule_line | text? | | events | the line that it fits
 run.restarts | int | attempts | events | attempts after the first
 run.stop_requested | bool | | events | we asked this run to stop before it ended
-run.stop_why | text | | events | why it was told to end: stop, budget, max_duration, shutdown; walltime (a scheduler's limit is near)
+run.stop_why | text | | events | why it was told to end: stop, budget, max_duration, shutdown; walltime (a scheduler's limit is near), seat (a scheduler takes the machine); preflight (not begun on the machine that a scheduler gave)
 run.kill_foreign | bool | | audit | somebody's pkill or killall pattern matches the command of this run
 run.env | map? | names | process | names in the environment of the payload; values are not kept
 run.argv | list? | | process | command of the payload

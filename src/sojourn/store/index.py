@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -111,14 +111,16 @@ class Index:
         """The runs of exactly this sweep, in the order they were planned."""
         return self._runs("WHERE sweep = ? ORDER BY n, rowid", (sweep,))
 
-    def earlier(self, sweep: str) -> list[tuple[str, Site]]:
-        """(run, site) for each site that a cell of this sweep was planned on before it was placed elsewhere."""
+    def earlier(self, sweep: str) -> list[tuple[str, Site, Mapping[str, Any] | None]]:
+        """(run, site, its launch's tether there) for each site that a cell of this sweep was planned on before it was
+        placed elsewhere.
+        """
         query = (
-            "SELECT e.run, e.site FROM earlier e JOIN runs r ON r.id = e.run"
+            "SELECT e.run, e.site, e.tether FROM earlier e JOIN runs r ON r.id = e.run"
             " WHERE r.sweep = ? AND e.site_name != r.site_name ORDER BY e.run"
         )
         rows = self._safely(_select, query, (sweep,))
-        return [(run, site_from(json.loads(site))) for run, site in rows]
+        return [(run, site_from(json.loads(site)), json.loads(tether)) for run, site, tether in rows]
 
     def named(self, wanted: str) -> list[RunRecord]:
         """The run of this id, or the cells of the sweep of this name; else of a unique beginning of either.

@@ -13,7 +13,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -30,7 +30,9 @@ CREATE TABLE runs (
 CREATE INDEX runs_in_order ON runs (n);
 CREATE INDEX runs_by_sweep ON runs (sweep);
 CREATE INDEX runs_by_end ON runs (since, sealed, attempt, site_name, phase, id, offset);
-CREATE TABLE earlier (run TEXT NOT NULL, site_name TEXT NOT NULL, site TEXT NOT NULL, PRIMARY KEY (run, site_name));
+CREATE TABLE earlier (
+  run TEXT NOT NULL, site_name TEXT NOT NULL, site TEXT NOT NULL, tether TEXT NOT NULL, PRIMARY KEY (run, site_name)
+);
 CREATE TABLE leases (
   generation INTEGER PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, began_s REAL NOT NULL, ended_s REAL,
   spent_micro INTEGER, line TEXT NOT NULL DEFAULT '', lease TEXT NOT NULL,
@@ -96,11 +98,11 @@ def _planned(db: sqlite3.Connection, r: Record) -> None:
         "planned_s": at_s,
     }
     local = {"job_file": r.get("job_file", ""), "workdir": r.get("workdir", ""), **r.get("local", {})}
-    kept = db.execute("SELECT identity, site, site_name FROM runs WHERE id = ?", (r["run"],)).fetchone()
+    kept = db.execute("SELECT identity, site, site_name, tether FROM runs WHERE id = ?", (r["run"],)).fetchone()
     site = _text(r["site"])
     if kept is not None and kept[2] != r["site"]["name"]:
         # Where it was before may still hold something of it.
-        db.execute("INSERT OR REPLACE INTO earlier VALUES (?, ?, ?)", (r["run"], kept[2], kept[1]))
+        db.execute("INSERT OR REPLACE INTO earlier VALUES (?, ?, ?, ?)", (r["run"], kept[2], kept[1], kept[3]))
     if kept is not None and (kept[0], kept[1]) == (spec["identity"], site) and not r.get("again"):
         db.execute("UPDATE runs SET run = ?, local = ? WHERE id = ?", (_text(run), _text(local), r["run"]))
         return

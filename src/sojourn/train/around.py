@@ -26,10 +26,16 @@ def place(folder: str | os.PathLike[str] | None) -> str:
     """Where checkpoints go: the run's folder, ./checkpoints without a run.
 
     Under sojourn the working copy belongs to one attempt, so a relative `folder` lies in the run's root instead.
+    Raises: BadUse for one in what ends with a scheduler's job (SOJOURN_PASSING).
     """
     if folder is None:
         return os.environ.get("SOJOURN_CHECKPOINT_DIR") or "checkpoints"
-    return os.path.join(os.environ.get("SOJOURN_RUN_DIR", ""), os.fspath(folder))
+    path = os.path.join(os.environ.get("SOJOURN_RUN_DIR", ""), os.fspath(folder))
+    for passing in filter(None, os.environ.get("SOJOURN_PASSING", "").split(os.pathsep)):
+        if (os.path.realpath(path) + os.sep).startswith(os.path.realpath(passing) + os.sep):
+            detail = "checkpoints in %s would end with the job: leave `folder` out, or name one on storage that all"
+            raise BadUse(detail=(detail + " machines share") % path)
+    return path
 
 
 def from_root(path: str) -> str:

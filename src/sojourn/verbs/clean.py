@@ -19,7 +19,7 @@ from sojourn.wire.errors import Misuse
 
 USAGE_S = 600.0  # a box with millions of files
 REMOVE_S = 3600.0
-SHARED = ("snapshots", "envs", "keepers", "train", "staging")
+SHARED = ("snapshots", "envs", "keepers", "train", "staging", "queues")
 
 
 class OnAnotherSite(Misuse):

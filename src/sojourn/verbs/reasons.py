@@ -20,10 +20,7 @@ def scope_of(site: Site) -> list[str]:
     """What kind of place it is, for gotchas that hold in some only; texts of schedulers may stand in any log."""
     from sojourn.diagnose.case import LOG_SCOPE
 
-    return sorted({*LOG_SCOPE, site.transport, _SCHEDULERS.get(site.launcher, site.launcher), site.platform})
-
-
-_SCHEDULERS = {"sbatch": "slurm", "k8s_job": "kubernetes"}
+    return sorted({*LOG_SCOPE, site.transport, site.launcher, site.platform})
 
 
 def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) -> Status:
@@ -58,7 +55,7 @@ def judged(status: Status, said: str, scope: Iterable[str]) -> tuple[str, str]:
     document = {
         "scope": list(scope),
         "probes": {"log": {"stdout": said}} if said else {},
-        "facts": keeper.of_end({**end, "state": status.state.value}),
+        "facts": keeper.of_end({**end, "state": status.state.value, "seat": status.seat}),
     }
     case = evidence.from_document(document, gotchas())
     best = reason(gotchas(), case).verdict

@@ -206,7 +206,7 @@ def _duplicates(ctx: Context, sweep: str) -> tuple[list[dict[str, Any]], list[st
     remarks = []
     by_site: dict[str, list[str]] = {}
     sites = {}
-    for run, site in ctx.store.index.earlier(sweep):
+    for run, site, _ in ctx.store.index.earlier(sweep):
         by_site.setdefault(site.name, []).append(run)
         sites[site.name] = site
     for name, runs in by_site.items():

@@ -11,7 +11,7 @@ from sojourn.core.need import Need
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store.records import RunRecord
 from sojourn.store.spec import JobFile, read_job
-from sojourn.verbs import preflight
+from sojourn.verbs import preflight, scheduled
 from sojourn.verbs.cells import costs_of, shared, wanted_of
 from sojourn.verbs.context import Context
 from sojourn.verbs.enqueue import Asked, enqueue, proven
@@ -84,16 +84,17 @@ def mend(
 def recall(ctx: Context, sweep: str) -> list[str]:
     """A box that was given up and answers again gets told not to begin what was placed elsewhere; remarks."""
     remarks = []
-    by_site: dict[str, list[str]] = {}
+    by_site: dict[str, dict[str, Any]] = {}
     sites = {}
-    for run, site in ctx.store.index.earlier(sweep):
-        by_site.setdefault(site.name, []).append(run)
+    for run, site, tether in ctx.store.index.earlier(sweep):
+        by_site.setdefault(site.name, {})[run] = tether
         sites[site.name] = site
-    for name, runs in by_site.items():
-        if ctx.box(sites[name]).schedules:
-            continue  # what its scheduler has of them is told by `reconcile` as duplicates, once it began
+    for name, known in by_site.items():
+        box, runs = ctx.box(sites[name]), list(known)
         try:
-            answer = ctx.box(sites[name]).ask("withdraw", queue=sweep, runs=runs, why="move")
+            if box.schedules:
+                runs = scheduled.recalled(box, known)
+            answer = box.ask("withdraw", queue=sweep, runs=runs, why="move")
         except WorldError as error:
             remarks.append(f"{name}: {error.message}")
             continue

@@ -54,6 +54,24 @@ def withdraw(box: Box, views: Sequence[View]) -> None:
         box.must(box.launcher.withdraw(box.transport, tethers))  # type: ignore[attr-defined]
 
 
+def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """Those of these runs, by their tethers there, that the scheduler will never start: what waits is taken from its
+    queue. What it has started stays. Raises: Unreachable.
+    """
+    launcher: Any = box.launcher
+    tethers = {
+        run: Tether(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
+        for run, one in known.items()
+        if one
+    }
+    said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+    waiting = [tethers[run] for run, word in said.items() if word.is_waiting]
+    if waiting:
+        box.must(launcher.withdraw(box.transport, waiting))
+        said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+    return [run for run in known if run not in said or said[run].pulse is Pulse.GONE]
+
+
 def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
     """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
     tether = tether_of(record)

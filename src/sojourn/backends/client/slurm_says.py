@@ -167,7 +167,7 @@ def _accounted(lines: list[str]) -> dict[str, Record]:
             continue
         job, _, step = cells[0].partition(".")
         state, _, by = cells[1].partition(" by ")
-        rss, is_oom = size_bytes(cells[6]), state == "OUT_OF_MEMORY" or cells[2].endswith(":125")
+        rss, is_oom = size_bytes(cells[6]), state == "OUT_OF_MEMORY" or _is_oom(cells[2])
         is_killed = _is_kill(cells[2])
         if not step:
             limit, nodes, asked = cells[4], cells[5], size_bytes(cells[7])
@@ -205,11 +205,16 @@ def _shown(lines: list[str]) -> dict[str, Record]:
             fields.get("NodeList", ""),
             0,
             size_bytes(asked[1]) if asked else 0,
-            fields["JobState"] == "OUT_OF_MEMORY" or code.endswith(":125"),
+            fields["JobState"] == "OUT_OF_MEMORY" or _is_oom(code),
             _is_kill(code),
         )
         found.update(dict.fromkeys(tasks(job), record))
     return found
+
+
+def _is_oom(code: str) -> bool:
+    """Slurm's own number for it, also as our batch script hands it on."""
+    return code.endswith(":125") or code == "125:0"
 
 
 def _is_kill(code: str) -> bool:

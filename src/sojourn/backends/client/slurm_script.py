@@ -67,7 +67,11 @@ _RANK = r"""
 export SOJOURN_NUM_NODES=$1 SOJOURN_NODE_RANK=$SLURM_PROCID SOJOURN_NODE_IPS=${3//,/$'\n'}
 export MASTER_ADDR=${3%%,*} MASTER_PORT=$2 WORLD_SIZE=$1 RANK=$SLURM_PROCID LOCAL_RANK=0
 export PET_NNODES=$1 PET_NODE_RANK=$SLURM_PROCID PET_MASTER_ADDR=$MASTER_ADDR PET_MASTER_PORT=$2
+for name in ${!SOJOURN_N@} ${!MASTER_@} ${!PET_@} WORLD_SIZE RANK LOCAL_RANK; do
+  export "APPTAINERENV_$name=${!name}" # what goes into a container also with --cleanenv
+done
 shift 3
+[ -d "$SOJOURN_RUN_DIR" ] || { echo "sojourn: node $RANK does not see $SOJOURN_RUN_DIR" >&2; exit 73; }
 first=$SOJOURN_RUN_DIR/exits/$SOJOURN_ATTEMPT.rank told=
 watch() { until [ -e "$first" ]; do sleep 2; done; kill -TERM -- "-$1"; sleep 30; kill -KILL -- "-$1"; }
 set -m
@@ -85,6 +89,11 @@ exit "$rc"
 """.strip()
 
 _BODY = r"""
+# `module` is a function that login shells alone have, and `init` may call it.
+if ! type module >/dev/null 2>&1; then
+  for file in /etc/profile.d/*modules.sh /etc/profile.d/*lmod.sh; do [ ! -r "$file" ] || . "$file"; done
+fi
+[ "$(type -t module)" != function ] || export -f module
 set -u
 @root@
 export SOJOURN_SEAT="$me:${SLURM_RESTART_COUNT:-0}" SOJOURN_SEAT_LEAD_S=@lead@
@@ -123,6 +132,8 @@ if [ "$rc" = 75 ] && [ "$(squeue -h -j "$me" -o %T)" = RUNNING ]; then
   say "Slurm does not put this job back into the queue"
 fi
 : >"$root/exits/$me.over"
+# Without control groups Slurm kills for memory, says so here alone, and writes down a mere 9.
+[ "$rc" != 137 ] || ! grep -qs 'xceeded .*memory limit' "$root/logs/slurm-$me.out" || rc=125
 # For Slurm (`afterok`, sacct) a run that did not succeed is a job that failed.
 ended=$(grep '"kind": *"ended"' "$root/events.jsonl" 2>/dev/null | tail -n 1)
 case $rc$ended in 0*'"state":'*'"succeeded"'*) ;; 0*) rc=1 ;; esac

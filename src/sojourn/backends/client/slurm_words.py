@@ -13,39 +13,77 @@ from sojourn.backends.client.slurm_says import ACTIVE, Queued, Record, Said
 from sojourn.core.ports import Word
 from sojourn.core.values import Pulse, State
 
+_NO_OUTPUT = "0:53"  # the folder or the output file of the job could not be opened on its node
 NOT_SHARED = 73  # EX_CANTCREAT: the batch script cannot use the run's folder on its node, or finds no Python there
 
 _REASONS = {
     "None": "the scheduler has not looked at it yet",
     "Resources": "it is next: it waits for machines to become free",
     "Priority": "other jobs come first",
+    "SchedDefer": "the scheduler starts nothing at once on this cluster; it looks again soon",
     "BeginTime": "Slurm holds it until {starts}; a job that was put back waits so for a while",
     "Cleaning": "Slurm is still cleaning up after its last start",
+    "Prolog": "the machine is being made ready",
     "Dependency": "it waits for another job to end",
-    "JobArrayTaskLimit": "as many cells of its sweep run as may at once; it comes when one of them is over",
     "DependencyNeverSatisfied": "it will never start: the job that it waits for did not end as it should; cancel it",
+    "JobArrayTaskLimit": "as many cells of its sweep run as may at once; it comes when one of them is over",
     "JobHeldUser": "it is held by its owner (scontrol release {id})",
     "JobHeldAdmin": "an administrator holds it; only they can release it",
     "JobHoldMaxRequeue": "it was put back so often that Slurm holds it (scontrol release {id})",
+    "job requeued in held state": "it was put back and is held (scontrol release {id})",
     "launch failed requeued held": "its start failed, so Slurm holds it (scontrol release {id})",
+    "Partition": "its partition takes no such job; it will never start: set another `partition`",
+    "PartitionConfig": "its partition takes no such job; it will never start: set another `partition`",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is inactive",
-    "PartitionNodeLimit": "it asks for more machines than its partition allows; it will never start",
+    "PartitionNodeLimit": "it asks for more machines than its partition allows, or has; it will never start while"
+    " that is so",
     "PartitionTimeLimit": "it asks for more time than its partition allows; it will never start: lower `time`",
     "ReqNodeNotAvail": "a machine that it needs is not available (down, drained or reserved)",
     "NodeDown": "a machine that it needs is down",
+    "FrontEndDown": "no front end of the cluster is up",
     "BadConstraints": "no machine fits what it asks for; it will never start: change `constraint`, gres or memory",
     "Reservation": "it waits for its reservation",
-    "ReservationDeleted": "its reservation was deleted",
+    "ReservationDeleted": "its reservation was deleted; it will never start: set another, or none",
     "Licenses": "it waits for a licence",
     "InvalidAccount": "Slurm does not know its account; it will never start: set `account`",
     "InvalidQOS": "Slurm does not know its quality of service; it will never start: set `qos`",
     "AccountNotAllowed": "its account may not use this partition; it will never start",
     "QOSNotAllowed": "its quality of service is not allowed there; it will never start",
+    "QOSUsageThreshold": "its account has used too much for this quality of service; it starts when that has faded",
+    "AccountingPolicy": "the cluster's accounting does not let it start: ask for its account and limits",
+    "MaxMemPerLimit": "it asks for more memory a CPU or machine than it may; it will never start: lower `mem`",
+    "FedJobLock": "another cluster of the federation is looking at it",
+    "BurstBufferResources": "it waits for room in the burst buffer",
+    "BurstBufferStageIn": "its data are being brought into the burst buffer",
+    "BurstBufferOperation": "the burst buffer failed it; an administrator has to look",
+    "BlockMaxError": "the machines that it needs failed too often; an administrator has to look",
+    "BlockFreeAction": "the machines that it needs are being freed",
+    "PowerNotAvail": "it waits for electric power: the cluster has a limit on it",
+    "PowerReserved": "it waits for electric power, which is reserved for others",
+    "MaxPoweredUpNodes": "as many machines are switched on as may be",
+    "MpiPortsBusy": "it waits for network ports of the machines to become free",
+    "DeadLine": "it cannot end before its `deadline`; it will never start",
+    "InactiveLimit": "it was idle for longer than the cluster allows",
+    "TimeLimit": "it reached its time limit",
     "NonZeroExitCode": "it ended with an error",
-    "Prolog": "the machine is being made ready",
+    "OutOfMemory": "it used more memory than it asked for",
+    "SystemFailure": "Slurm itself failed; an administrator has to look",
+    "JobLaunchFailure": "its start failed",
 }
-_LIMIT = re.compile(r"(QOS|Assoc(?:iation)?|MaxJobs?|JobArray)\w*")
+# Limits of accounts and qualities of service are named by rule: QOSGrpCPUMinutesLimit, AssocMaxGRESPerNode,
+# MaxJobsPerAccount ... ("Reasons" of Slurm's page on resource limits, 22.05 to 24.11, 2026-11).
+_LIMIT = re.compile(
+    r"(?P<whose>QOS|Assoc(?:iation)?|(?=Max))(?P<kind>Grp|Max|Min|(?=Job|Resource|Time))"
+    r"(?P<what>SubmitJobs?|Jobs?|Cpu|CPU|Node|Mem(?:ory)?|GRES|License|BB|Energy|Billing|Wall(?:Duration)?|Resource|Time"
+    r"|Unknown)s?(?P<used>Run)?(?P<minutes>Minutes?)?(?:Per(?P<per>Job|Node|User|Account))?(?:Limit|NotSatisfied)?"
+)
+_WHAT = {
+    "Cpu": "CPUs", "CPU": "CPUs", "Node": "machines", "Mem": "memory", "Memory": "memory", "GRES": "GPUs (gres)",
+    "License": "licences", "BB": "burst buffer", "Energy": "energy", "Billing": "billed units", "Unknown": "a resource",
+    "Job": "jobs", "SubmitJob": "submitted jobs", "Wall": "time", "WallDuration": "time", "Resource": "a resource",
+    "Time": "time",
+}  # fmt: skip
 _END = {
     "TIMEOUT": (State.TIMEOUT, "it reached its time limit{limit}: ask for more with `time`, or let it save sooner"),
     "DEADLINE": (State.TIMEOUT, "it could not end before its `deadline`"),
@@ -87,17 +125,35 @@ def waits(native: str, queued: Queued) -> str:
     reason = queued.reason.strip("()")
     if queued.state in ("SUSPENDED", "STOPPED"):
         return f"Slurm has suspended it (job {native})"
-    if queued.state in ("REQUEUE_HOLD", "SPECIAL_EXIT") and reason not in _REASONS:
-        return f"Slurm has put it back and holds it (job {native}; scontrol release {native})"
-    text = _REASONS.get(reason.partition(",")[0].strip()) or _REASONS.get(reason)
-    if text is None and _LIMIT.match(reason):
-        text = "a limit of yours is reached; it starts when other jobs of yours have ended"
+    if queued.state in ("REQUEUE_HOLD", "SPECIAL_EXIT"):
+        reason = reason if reason in _REASONS else "job requeued in held state"
+    text = _REASONS.get(reason.partition(",")[0].strip()) or _REASONS.get(reason) or _limit(reason)
     starts = queued.starts.replace("T", " ") or "later"
     if text is None:
         text = "it waits"
-    elif queued.starts and "{starts}" not in text and "never" not in text:
+    elif queued.starts and not any(sign in text for sign in ("{starts}", "never", "{id}", "administrator")):
         text += f"; expected at {starts}"
     return f"{text.format(id=native, starts=starts)} (Slurm job {native}: {reason or queued.state})"
+
+
+def _limit(reason: str) -> str | None:
+    """A limit of an account or a quality of service, in words; None where it is none that is known."""
+    found = _LIMIT.fullmatch(reason)
+    if not found:
+        return None
+    whose, kind, what, used, minutes, per = found.group("whose", "kind", "what", "used", "minutes", "per")
+    name = _WHAT[what.removesuffix("s")]
+    if minutes:
+        name = f"minutes of {name}" + (" that running jobs have set aside" if used else "")
+    limit = "its quality of service" if whose == "QOS" else "its account"
+    if kind == "Min":
+        return f"{limit} takes only jobs that ask for more ({name}); it will never start: ask for more"
+    if per in ("Job", "Node"):
+        return f"{limit} does not allow so much ({name} a {per.lower()}); it will never start: ask for less"
+    each = " a user" if per == "User" else ""
+    if minutes and not used:
+        return f"{limit} has used up its {name}{each}; it starts when more are given or past use has faded"
+    return f"{limit} has reached its limit of {name}{each}; it starts when other jobs have ended"
 
 
 def _ended(native: str, record: Record, queued: Queued | None) -> Word:
@@ -115,6 +171,11 @@ def _cause(record: Record, reason: str) -> tuple[State | None, str]:
     if reason == "JobLaunchFailure" and record.exit.endswith(":9"):
         # Without control groups Slurm kills what uses too much in this very way (JobAcctGatherParams=OverMemoryKill).
         return State.OOM, f"Slurm killed it, as it does for memory where it uses no control groups: {_memory(record)}"
+    if record.exit == _NO_OUTPUT:
+        return State.LOST, (
+            "Slurm could not start it on its machine, where logs/ of its root was not to be opened: set `base` to a"
+            " file system that all nodes share, and look for room and quota there"
+        )
     if reason == "JobLaunchFailure":
         return State.LOST, "Slurm could not start it on its machine: look at logs/slurm-*.out in its root"
     if record.state in _END:
@@ -130,6 +191,8 @@ def _cause(record: Record, reason: str) -> tuple[State | None, str]:
             "its node does not see its folder (or it lies in TMPDIR), or lacks its Python; logs/slurm-*.out in it says"
             " which: set `base` to a file system that all nodes share, `python` to one that they have",
         )
+    if record.exit == "75:0":
+        return State.PREEMPTED, "Slurm wanted its machine back and does not put this job back into the queue: resume it"
     if record.is_killed:
         return State.KILLED, "it was killed (signal 9): by hand, for memory, or when its time to end was over"
     return None, "it left no record of its own of how it ended, so it counts as lost"

@@ -48,7 +48,7 @@ mine=$(squeue -h -u "$(id -un 2>/dev/null || id -u)" -n "$2" -o '%i %T') || exit
 waits=
 while read -r id state; do
   case $state in
-    PENDING) waits=$id ;;
+    PENDING|REQUEUE*|SPECIAL_EXIT) waits=$id ;;
     RUNNING|CONFIGURING|SUSPENDED) [ -e "$root/exits/$id.over" ] || { echo "$id"; exit 0; } ;;
   esac
 done <<EOF

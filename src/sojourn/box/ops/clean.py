@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List
 
-KINDS = ("snapshots", "envs", "keepers", "train", "staging")
+KINDS = ("snapshots", "envs", "keepers", "train", "staging", "queues")
 # What was put here less than this ago may be for a run that is about to be placed: a push comes before its run.
 YOUNG_S = 3600.0
 _ASIDE = ".removed-"  # no run, snapshot or environment has such a name
@@ -165,6 +165,8 @@ def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
     used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in KINDS}
     for run in all_runs(box):
         spec = read_fields(box.under("runs", run, "run.json"))
+        if spec.get("sweep"):
+            used["queues"].setdefault(str(spec["sweep"]), []).append(run)
         wanted = [("keepers", spec.get("keeper")), ("train", spec.get("train")), ("snapshots", spec.get("code"))]
         wanted += [("snapshots", str(what).partition("/")[0]) for what in (spec.get("mounts") or {}).values()]
         if spec.get("setup"):
@@ -192,6 +194,8 @@ def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: 
     if kind == "keepers" and _whole(kind, name) == os.path.basename(box.keeper):
         return "it is answering just now"
     path = box.under(kind, name)
+    if kind == "queues" and pulse(Root(path)) == "alive":
+        return "its keeper lives"
     if kind == "envs":
         lock = environment.lock(path)
         if lock < 0:

@@ -9,7 +9,7 @@ from sojourn.box import job, secrets
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
 from sojourn.box.queue import SCHEMA, Book, find_queue, line_id
-from sojourn.box.root import read_fields
+from sojourn.box.root import Root, read_fields
 from sojourn.wire import names
 
 TYPE_CHECKING = False
@@ -63,10 +63,13 @@ def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Take cells away that this queue has not begun: `runs`, or all of them where that is null. `why`: stop or move.
 
     Answer: `taken`: the runs that will never be begun from here, those taken earlier too; `kept`: those that were.
+    Where a scheduler has the queue and there is none of ours, `runs` are those that it has let go of.
     """
     queue = find_queue(box, str(request["queue"]), must_exist=False)
     if not os.path.isfile(queue.run):
-        return {"taken": sorted(request.get("runs") or ()), "kept": []}
+        those = [str(run) for run in request.get("runs") or ()]
+        begun = [run for run in those if not _take_back(box, queue.id, run, is_moving=request.get("why") == "move")]
+        return {"taken": sorted(set(those) - set(begun)), "kept": sorted(begun)}
     wanted = None if request.get("runs") is None else set(request["runs"])
     with secrets.held(queue):
         book = Book(queue)
@@ -97,8 +100,22 @@ def state(box: Box, name: str) -> Dict[str, Any]:
 def _leave_nothing(box: Box, run: str, is_moving: bool) -> None:
     """Of a cell that was never begun here: its secrets go, and its root too where it is to run elsewhere."""
     root = find_root(box, run, must_exist=False)
-    if not os.path.isdir(root.path) or last_attempt(root) or os.path.exists(root.want):
-        return
+    if os.path.isdir(root.path) and not last_attempt(root) and not os.path.exists(root.want):
+        _empty(root, is_moving)
+
+
+def _take_back(box: Box, sweep: str, run: str, is_moving: bool) -> bool:
+    """The same of a cell that a scheduler has let go of; False where it was begun."""
+    root = find_root(box, run, must_exist=False)
+    if not os.path.isdir(root.path) or read_fields(root.run).get("sweep") != sweep:
+        return True
+    if last_attempt(root) or pulse(root) != "none":
+        return False
+    _empty(root, is_moving)
+    return True
+
+
+def _empty(root: Root, is_moving: bool) -> None:
     with secrets.held(root):
         for path in (root.secrets, root.secrets + ".new"):
             with contextlib.suppress(FileNotFoundError):

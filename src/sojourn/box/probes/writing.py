@@ -10,6 +10,7 @@ import os
 
 from sojourn.box import raw
 from sojourn.box.about import About
+from sojourn.box.root import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,15 @@ _FILE = ".write-probe"
 
 def take(about: About) -> Dict[str, raw.Entry]:
     """NAME: "ok", or the error by its name. The file lies among the exit records, where no glob of outputs looks."""
-    path = os.path.join(about.root.exits, _FILE)
+    said = why_not(about.root)
+    if said:
+        return {NAME: raw.text("", 1, said, path=about.root.path)}
+    return {NAME: raw.text("ok\n", path=about.root.path)}
+
+
+def why_not(root: Root) -> str:
+    """The error by its name; "" where the root takes a file. May hang."""
+    path = os.path.join(root.exits, _FILE)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -35,5 +44,5 @@ def take(about: About) -> Dict[str, raw.Entry]:
             with contextlib.suppress(FileNotFoundError):  # another call's probe may have been quicker
                 os.unlink(path)
     except OSError as error:
-        return {NAME: raw.text("", 1, raw.said(error), path=about.root.path)}
-    return {NAME: raw.text("ok\n", path=about.root.path)}
+        return raw.said(error)
+    return ""

@@ -9,9 +9,9 @@ from sojourn.cli.screen import Screen
 
 SUMMARY = "what we left on a box, with sizes; removes what is home"
 ABOUT = (
-    "Lists runs, code snapshots, environments and keepers on the site's box. With names of runs it deletes their"
-    " folders there: only when every output owed is home, unchanged on the box since, and loaded here. A run that lives"
-    " is never removed.",
+    "Lists runs, code snapshots, environments, keepers and queues on the site's box. With names of runs it deletes"
+    " their folders there: only when every output owed is home, unchanged on the box since, and loaded here. A run that"
+    " lives is never removed.",
     "With --unused it deletes what no run on the box refers to. Asks for the run's name (of several runs, and for"
     " --unused, the site's); -y never answers that.",
 )

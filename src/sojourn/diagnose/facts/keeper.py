@@ -45,12 +45,13 @@ def _events(probe: Probe) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     beats: list[Mapping[str, Any]] = []
     oom: Any = None
+    seat = ""
     counter = "cg.oom_kill_delta"
     for row in rows:
         kind = row.get("kind")
         if kind == "attempt":
             found = {"run.restarts": max(0, int(row.get("attempt", 0)) - 1), "run.stop_requested": False}
-            oom, beats = row.get("oom_kill"), []
+            oom, beats, seat = row.get("oom_kill"), [], str(row.get("seat") or "")
             counter = "box.oom_kill_delta" if row.get("oom_kill_file") == "/proc/vmstat" else "cg.oom_kill_delta"
         elif kind == "beat":
             beats.append(row)
@@ -69,12 +70,14 @@ def _events(probe: Probe) -> Mapping[str, Any]:
             found["run.stalled"] = kind == "stalled"
         elif kind == "signal" and row.get("why") == "walltime":  # a scheduler's seat ends: nobody asked for that
             found["run.stop_why"] = "walltime"
+        elif kind == "signal" and seat and row.get("why") == "shutdown":
+            found["run.stop_why"] = "seat"
         elif kind == "signal" and row.get("why") in ASKED:
             found.update({"run.stop_requested": True, "run.stop_why": str(row["why"])})
         elif kind == "ruled" and isinstance(row.get("number"), int):
             found.update({"run.rule": row["number"], "run.rule_line": str(row.get("line") or "") or None})
         elif kind == "ended":
-            ended = of_end(row)
+            ended = of_end({**row, "seat": seat})
             if "cg.oom_kill_delta" in ended:
                 ended[counter] = ended.pop("cg.oom_kill_delta")
             found.pop("run.stalled", None)
@@ -163,7 +166,10 @@ def _at(row: Mapping[str, Any]) -> float:
 
 
 def of_end(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Observations of an `ended` event. Its `detail` tells where the machine or container was restarted meanwhile."""
+    """Observations of an `ended` event. Its `detail` tells where the machine or container was restarted meanwhile.
+
+    In a scheduler's `seat` a shutdown is the scheduler's doing: nobody asked for it.
+    """
     is_seen = row.get("by") != "unknown"
     found: dict[str, Any] = {"run.alive": False, "run.exit_record": is_seen}
     if is_seen:
@@ -171,6 +177,8 @@ def of_end(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(row.get("oom_kill_delta"), int):
         found["cg.oom_kill_delta"] = row["oom_kill_delta"]
     why = str(row.get("why") or "")
+    if row.get("seat") and why == "shutdown":
+        why = "seat"
     found["run.stop_requested"] = why in ASKED
     if why:
         found["run.stop_why"] = why

@@ -1,0 +1,112 @@
+"""What speaks against the machine that a scheduler gave to a run, found there before anything of the run starts.
+
+The client judged the machine that it reaches; this one nobody had seen. Told is only what is certain. Every probe is
+asked too, and what they say is kept in the root for the rules.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+
+from sojourn.box import bounded, looks
+from sojourn.box.keeper import Keeper
+from sojourn.box.probes import gpu, machine, writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_WRITE_S, _CARDS_S = 10.0, 15.0
+_GIB = 1 << 30
+_NEARLY = 0.95  # of the memory asked for: some schedulers keep a little of it back
+
+
+def check(keeper: Keeper, number: int) -> str:
+    """Why attempt `number` is not to begin on this machine, "" where nothing is known to speak against it.
+
+    What was seen is noted as the event `checked`. Takes a second or two, 40 s where everything hangs.
+    """
+    began_s = time.monotonic()
+    need = keeper.spec.get("resources") or {}
+    wanted = _cards(need)
+    questions = [bounded.Question("writing", functools.partial(writing.why_not, keeper.root), _WRITE_S)]
+    if wanted:
+        questions.append(bounded.Question("cards", _ask_cards, _CARDS_S))
+    told = bounded.ask(questions)
+    seen: Dict[str, Any] = {"cpus": _cpus(keeper), "memory_bytes": _memory_bytes(keeper)}
+    against = []
+    if not told["writing"].why:
+        seen["writes"] = told["writing"].value or "ok"
+        if told["writing"].value:
+            against.append("no file can be written in %s (%s)" % (keeper.root.path, told["writing"].value))
+    if wanted and not told["cards"].why:
+        seen["cards"] = told["cards"].value
+        against += _of_cards(told["cards"].value, wanted)
+    against += _of_limits(need, seen["cpus"], seen["memory_bytes"])
+    looks.take(keeper, number)
+    seen.update(host=machine.host(), against=against, seconds=round(time.monotonic() - began_s, 3))
+    keeper.ledger.note("checked", number, **seen)
+    return "%s: %s" % (machine.host(), "; ".join(against)) if against else ""
+
+
+def _of_limits(need: Dict[str, Any], cpus: float, memory_bytes: int) -> List[str]:
+    found = []
+    if cpus + 0.01 < _number(need.get("cpus")):
+        found.append("the job needs %s CPUs and has %g here" % (need["cpus"], cpus))
+    if memory_bytes < _NEARLY * _number(need.get("memory")) * _GIB:
+        found.append("the job needs %s GiB of memory and may use %.1f here" % (need["memory"], memory_bytes / _GIB))
+    return found
+
+
+def _of_cards(told: Dict[str, Any], wanted: int) -> List[str]:
+    """Of the cards that are ours. Where there is no NVIDIA library they may be somebody else's make: nothing is
+    known."""
+    error = str(told.get("error") or "")
+    if error.startswith("nvml"):
+        return ["the job needs cards, and their driver does not answer here (%s)" % error]
+    if error:
+        return []
+    rows: List[Dict[str, Any]] = told["gpus"]
+    ours = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if all(one.isdigit() and int(one) < len(rows) for one in ours):
+        rows = [rows[int(one)] for one in ours]
+    lost = ["card %d is lost here (NVML error %d)" % (row["index"], row["error"]) for row in rows if "error" in row]
+    if not lost and len(rows) < wanted:
+        return ["the job needs %d cards, and %d are to be seen here" % (wanted, len(rows))]
+    return lost
+
+
+def _ask_cards() -> Dict[str, Any]:
+    """In a child."""
+    try:
+        return {"gpus": [{key: row.get(key) for key in ("index", "name", "error") if key in row} for row in gpu.read()]}
+    except (ImportError, OSError, AttributeError, RuntimeError) as error:
+        return {"error": str(error)[:200]}
+
+
+def _cards(need: Dict[str, Any]) -> int:
+    """How many of the job file's `accelerators` ("NAME:COUNT" each, any one of them) are the least; 0 for none."""
+    counts = [str(one).partition(":")[2] or "1" for one in need.get("accelerators") or ()]
+    return min((int(count) for count in counts if count.isdigit()), default=0)
+
+
+def _cpus(keeper: Keeper) -> float:
+    try:
+        mine = float(len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):
+        mine = float(os.cpu_count() or 1)
+    return min(mine, keeper.groups.cpu_quota() or mine)
+
+
+def _memory_bytes(keeper: Keeper) -> int:
+    there = machine.memory_bytes() or 1 << 62
+    return min(there, keeper.groups.memory_limit_bytes() or there)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(str(value or 0).rstrip("+"))
+    except ValueError:
+        return 0.0
