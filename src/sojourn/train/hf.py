@@ -7,6 +7,7 @@ Source: transformers/trainer.py and trainer_callback.py of transformers 5.23, 20
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from typing import Any
@@ -48,6 +49,9 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
             raise BadUse(detail="save_only_model and ignore_data_skip leave out what an exact resume needs.")
         marker = os.path.join(args.output_dir, _STAGED)
         left = atomic.read_json(marker) if self._guard.team.is_first else None
+        if self._guard.team.is_first:
+            for aside in glob.glob(glob.escape(marker) + ".*.tmp"):  # of a process killed while it wrote the marker
+                os.unlink(aside)
         if left:
             shutil.rmtree(os.path.join(args.output_dir, os.path.basename(left["name"])), ignore_errors=True)
             os.unlink(marker)
