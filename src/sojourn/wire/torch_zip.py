@@ -128,7 +128,7 @@ def read(path: str, check: bool = True) -> Opened:
     data = _map(path)
     found = _Archive(path, data)
     if check:
-        for text in found.damages():
+        for text in found.damages(keep=True):
             raise Damaged(path, "corrupt", text)
     pickled = found.pickled()
     if pickled.unsafe:
@@ -199,8 +199,10 @@ class _Archive:
             raise Damaged(self.path, "corrupt", f"{name} is no JSON") from None
         return value if isinstance(value, dict) else {}
 
-    def damages(self, crc: bool = True, see: See | None = None) -> list[str]:
-        """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`."""
+    def damages(self, crc: bool = True, see: See | None = None, keep: bool = False) -> list[str]:
+        """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`.
+        `keep`: what was read is used next, so its pages stay mapped.
+        """
         rows = {row[0]: row for row in self.sums.get("pieces", [])} if self.ours and crc else {}
         out, of_sums, passed = [], [], 0
         for entry in self.entries:
@@ -224,7 +226,7 @@ class _Archive:
                 out.append(f"{entry.name} does not inflate: {e}")
                 continue
             passed += total
-            if passed > _RELEASE_BYTES:
+            if passed > _RELEASE_BYTES and not keep:
                 torch_entries.release(self.data)
                 passed = 0
             if total != entry.bytes:
@@ -233,7 +235,8 @@ class _Archive:
                 out.append(f"{entry.name} is damaged (CRC)")
             if h and row and h.hexdigest() != row[2]:
                 of_sums.append(f"{entry.name} is damaged (sha256)")
-        torch_entries.release(self.data)
+        if not keep:
+            torch_entries.release(self.data)
         of_sums += [f"{name} is missing" for name in sorted(rows)]
         if self.ours and crc:
             out += of_sums or torch_write.frame_problems(self.data, self.entries)
