@@ -69,7 +69,7 @@ def silent_log(rig: Rig, folder: Path) -> None:
     evidence = rig.evidence(root)
     assert evidence["probes"]["logs/1.log"]["size"] == 0
     assert float(tree(evidence)[0]["cpu_delta_s"]) > 0
-    assert "PYTHONUNBUFFERED" not in text(evidence, "*/environ")
+    assert "PYTHONUNBUFFERED" not in text(evidence, "*/environ").split()
 
 
 def script_rewritten(rig: Rig, folder: Path) -> None:
