@@ -12,6 +12,7 @@ import pytest
 from sojourn.core.sweep import Collision
 from sojourn.store.cells import BadCells
 from sojourn.verbs.down import down
+from sojourn.verbs.hear import hear
 from sojourn.verbs.prepare import NotYet
 from sojourn.verbs.pull import pull
 from sojourn.verbs.recover import recover
@@ -324,6 +325,23 @@ def test_a_queue_whose_keeper_died_goes_on_when_somebody_looks(field: Make) -> N
     first = json.loads((root / "keeper.json").read_text())["pid"]
     os.kill(first, signal.SIGKILL)
     boxes.open()
+    assert set(boxes.over().values()) == {"succeeded"}
+    assert boxes.begun() == ["ab-lr1", "ab-lr2"]
+
+
+def test_a_cell_whose_keeper_died_before_it_began_anything_waits_in_its_queue_again(field: Make) -> None:
+    boxes = field("a")
+    boxes.sweep({"lr": [1, 2]})
+    boxes.until(lambda states: "running" in states.values())
+    signed = json.loads((boxes.bases["a"] / "queues" / "ab" / "keeper.json").read_text())
+    os.kill(signed["pid"], signal.SIGKILL)
+    boxes.open()
+    index = boxes.ctx.store.index
+    while not index.run("ab-lr1").heard.is_sealed:
+        hear(boxes.ctx, index.cells("ab"), mend=False)
+    # The queue's keeper had begun the second, whose own keeper signed; then both were killed.
+    (boxes.bases["a"] / "runs" / "ab-lr2" / "keeper.json").write_text(json.dumps(signed))
+    assert boxes.states() == {"ab-lr1": "succeeded", "ab-lr2": "queued"}
     assert set(boxes.over().values()) == {"succeeded"}
     assert boxes.begun() == ["ab-lr1", "ab-lr2"]
 

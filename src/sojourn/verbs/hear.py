@@ -175,11 +175,13 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
     new, _ = events.parse(blob)
     status = with_cause(fold(new, known), new, record.site)
     keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
-    word = entry.get("word")
+    word, queue = entry.get("word"), entry.get("queue") or {}
     if word is not None:
         from sojourn.verbs import scheduled
 
         keeper, payload = scheduled.pulses(word, keeper, payload)
+    elif keeper == "gone" and not status.attempt and queue and queue["waiting"] + queue["living"]:
+        keeper = "none"  # it died before it began anything; the queue's keeper starts another
     now_s = ctx.now_s()
     ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
     fresh = ctx.store.index.run(record.id) or record
@@ -190,7 +192,7 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
     reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
-    there, queue = entry is not ABSENT, entry.get("queue") or {}
+    there = entry is not ABSENT
     return View(fresh, _with_log(shown, entry), reach, keeper, payload, there, argv=argv, word=word, queue=queue)
 
 
