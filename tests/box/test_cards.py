@@ -7,10 +7,12 @@ from pathlib import Path
 
 from sojourn.wire import atomic
 from tests.box.rig import Rig
-from tests.box.test_gpu import STATE, nvml  # noqa: F401  a fixture
+from tests.lab.nvml_fixtures import STATE
+
+pytest_plugins = ["tests.lab.nvml_fixtures"]
 
 
-def test_cards_are_told_as_nvidia_smi_tells_them(rig: Rig, nvml: dict[str, str]) -> None:  # noqa: F811
+def test_cards_are_told_as_nvidia_smi_tells_them(rig: Rig, nvml: dict[str, str]) -> None:
     rig.env.update(nvml)
     root = rig.place("exit 1")
     rig.finish(root)
@@ -33,7 +35,7 @@ def test_cards_are_told_as_nvidia_smi_tells_them(rig: Rig, nvml: dict[str, str])
     assert "Driver Version" in probes["nvidia-smi -q"]["stdout"] and "count 2" in STATE
 
 
-def test_a_driver_that_is_not_loaded_says_so_by_its_number(rig: Rig, nvml: dict[str, str]) -> None:  # noqa: F811
+def test_a_driver_that_is_not_loaded_says_so_by_its_number(rig: Rig, nvml: dict[str, str]) -> None:
     os.unlink(nvml["NVML_STUB"])
     rig.env.update(nvml)
     root = rig.place("exit 1")

@@ -99,7 +99,7 @@ def read_only(rig: Rig, folder: Path) -> None:
             box.supervise(root)
             heard(root, "beat")
             machine_faults.abort(point)
-            until(lambda: not _takes_a_file(point))
+            until(lambda: not machine_faults.takes_a_file(point))
             evidence = box.evidence(root)
             assert "EROFS" in evidence["probes"]["write probe"]["stderr"]
             line = next(line for line in text(evidence, "mountinfo").splitlines() if " %s " % point in line)
@@ -108,14 +108,6 @@ def read_only(rig: Rig, folder: Path) -> None:
             assert any("EXT4-fs" in line and "abort" in line.lower() for line in kernel_lines(evidence))
         finally:
             box.close()
-
-
-def _takes_a_file(point: Path) -> bool:
-    try:
-        (point / "x").write_bytes(b"x")
-    except OSError:
-        return False
-    return True
 
 
 def frozen_in_the_kernel(rig: Rig, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,32 +14,7 @@ from sojourn.box.probes import gpu
 from sojourn.box.vitals import GpuLook
 from tests.box.rig import Rig, until
 
-STUB = Path(__file__).parents[1] / "lab/nvml_stub.c"
-STATE = """count 2
-name.0 NVIDIA A100-SXM4-80GB
-uuid.0 GPU-aaaa
-mem_total.0 81920
-mem_used.0 1024
-util.0 97
-temp.0 61
-power.0 312500
-lost.1 1
-"""
-
-
-@pytest.fixture
-def nvml(tmp_path: Path) -> Dict[str, str]:
-    """The environment in which the stand-in is the driver's library."""
-    compiler = shutil.which("cc")
-    if not compiler:
-        pytest.skip("missing Debian package: gcc (with libc6-dev)")
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    library = str(folder / "libnvidia-ml.so.1")
-    argv = [compiler, "-shared", "-fPIC", "-w", "-Wl,-soname,libnvidia-ml.so.1", "-o", library, str(STUB)]
-    subprocess.run(argv, check=True, timeout=60)
-    (folder / "state").write_text(STATE)
-    return {"LD_LIBRARY_PATH": str(folder), "NVML_STUB": str(folder / "state")}
+pytest_plugins = ["tests.lab.nvml_fixtures"]
 
 
 def test_cards_are_told_with_what_they_do_and_a_lost_one_shows(rig: Rig, nvml: Dict[str, str]) -> None:

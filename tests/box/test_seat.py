@@ -12,7 +12,8 @@ import pytest
 
 from sojourn.box.root import Root
 from tests.box.rig import PATIENCE_S, Rig, all_events, found, gone, heard, keeper_log, log, until
-from tests.box.test_gpu import nvml  # noqa: F401  a fixture
+
+pytest_plugins = ["tests.lab.nvml_fixtures"]
 
 COUNT = "n=0; while :; do n=$((n + 1)); echo $SOJOURN_ATTEMPT-$n; sleep 0.05; done"
 
@@ -42,7 +43,7 @@ def test_what_starts_on_all_machines_of_a_seat_stands_before_the_payload(rig: Ri
 
 def test_a_machine_that_is_not_as_the_job_needs_is_looked_at_and_nothing_starts_on_it(
     rig: Rig,
-    nvml: Dict[str, str],  # noqa: F811
+    nvml: Dict[str, str],
 ) -> None:
     need = {"cpus": "4096", "memory": "900000", "accelerators": ["A100:2"]}
     root = rig.place("echo began", resources=need)
@@ -55,7 +56,7 @@ def test_a_machine_that_is_not_as_the_job_needs_is_looked_at_and_nothing_starts_
     assert json.loads(Path(root.evidence(1)).read_text())["probes"]
 
 
-def test_only_the_cards_that_are_the_runs_own_are_looked_at(rig: Rig, nvml: Dict[str, str]) -> None:  # noqa: F811
+def test_only_the_cards_that_are_the_runs_own_are_looked_at(rig: Rig, nvml: Dict[str, str]) -> None:
     one = {"resources": {"cpus": "1+", "memory": "0.01", "accelerators": ["A100:1"]}}
     root = rig.place("echo began", **one)
     assert seated(rig, root, "7:0", CUDA_VISIBLE_DEVICES="0", **nvml).wait(PATIENCE_S) == 0

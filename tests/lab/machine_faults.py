@@ -107,6 +107,15 @@ def abort(point: Path) -> None:
     run("mount", "-o", "remount,abort", str(point))
 
 
+def takes_a_file(point: Path) -> bool:
+    """Whether a file can be written in this folder."""
+    try:
+        (point / "x").write_bytes(b"x")
+    except OSError:
+        return False
+    return True
+
+
 def need_root() -> None:
     """Leave the test out for everybody else."""
     if os.getuid():

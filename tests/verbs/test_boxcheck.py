@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,10 @@ from sojourn.verbs.doctor import doctor
 from sojourn.verbs.plan import plan
 from sojourn.verbs.sweep import sweep
 from tests.box.rig import Rig
-from tests.box.test_gpu import nvml  # noqa: F401  a fixture
 from tests.lab import machine_faults
 from tests.verbs.conftest import World
+
+pytest_plugins = ["tests.lab.nvml_fixtures"]
 
 LOST = Finding("gpu-hardware-fault", "confirmed", "gone", "blocker")
 NONE = Finding("no-gpu-in-container", "confirmed", "none", "blocker")
@@ -26,13 +26,8 @@ def severities(found: tuple[Finding, ...]) -> dict[str, str]:
     return {one.id: one.severity for one in found}
 
 
-def test_a_lost_card_stops_run_as_doctor_said_and_plan_says_so_too(
-    world: World,
-    nvml: Mapping[str, str],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in nvml.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("driver")
+def test_a_lost_card_stops_run_as_doctor_said_and_plan_says_so_too(world: World) -> None:
     said = doctor(world.ctx, "local")
     assert said.exit_status == 11
     blockers = {f.id for f in said.findings if (f.status, f.severity) == ("confirmed", "blocker")}
@@ -44,24 +39,14 @@ def test_a_lost_card_stops_run_as_doctor_said_and_plan_says_so_too(
     assert not world.root().exists()
 
 
-def test_a_job_that_says_it_uses_no_card_runs_on_a_box_that_lost_one(
-    world: World,
-    nvml: Mapping[str, str],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in nvml.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("driver")
+def test_a_job_that_says_it_uses_no_card_runs_on_a_box_that_lost_one(world: World) -> None:
     answer = world.ended("true", envs={"CUDA_VISIBLE_DEVICES": ""})
     assert (answer.did, answer.exit_status) == ("launched", 0)
 
 
-def test_a_lost_card_stops_a_sweep_as_it_stops_a_run(
-    world: World,
-    nvml: Mapping[str, str],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in nvml.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("driver")
+def test_a_lost_card_stops_a_sweep_as_it_stops_a_run(world: World) -> None:
     keys = {"outputs": [], "sweep": {"matrix": {"lr": [1, 2]}}}
     refused = sweep(world.ctx, world.job("true", **keys))
     assert (refused.did, refused.exit_status) == ("blocked", 11)

@@ -15,8 +15,9 @@ import pytest
 from sojourn.box.probes.cards import QUERY
 from sojourn.cli.show import gpu as show
 from sojourn.verbs import gpu
-from tests.box.test_gpu import nvml  # noqa: F401  a fixture
 from tests.verbs.conftest import World
+
+pytest_plugins = ["tests.lab.nvml_fixtures"]
 
 LOOP = QUERY + " --loop-ms=200"
 APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader"
@@ -174,13 +175,8 @@ def test_a_machine_without_a_card_is_told_in_words_and_nothing_is_wrong(world: W
     assert "no NVIDIA driver" in text and "there is no card that could multiply" in text
 
 
-def test_the_drivers_library_is_asked_ten_times_and_a_lost_card_stops_nobody(
-    world: World,
-    nvml: Mapping[str, str],  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in nvml.items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("driver")
+def test_the_drivers_library_is_asked_ten_times_and_a_lost_card_stops_nobody(world: World) -> None:
     answer = gpu.gpu(world.ctx, "local", seconds=0.5)
     (one,) = answer.facts["cards"]
     assert one["name"] == "NVIDIA A100-SXM4-80GB" and one["looks"] >= 2 and one["util_pct"] == 97

@@ -12,11 +12,15 @@ from sojourn.backends.client.slurm_script import job_name
 from sojourn.core.values import State
 from sojourn.verbs.resume import resume
 from sojourn.verbs.stop import stop
-from tests.box.test_gpu import nvml  # noqa: F401  a fixture
 from tests.lab.cluster import slurm, until
 from tests.verbs.slurm_client import Client
 
-pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
+pytest_plugins = [
+    "tests.lab.fixtures",
+    "tests.lab.cluster_fixtures",
+    "tests.verbs.slurm_fixtures",
+    "tests.lab.nvml_fixtures",
+]
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 SLOW = """import os, time, train
@@ -171,7 +175,7 @@ def test_completed_in_slurm_without_a_record_of_our_own_is_no_success(client: Cl
 
 def test_a_machine_that_is_not_as_the_job_needs_is_found_out_before_anything_starts_on_it(
     client: Client,
-    nvml: dict[str, str],  # noqa: F811
+    nvml: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client.site("local", **{"cpus-per-task": 1})

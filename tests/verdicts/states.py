@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from sojourn.box.probes import process
 from tests.lab import machine_faults
@@ -37,17 +36,9 @@ def read_only(stage: Stage) -> Iterator[None]:
         stage.launch(f"exec {PYTHON} train.py", {"train.py": code})
         stage.heard("beat")
         machine_faults.abort(point)
-        stage.until(lambda: not _takes_a_file(point))
+        stage.until(lambda: not machine_faults.takes_a_file(point))
         yield
         stage.close()
-
-
-def _takes_a_file(point: Path) -> bool:
-    try:
-        (point / "x").write_bytes(b"x")
-    except OSError:
-        return False
-    return True
 
 
 def container_restart(stage: Stage) -> Iterator[None]:
