@@ -21,7 +21,8 @@ from typing import Any
 from sojourn.diagnose import evidence
 from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas
-from tests.verdicts import trial
+from tests import reliability
+from tests.verdicts import report, trial
 
 TRIAL_S = 420.0  # a box with a kernel of its own takes long to boot
 
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--ledger", default="", help="one JSON line a trial")
     parser.add_argument("--evidence", default="", metavar="FILE", help="of the trial: keep what was judged")
     parser.add_argument("--again", action="store_true", help="judge the evidence of all trials of the ledger anew")
+    parser.add_argument("--page", action="store_true", help="write what the ledger has into docs/reliability.md")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="so many trials beside each other")
     parser.add_argument("--for-s", type=float, default=1e9, help="begin no new trial after this long")
     args = parser.parse_args()
@@ -46,6 +48,10 @@ def main() -> int:
         )
     if args.again:
         return again(Path(args.ledger))
+    if args.page:
+        rows = sorted(read(Path(args.ledger)), key=lambda row: faults.index(row["fault"]))
+        reliability.put(report.TITLE, report.lines(rows), sum(row["took_s"] for row in rows))
+        return 0
     return campaign(faults, args.trials, Path(args.ledger), args.for_s, args.at_once)
 
 
