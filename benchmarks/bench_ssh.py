@@ -1,4 +1,4 @@
-"""What a box over ssh costs: `sojourn run` until the first beat in logins, and one `status` of fifty runs.
+"""What a box over ssh costs: `sojourn run` until the first beat in logins, a `status` of fifty runs, a `why` of one.
 
 On a box of the laboratory (`tests/lab`), which lies on this very machine: both ends of every connection take its
 processor time, and there is no distance. Where the laboratory cannot be had, the table says why instead.
@@ -24,6 +24,10 @@ RUNS = 50
 MOST_LOGINS = 4.0
 _ALIAS = "box1"
 _JOB = "name: {name}\nrun: sleep 3600\n"
+_LIVE = "steps"
+_STEPS = f"""name: {_LIVE}
+run: i=0; while sleep 1; do i=$((i+1)); echo "step $i/100000 loss 0.5"; done
+"""
 _why_not = ""
 
 
@@ -57,9 +61,13 @@ class Desk:
     def run(self, sharing: str) -> str:
         """Start a run that lasts; its name."""
         name, self.count = f"bench-{self.count}", self.count + 1
-        (self.project / "sojourn.yaml").write_text(_JOB.format(name=name))
-        self.say(sharing, "run", "--site", f"ssh:{_ALIAS}")
+        self.launch(sharing, _JOB.format(name=name))
         return name
+
+    def launch(self, sharing: str, job: str) -> None:
+        """Start what a job file says."""
+        (self.project / "sojourn.yaml").write_text(job)
+        self.say(sharing, "run", "--site", f"ssh:{_ALIAS}")
 
     def first_beat(self, sharing: str) -> float:
         """Seconds from the start of the command to the stamp of the first beat; the run is ended afterwards."""
@@ -76,20 +84,23 @@ class Desk:
 
     def run_logins(self) -> float:
         """How often the box's sshd let somebody in for one `run`."""
-        before = self._accepted()
-        name = self.run("off")
-        count = self._accepted() - before
-        self.stop(name)
-        return float(count)
+        names: list[str] = []
+        count = self.logins(lambda: names.append(self.run("off")))
+        self.stop(names[0])
+        return count
 
     def status(self) -> float:
         """Seconds of one look at everything."""
         return self.say("off", "status", "--json")
 
-    def status_logins(self) -> float:
-        """How often the box's sshd let somebody in for one `status`."""
+    def why(self) -> float:
+        """Seconds of one close look at a run that goes on; it ends with 0, since nothing is wrong."""
+        return self.say("off", "why", _LIVE, "--json")
+
+    def logins(self, act: Callable[[], object]) -> float:
+        """How often the box's sshd let somebody in meanwhile."""
         before = self._accepted()
-        self.status()
+        act()
         return float(self._accepted() - before)
 
     def _accepted(self) -> int:
@@ -122,7 +133,8 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
 
 def _measures(desk: Desk) -> dict[str, Callable[[], float]]:
     desk.first_beat("off")
-    for _ in range(RUNS):
+    desk.launch("own", _STEPS)
+    for _ in range(RUNS - 1):
         desk.run("own")
     return {
         "login": desk.login,
@@ -130,7 +142,9 @@ def _measures(desk: Desk) -> dict[str, Callable[[], float]]:
         "shared": lambda: desk.first_beat("own"),
         "run logins": desk.run_logins,
         "status": desk.status,
-        "status logins": desk.status_logins,
+        "status logins": lambda: desk.logins(desk.status),
+        "why": desk.why,
+        "why logins": lambda: desk.logins(desk.why),
     }
 
 
@@ -155,4 +169,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row("`run` to the first beat, connection shared", medians["shared"], "s"),
         Row(f"`status` of {RUNS} runs, nothing shared", medians["status"], "s"),
         Row("the same, logins", medians["status logins"], "logins", limit=1.0),
+        Row("`why` of a live run, nothing shared", medians["why"], "s", limit=2.0),
+        Row("the same, in `ssh box true`", medians["why"] / ssh, "x"),
+        Row("the same, logins", medians["why logins"], "logins", limit=1.0),
     ]

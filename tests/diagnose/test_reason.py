@@ -1,10 +1,11 @@
 """Findings: causes before consequences, records before inference, conflicts shown, what is unknown named."""
 
+import json
 from typing import Any
 
 import pytest
 
-from sojourn.diagnose import evidence
+from sojourn.diagnose import evidence, scan
 from sojourn.diagnose.evidence import NotEvidence
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
@@ -46,6 +47,30 @@ def test_the_schedulers_record_stands_before_what_the_box_infers() -> None:
     )
     assert best(found) == "walltime"
     assert status(found, "memory-limit-kill") == "confirmed"
+
+
+def pod(code: int, phase: str) -> Verdict:
+    ended = {"name": "train", "state": {"terminated": {"reason": "OOMKilled", "exitCode": code}}}
+    told = {"kind": "Pod", "apiVersion": "v1", "status": {"phase": phase, "containerStatuses": [ended]}}
+    return judged({}, ["kubernetes"], probes={"kubectl get pod -o json": {"rc": 0, "stdout": json.dumps(told)}})
+
+
+def test_a_pods_memory_kill_is_the_cause_only_where_its_first_process_did_not_end_otherwise() -> None:
+    assert best(pod(137, "Failed")) == best(pod(1, "Failed")) == "k8s-out-of-memory"
+    assert best(pod(143, "Failed")) == "ended-by-term"
+    survived = pod(0, "Succeeded")  # a child was killed: nobody knows whether the work is whole
+    assert best(survived) == "undetermined" and status(survived, "k8s-out-of-memory") == "likely"
+
+
+def test_an_error_of_the_driver_at_the_end_of_a_log_is_no_progress() -> None:
+    def log(after: str) -> str:
+        steps = "".join(f"step {n}/1000 loss 0.5\n" for n in range(200))
+        return best(reason(gotchas(), evidence.from_log(scan.read((steps + after).encode(), gotchas()))))
+
+    xid = "[123456.789] NVRM: Xid (PCI:0000:65:00): %d, pid=123, name=python\n"
+    assert log("") == "healthy"
+    assert [log(xid % code) for code in (79, 31, 154)] == ["gpu-hardware-fault", "gpu-program-fault", "undetermined"]
+    assert log(xid % 31 + "step 201/1000\nstep 202/1000\nstep 203/1000\n") == "healthy"
 
 
 def test_completed_is_not_success() -> None:

@@ -58,6 +58,15 @@ def test_a_restart_is_the_cause_of_a_loss() -> None:
     assert "emory" not in cause_of(lost, "step 5/10", ["universal"])
 
 
+def test_what_lacked_on_the_disk_is_told_by_what_was_left_of_it() -> None:
+    event = {"kind": "said", "attempt": 1, "text": "OSError: [Errno 28] No space left on device: 'many/9'"}
+    room = {"free_bytes": 9_000, "total_bytes": 10_000, "free_inodes": 0, "total_inodes": 500}
+    assert with_cause(ended(), [{**event, "room": room}], Site("local")).cause_id == "inodes-used-up"
+    room = {"free_bytes": 0, "total_bytes": 10_000, "free_inodes": 100, "total_inodes": 0}
+    assert with_cause(ended(), [{**event, "room": room}], Site("local")).cause_id == "disk-full"
+    assert with_cause(ended(), [{**event, "room": None}], Site("local")).cause_id == "disk-full"
+
+
 def test_a_success_and_a_stop_have_no_cause() -> None:
     event = {"kind": "said", "attempt": 1, "text": "CUDA out of memory"}
     for state in (State.SUCCEEDED, State.CANCELLED):

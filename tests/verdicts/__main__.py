@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from typing import Any
 from sojourn.diagnose import evidence
 from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas
-from tests.verdicts import trial
+from tests import reliability
+from tests.verdicts import report, trial
 
 TRIAL_S = 420.0  # a box with a kernel of its own takes long to boot
 
@@ -35,6 +37,8 @@ def main() -> int:
     parser.add_argument("--ledger", default="", help="one JSON line a trial")
     parser.add_argument("--evidence", default="", metavar="FILE", help="of the trial: keep what was judged")
     parser.add_argument("--again", action="store_true", help="judge the evidence of all trials of the ledger anew")
+    parser.add_argument("--page", action="store_true", help="write what the ledger has into docs/reliability.md")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="so many trials beside each other")
     parser.add_argument("--for-s", type=float, default=1e9, help="begin no new trial after this long")
     args = parser.parse_args()
     faults = args.fault or list(trial.FAULTS)
@@ -44,7 +48,11 @@ def main() -> int:
         )
     if args.again:
         return again(Path(args.ledger))
-    return campaign(faults, args.trials, Path(args.ledger), args.for_s)
+    if args.page:
+        rows = sorted(read(Path(args.ledger)), key=lambda row: faults.index(row["fault"]))
+        reliability.put(report.TITLE, report.lines(rows), sum(row["took_s"] for row in rows))
+        return 0
+    return campaign(faults, args.trials, Path(args.ledger), args.for_s, args.at_once)
 
 
 def _here(fault: str, seed: int, keep: str, kept: Path | None) -> int:
@@ -56,17 +64,26 @@ def _here(fault: str, seed: int, keep: str, kept: Path | None) -> int:
     return 1 if told.wrong else 0
 
 
-def campaign(faults: list[str], trials: int, ledger: Path, for_s: float) -> int:
-    """Play what the ledger lacks, the faults in turn; 0 where all that it then has held."""
+def campaign(faults: list[str], trials: int, ledger: Path, for_s: float, at_once: int = 1) -> int:
+    """Play what the ledger lacks, the faults in turn, `at_once` beside each other; 0 where all that it then has held.
+
+    Each has a home, a box, control groups and a laboratory of its own.
+    """
     done = {(row["fault"], row["seed"]) for row in read(ledger) if row["verdict"]}
     began_s = time.monotonic()
-    for seed in range(trials):
-        for fault in faults:
-            if (fault, seed) not in done and time.monotonic() - began_s < for_s:
-                row = apart(fault, seed, _evidence(ledger, fault, seed))
+
+    def play(fault: str, seed: int) -> dict[str, Any] | None:
+        if time.monotonic() - began_s > for_s:
+            return None
+        return apart(fault, seed, _evidence(ledger, fault, seed))
+
+    todo = [(fault, seed) for seed in range(trials) for fault in faults if (fault, seed) not in done]
+    with ThreadPoolExecutor(at_once) as pool:
+        for played in as_completed([pool.submit(play, *one) for one in todo]):
+            if (row := played.result()) is not None:
                 with ledger.open("a") as f:
                     f.write(json.dumps(row, ensure_ascii=False) + "\n")
-                print(fault, seed, row["wrong"] or "held", f"{row['took_s']} s", flush=True)
+                print(row["fault"], row["seed"], row["wrong"] or "held", f"{row['took_s']} s", flush=True)
     return 1 if any(row["wrong"] for row in read(ledger) if row["fault"] in faults) else 0
 
 

@@ -9,7 +9,7 @@ import time
 from sojourn.box import ending, environment, lastwords, locks, looks, marks, members, prepare, secrets, start
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
-from sojourn.box.probes import machine, process
+from sojourn.box.probes import disk, machine, process
 from sojourn.box.root import read_fields
 from sojourn.box.watch import Watch
 from sojourn.wire import units
@@ -203,7 +203,7 @@ def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
     keeper.ledger.note("ended", number, state=state, **told)
     said = "" if state in ("succeeded", "cancelled") else lastwords.of_log(keeper.root, number)
     if said:  # an event of its own: on a full disk the short one may still have room
-        keeper.ledger.note("said", number, text=said)
+        keeper.ledger.note("said", number, text=said, room=disk.room(keeper.root.path))
 
 
 def tidy(keeper: Keeper, sid: int = 0) -> None:

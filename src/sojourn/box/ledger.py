@@ -7,6 +7,7 @@ import os
 import time
 
 from sojourn.box.history import History
+from sojourn.box.wake import c_library
 from sojourn.wire import events, units
 
 TYPE_CHECKING = False
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any, List, Tuple
 
 _KEPT = 2000  # lines kept in memory while they cannot be written; older beats go first
+_PASSING = ("beat", "moving", "stalled")
+_ROOM_BYTES = 32 << 10  # behind the end of the file, for what must be on record when the disk is full
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
+_BLOCK_BYTES = 4096
 
 
 class Ledger:
@@ -25,6 +30,8 @@ class Ledger:
         self._waiting: List[Tuple[str, bytes]] = []
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._ends_torn = self._read()
+        self._room_from = -1  # where the room behind the end began when it was last seen whole
+        self._is_full = False  # it cannot be had whole: the disk is full, and beats may not use up what is left of it
 
     def note(self, kind: str, attempt: int, **fields: Any) -> bool:
         """Write one event, durably where its kind asks for it; False where it waits in memory (the disk is full).
@@ -43,6 +50,11 @@ class Ledger:
     def flush(self) -> bool:
         """Write what waits; True where nothing waits any more and what is durable is on the disk."""
         durable = False
+        self._reserve()
+        if self._is_full and any(kind not in _PASSING for kind, _ in self._waiting):
+            self._waiting = [one for one in self._waiting if one[0] not in _PASSING]
+        elif self._is_full:
+            return not self._waiting
         while self._waiting:
             kind, line = self._waiting[0]
             if not self._write(line):
@@ -61,6 +73,8 @@ class Ledger:
         """Write what waits, as far as the disk allows, and let go. Idempotent."""
         if self._fd >= 0:
             self.flush()
+            if self.history.is_sealed:
+                self._give_back()
             os.close(self._fd)
             self._fd = -1
 
@@ -79,6 +93,27 @@ class Ledger:
                     self.history.add(event)
         self.history.add(events.parse_line(beat) or {})
         return not last.endswith(b"\n")
+
+    def _reserve(self) -> None:
+        """Have room behind the end of the file, where the file system can do that; see whether the disk is full."""
+        size = os.fstat(self._fd).st_size
+        if not self._is_full and size // _BLOCK_BYTES == self._room_from // _BLOCK_BYTES:
+            return
+        libc = c_library()
+        fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)  # musl has the second alone
+        if fallocate is None:
+            return
+        import ctypes
+
+        is_refused = fallocate(self._fd, _KEEP_SIZE, ctypes.c_int64(size), ctypes.c_int64(_ROOM_BYTES)) != 0
+        self._is_full = is_refused and ctypes.get_errno() in (errno.ENOSPC, errno.EDQUOT)
+        self._room_from = size
+
+    def _give_back(self) -> None:
+        try:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size)
+        except OSError as error:
+            complain("events.jsonl: %s" % error)
 
     def _write(self, line: bytes) -> bool:
         data = b"\n" + line if self._ends_torn else line
@@ -100,7 +135,7 @@ class Ledger:
 
     def _drop_one(self) -> None:
         for at, (kind, _) in enumerate(self._waiting):
-            if kind in ("beat", "moving", "stalled"):
+            if kind in _PASSING:
                 del self._waiting[at]
                 return
         del self._waiting[0]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import List
 
 ROOM_BYTES = 160 << 10  # reserved while there is room: the disk may be full at the end
+_SEAL_BYTES = 32 << 10  # a manifest has some hundred bytes a file
 BAD = frozenset(("failed", "killed", "oom", "lost", "timeout"))
 _FIRST_S = 60.0
 _EVERY_S = 600.0
@@ -26,17 +27,18 @@ _LIMIT_S = 20.0  # a look takes less than 2 s on a box that is not overloaded
 
 
 def reserve(keeper: Keeper, number: int) -> None:
-    """Room for the look at the end of attempt `number`. Without it that look is kept where the disk takes it."""
-    path = keeper.root.evidence(number) + ".room"
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Room for the look at the end of attempt `number`, and for the manifest. Without it they are kept where the disk
+    takes them."""
+    for path, size in ((keeper.root.evidence(number) + ".room", ROOM_BYTES), (keeper.root.manifest_room, _SEAL_BYTES)):
         try:
-            os.posix_fallocate(fd, 0, ROOM_BYTES)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        complain("no room reserved for evidence: %s" % error)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.posix_fallocate(fd, 0, size)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            complain("no room reserved in %s: %s" % (path, error))
 
 
 def at_end(keeper: Keeper) -> None:

@@ -19,6 +19,7 @@ OURS = frozenset(
         "stop.json",
         "keeper.json",
         "manifest.json",
+        "manifest.json.room",
         "secrets.json",
         "secrets.json.new",
         "events.jsonl",
@@ -49,6 +50,7 @@ class Root:
         self.payload_lock = locks + "payload.lock"
         self.events = os.path.join(self.path, "events.jsonl")
         self.manifest = os.path.join(self.path, "manifest.json")
+        self.manifest_room = self.manifest + ".room"
         self.secrets = os.path.join(self.path, "secrets.json")
         self.logs = os.path.join(self.path, "logs")
         self.exits = os.path.join(self.path, "exits")

@@ -157,6 +157,7 @@ def seal(keeper: Keeper) -> bool:
     while True:
         number = keeper.ledger.history.attempt
         began = time.monotonic()
+        _make_room(keeper.root)
         document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()))
         try:
             atomic.write_json(keeper.root.manifest, document)
@@ -179,6 +180,14 @@ def seal(keeper: Keeper) -> bool:
     )
     prepare.drop_scratch(keeper.root, is_needed=keeper.ledger.history.state != "succeeded")
     return True
+
+
+def _make_room(root: Root) -> None:
+    """Give back what was kept for the manifest: a file's worth of blocks, and where no more files may be made, one."""
+    try:
+        os.unlink(root.manifest_room)
+    except OSError:
+        return
 
 
 def _stand_alone() -> None:

@@ -60,7 +60,7 @@ def become_subreaper() -> bool:
 
     False where that cannot be had (a Python without ctypes, an old kernel); everything else works without it.
     """
-    libc = _libc()
+    libc = c_library()
     return libc is not None and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
@@ -72,16 +72,17 @@ def open_pidfd(pid: int) -> int:
             return int(known(pid))
         except OSError:
             return -1
-    libc = _libc()
+    libc = c_library()
     fd = libc.syscall(_SYS_PIDFD_OPEN, pid, 0) if libc is not None else -1
     if fd >= 0:
         os.set_inheritable(fd, False)
     return int(fd)
 
 
-def _libc() -> Any:
+def c_library() -> Any:
+    """What Python has no word for; errors by ctypes.get_errno. None in a Python without ctypes."""
     try:
         import ctypes
     except ImportError:
         return None
-    return ctypes.CDLL(None)
+    return ctypes.CDLL(None, use_errno=True)

@@ -24,6 +24,7 @@ _BAD = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$)|^Traceback "
     r"|^\s*(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
     r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
+    r"|\bNVRM: (?:Xid \(|.*(?:fallen off the bus|RmInitAdapter failed))"
     r"|^fatal: |(?:exits? with|with) return code = -?[1-9]|\bKilling subprocess \d"
     r"|returned non-zero exit status|\bexit(?:ed)?(?: with)?(?: exit)? (?:code|status):? -?[1-9]"
 )

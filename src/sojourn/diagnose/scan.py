@@ -49,7 +49,8 @@ _EXCEPTION = re.compile(
 # What says of itself that it is over, or that it is only a warning of a library that does without.
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
-    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bW (?:tensorflow|external)/\S+\.cc:\d+\]"
+    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)"
+    r"|\bW (?:tensorflow|external)/\S+\.cc:\d+\](?!.* allocation summary follows)"
 )
 _FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
 

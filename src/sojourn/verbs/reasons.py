@@ -34,7 +34,7 @@ def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) 
             return replace(status, cause=_line(f"your rule {rule} ({action}): {event.get('line', '')}"))
     for event in rows:
         if event.get("kind") == "said" and event.get("attempt") == status.attempt:
-            cause, known = judged(status, str(event.get("text", "")), scope_of(site))
+            cause, known = judged(status, str(event.get("text", "")), scope_of(site), event.get("room"))
             return replace(status, cause=cause, cause_id=known)
     return status
 
@@ -44,8 +44,9 @@ def cause_of(status: Status, said: str, scope: Iterable[str]) -> str:
     return judged(status, said, scope)[0]
 
 
-def judged(status: Status, said: str, scope: Iterable[str]) -> tuple[str, str]:
-    """(the cause in one line, the id of the gotcha that it is); "" for what cannot be said. `said`: its last words."""
+def judged(status: Status, said: str, scope: Iterable[str], room: Any = None) -> tuple[str, str]:
+    """(the cause in one line, the id of the gotcha that it is); "" for what cannot be said. `said`: its last words;
+    `room`: on its disk at the end, as the event has it."""
     from sojourn.diagnose import evidence
     from sojourn.diagnose.facts import keeper
     from sojourn.diagnose.reason import reason
@@ -55,7 +56,7 @@ def judged(status: Status, said: str, scope: Iterable[str]) -> tuple[str, str]:
     document = {
         "scope": list(scope),
         "probes": {"log": {"stdout": said}} if said else {},
-        "facts": keeper.of_end({**end, "state": status.state.value, "seat": status.seat}),
+        "facts": {**_used(room), **keeper.of_end({**end, "state": status.state.value, "seat": status.seat})},
     }
     case = evidence.from_document(document, gotchas())
     best = reason(gotchas(), case).verdict
@@ -64,6 +65,16 @@ def judged(status: Status, said: str, scope: Iterable[str]) -> tuple[str, str]:
         return _line(own), ""
     words = best.title if best.status == "confirmed" else f"probably: {best.title}"
     return _line(f"{words} ({own})" if own and len(words) + len(own) + 3 <= LINE else words), best.id
+
+
+def _used(room: Any) -> dict[str, float]:
+    """How full a disk is."""
+    shares = {}
+    for name, key in (("disk.bytes_pct", "bytes"), ("disk.inodes_pct", "inodes")):
+        free, total = (room.get(f"{part}_{key}") for part in ("free", "total")) if isinstance(room, dict) else (0, 0)
+        if isinstance(free, int) and isinstance(total, int) and total > 0:
+            shares[name] = round(1 - free / total, 4)
+    return shares
 
 
 # What the end's own line says already: the status, the signal, that it is gone.

@@ -31,7 +31,7 @@ KINDS = {
     "adopted": "keeper{pid,start,digest} pid start",
     "signal": "signal why",
     "ended": "state rc signal seconds oom_kill_delta why by detail",
-    "said": "text",
+    "said": "text room{}",
     "judged": "native by state detail",
     "ruled": "rule number action line detail",
     "sealed": "manifest files bytes missing[] refused[] seconds",
