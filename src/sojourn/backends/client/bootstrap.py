@@ -33,7 +33,9 @@ version='import sys; print("%d.%d" % sys.version_info[:2])'
 enter='import os, sys
 sys.argv = sys.argv[1:]
 kept = "%s.%s-%x.zip" % (sys.argv[0][:-4], sys.implementation.cache_tag, sys.hexversion)
-os.path.exists(kept) or os.execv(sys.executable, [sys.executable, "-I", "-S"] + sys.argv)
+if not os.path.exists(kept):
+  import runpy
+  runpy.run_path(sys.argv[0], run_name="__main__")
 sys.path[:] = [kept] + sys.path + sys.argv[:1]
 from sojourn.box.main import main
 os._exit(main(sys.argv[1:]))'

@@ -50,6 +50,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     import gc
+
+    gc.disable()  # one look, and over: to search ten thousand rows for cycles takes a fifth of it
+    try:
+        return _call(args, screen)
+    finally:
+        gc.enable()
+
+
+def _call(args: argparse.Namespace, screen: Screen) -> int:
     from dataclasses import replace
 
     from sojourn.cli.show import status as show
@@ -59,7 +68,6 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.wire.errors import Misuse
     from sojourn.wire.units import unstamp
 
-    gc.disable()  # one look, and over: to search ten thousand rows for circles takes a fourth of it
     shows_all = args.json or args.all or args.runs or args.since is not None or args.exit_status
     with Context.open(say=screen.progress) as ctx:
         sweep = ctx.store.index.sweep(args.runs[0]) if len(args.runs) == 1 else ""
