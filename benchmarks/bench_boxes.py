@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from benchmarks.protocol import LONGEST_S, Desk, Row
+from benchmarks.protocol import LONGEST_S, Desk, Row, lab_lacks
 from sojourn.core.plain import plain
 from sojourn.core.values import Site
 from sojourn.store.home import Store
@@ -128,16 +128,12 @@ def _spread_over(journal: Journal, sites: list[Site], each: int) -> None:
 def _boxes(folder: Path) -> Iterator[Desk | None]:
     """A user with a thousand runs on a hundred boxes that answer; None where these cannot be had."""
     global _why_not
-    try:
-        from tests.crash.sweep_box import RealBox, make_keys
-        from tests.lab import lab
-    except ImportError as error:
-        _why_not = str(error)
-    else:
-        _why_not = lab.missing()
+    _why_not = lab_lacks()
     if _why_not:
         yield None
         return
+    from tests.crash.sweep_box import RealBox, make_keys
+
     desk = Desk(folder)
     make_keys(folder / "keys")
     made: list[RealBox] = []

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.protocol import LONGEST_S, Row, seconds
+from benchmarks.protocol import LONGEST_S, Row, lab_lacks, seconds
 from sojourn.wire import units
 
 TITLE = "a box over ssh"
@@ -111,15 +111,12 @@ class Desk:
 def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
     """A box that has had a run before, and fifty runs on it."""
     global _why_not
-    try:
-        from tests.lab import lab
-    except ImportError as error:
-        _why_not = str(error)
-    else:
-        _why_not = lab.missing()
+    _why_not = lab_lacks()
     if _why_not:
         yield {}
         return
+    from tests.lab import lab
+
     with lab.locked():
         lab.boxes("down")
         lab.boxes("up", "1")

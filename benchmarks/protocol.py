@@ -64,6 +64,15 @@ def seconds(argv: Sequence[str], **options: object) -> float:
     return time.perf_counter() - began
 
 
+def lab_lacks() -> str:
+    """Why no real box can be had on this machine (`tests/lab`); "" where one can."""
+    try:
+        from tests.lab import lab
+    except ImportError as error:
+        return str(error)
+    return lab.missing()
+
+
 class Desk:
     """A user with private records in a folder."""
 

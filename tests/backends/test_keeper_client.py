@@ -78,6 +78,22 @@ def test_a_damaged_keeper_is_replaced(site: Site) -> None:
     assert path.read_bytes() == parcel.keeper_bytes()[1] and len(transport.puts) == 2
 
 
+def test_a_call_is_entered_in_the_byte_code_where_that_is_kept_and_sound(site: Site) -> None:
+    box = keeper(local.Backend(), site)
+    said(box.ask("hello"))
+    path = Path(site.base, "keepers", box.file)
+    (kept,) = path.parent.glob("*.zip")
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    assert said(box.ask("since", runs=None)).value["runs"] == []
+    path.write_bytes(whole)
+    for bad in (kept.read_bytes()[:999], b""):
+        kept.write_bytes(bad)
+        assert said(box.ask("since", runs=None)).value["runs"] == []
+    kept.unlink()
+    assert said(box.ask("since", runs=None)).value["runs"] == []
+
+
 def test_no_word_of_a_question_is_in_argv(site: Site) -> None:
     transport = Counting()
     keeper(transport, site).ask("since", runs={"secret-name": 0})

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from sojourn.cli.main import main
-from sojourn.core.alarms import BILLING, STALLED, TOO_FAST
+from sojourn.core.alarms import BILLING, IDLE, STALLED, TOO_FAST
+from sojourn.core.fold import Status
+from sojourn.core.values import State
 from sojourn.verbs.alarms import Alarms
 from sojourn.verbs.answers import Snapshot
 from sojourn.verbs.watch import watch
@@ -126,6 +128,29 @@ def test_what_ends_at_a_tenth_of_its_steps_is_an_alarm(world: World) -> None:
     assert (alarm.kind, alarm.about) == (TOO_FAST, "digits") and "step 10 of 100" in alarm.text
     (look,) = watch(world.ctx, ["digits"])
     assert look.news == (f"alarm: {alarm.line}",) and look.as_json()["alarms"][0]["kind"] == "too-fast"
+
+
+def test_alarms_reach_a_channel_of_the_settings(
+    world: World, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_CHANNEL", receiver.url)
+    settings('notify = ["env:MY_CHANNEL"]\n')
+    world.ctx = world.client(faulty.Provider(world.site))
+    world.ctx.environ = dict(os.environ)
+    world.ended('printf \'{"step": 10, "total": 100}\' > $SOJOURN_RUN_DIR/progress/$SOJOURN_ATTEMPT.json; sleep 0.5')
+    assert list(watch(world.ctx, every_s=0.2))[-1].is_last
+    text = "\n".join(message["message"] for message in receiver.got)
+    assert "digits: it succeeded at step 10 of 100: look before you trust it" in text
+    assert "local: all its runs have ended, and it costs 2.00 EUR an hour" in text
+
+
+def test_a_run_under_which_no_gpu_is_busy_is_an_alarm(world: World) -> None:
+    world.ended("true", outputs=[])
+    record = world.record()
+    idle = Status(State.RUNNING, 1, seq=9, idle_since="2026-11-01T10:00:00.000Z", beat_at="2026-11-01T10:20:00.000Z")
+    world.ctx.store.index.hear(record.id, record.offset, idle, "alive", "alive", 0.0)
+    (alarm,) = Alarms(world.ctx).now([world.record()])
+    assert (alarm.kind, alarm.next) == (IDLE, "sojourn why digits") and "busy for 20" in alarm.text
 
 
 def test_a_lease_that_bills_after_its_last_run_is_an_alarm_until_it_is_let_go(world: World) -> None:

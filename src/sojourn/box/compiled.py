@@ -1,7 +1,8 @@
 """The keeper's own byte code, kept beside it: compiling it takes a processor longer than most of its answers.
 
-`__main__` puts this file before the keeper's own on the path; the import system passes over one that is no zip. What is
-in it is trusted, as any byte code is: it is written aside, fsynced and renamed, never replaced, and removed by `clean`.
+`__main__` puts this file before the keeper's own on the path, and a call is entered here at once (the client's
+bootstrap). The import system passes over one that is no zip. What is in it is trusted, as any byte code is: it is
+written aside, fsynced and renamed, never replaced, and removed by `clean`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sojourn.wire import atomic
 
 
 def name(keeper: str) -> str:
-    """The file of this very Python's byte code of that keeper, as `__main__` spells it too."""
+    """The file of this very Python's byte code of that keeper, as `__main__` and the bootstrap spell it too."""
     return "%s.%s-%x.zip" % (keeper[: -len(".pyz")], sys.implementation.cache_tag, sys.hexversion)
 
 

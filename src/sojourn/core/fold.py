@@ -137,7 +137,10 @@ def from_plain(data: Mapping[str, Any]) -> Status:
     for name in ("missing", "ends"):
         known[name] = tuple(known.get(name, ()))
     known["pace"] = tuple((mark[0], mark[1]) for mark in known.get("pace", ()))
-    return Status(**known)
+    status = object.__new__(Status)  # what `__init__` of a frozen class takes is a third of `status` of many runs
+    status.__dict__.update(_DEFAULTS)
+    status.__dict__.update(known)
+    return status
 
 
 _DEFAULTS: dict[str, Any] = vars(Status())

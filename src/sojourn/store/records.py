@@ -12,6 +12,8 @@ from sojourn.core import plain
 from sojourn.core.fold import Status, from_plain, settle
 from sojourn.core.values import Lease, Meter, Receipt, Run, Site, State
 
+_read = json.JSONDecoder().raw_decode  # of texts that we wrote: `loads` looks for blanks around each
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -63,7 +65,7 @@ class RunRecord:
     @cached_property
     def heard(self) -> Status:
         """The fold of the events heard: give this to `fold` together with new events."""
-        return from_plain(json.loads(self.row["status"]))
+        return from_plain(_read(self.row["status"])[0])
 
     @cached_property
     def status(self) -> Status:
@@ -88,7 +90,7 @@ class RunRecord:
     @cached_property
     def problems(self) -> tuple[Any, ...]:
         """What did not come home or does not load, by the last pull: globs missing, problems as in `verify`."""
-        return tuple(json.loads(self.row["problems"]))
+        return tuple(_read(self.row["problems"])[0])
 
     @property
     def is_home(self) -> bool:

@@ -191,14 +191,17 @@ def set_heard(
     heard = from_plain(status["fold"])
     # The attempt of which nothing more is to be heard, as RunRecord.is_settled has it; 0 where it goes on.
     sealed = heard.attempt if heard.is_sealed and not heard.awaits_judgement else 0
+    pulses = status.get("keeper", ""), status.get("payload", "")
     db.execute(
-        "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ? WHERE id = ?",
-        (offset, _text(status["fold"]), status.get("keeper", ""), status.get("payload", ""), at_s, run),
+        "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ?, sealed = ?, since = ?"
+        " WHERE id = ?",
+        (offset, _text(status["fold"]), *pulses, at_s, sealed, heard.since, run),
     )
-    db.execute("UPDATE runs SET sealed = ?, since = ? WHERE id = ?", (sealed, heard.since, run))
-    kept = db.execute("SELECT run FROM runs WHERE id = ?", (run,)).fetchone()
-    if root and kept is not None:
-        db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**json.loads(kept[0]), "root": root}), run))
+    kept = db.execute("SELECT run FROM runs WHERE id = ?", (run,)).fetchone() if root else None
+    if kept is not None:
+        planned = json.loads(kept[0])
+        if planned.get("root") != root:
+            db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**planned, "root": root}), run))
 
 
 def _phase(db: sqlite3.Connection, r: Record) -> None:

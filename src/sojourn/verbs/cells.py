@@ -15,6 +15,7 @@ from sojourn.store.spec import JobFile, find_job, read_job
 from sojourn.verbs import preflight
 from sojourn.verbs.context import Context
 from sojourn.verbs.prepare import Trees, local_of, on_site, read_trees, spec_of
+from sojourn.wire import units
 from sojourn.wire.errors import Misuse
 
 NOTHING: Mapping[str, float] = MappingProxyType({})
@@ -25,6 +26,14 @@ class NoSweep(Misuse):
 
     code = "no-sweep"
     next_step = "sojourn run"
+
+
+class BudgetShared(Misuse):
+    """Sweep {sweep}: its budget of {budget} is shared out to {cells} cells already, and {new} more would have none.
+    Raise `budget` below `sweep` in the job file.
+    """
+
+    code = "budget-shared"
 
 
 @dataclass(frozen=True)
@@ -77,10 +86,6 @@ def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSw
     if job.sweep is None:
         raise NoSweep(path=job.path)
     cells = expand(job)
-    if job.sweep.budget is not None and job.budget is None:
-        # No client may be there to count: each cell gets its share, and its own keeper sees to that.
-        micro, currency = job.sweep.budget
-        job = replace(job, budget=(micro // len(cells), currency))
     tree = read_trees(ctx, job)
     prepared = tuple(
         PreparedCell(cell, {**spec_of(job_of(job, cell), tree), "sweep": sweep_name(job)}) for cell in cells
@@ -88,6 +93,25 @@ def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSw
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
     job = replace(job, warnings=(*job.warnings, *tree.remarks))
     return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
+
+
+def with_share(prepared: PreparedSweep, known: Mapping[str, RunRecord], new: Sequence[PreparedCell]) -> PreparedSweep:
+    """The budget of the sweep shared out: each of the cells that are `new` gets the same of what the `known` leave.
+
+    No client may be there to count, so each cell's own keeper sees to its share. Raises: BudgetShared.
+    """
+    job = prepared.job
+    whole = job.sweep.budget if job.sweep else None
+    if whole is None or job.budget is not None or not new:
+        return prepared
+    micro, currency = whole
+    coming = {cell.id for cell in new}
+    others = [record.local.get("budget") for record in known.values() if record.id not in coming]
+    share = (micro - sum(int(one[0]) for one in others if one and one[1] == currency)) // len(new)
+    if share <= 0:
+        said = units.say_money(micro, currency)
+        raise BudgetShared(sweep=prepared.name, budget=said, cells=len(others), new=len(new))
+    return replace(prepared, job=replace(job, budget=(share, currency)))
 
 
 def costs_of(

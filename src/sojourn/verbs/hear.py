@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,14 +105,19 @@ Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSu
 Asked = tuple[list[RunRecord], Mapping[str, int]]
 
 
-def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterable[tuple[Asked, Said]]:
-    """What each site said, all asked at once: one that does not answer costs the others no time."""
+def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterator[tuple[Asked, Said]]:
+    """What each site said, as it comes; all are asked at once, and one that does not answer delays none."""
     if len(sites) < 2:
-        return [(asked, ask_site(ctx, asked, timeout_s)) for asked in sites]
-    from concurrent.futures import ThreadPoolExecutor
+        yield from ((asked, ask_site(ctx, asked, timeout_s)) for asked in sites)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
 
-    with ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE)) as pool:
-        return list(zip(sites, pool.map(lambda asked: ask_site(ctx, asked, timeout_s), sites), strict=True))
+    pool = ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE))
+    try:
+        asking = {pool.submit(ask_site, ctx, asked, timeout_s): asked for asked in sites}
+        yield from ((asking[answer], answer.result()) for answer in as_completed(asking))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:

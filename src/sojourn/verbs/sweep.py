@@ -15,7 +15,7 @@ from sojourn.core.sweep import Cell, Collision, Sweep
 from sojourn.core.values import Finding, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
-from sojourn.verbs.cells import PreparedCell, PreparedSweep, costs_of, prepare_sweep, shared
+from sojourn.verbs.cells import PreparedCell, PreparedSweep, costs_of, prepare_sweep, shared, with_share
 from sojourn.verbs.context import Context
 from sojourn.verbs.decide import differing
 from sojourn.verbs.enqueue import Asked, enqueue, proven
@@ -94,8 +94,8 @@ def sweep(
     else one a GPU, or one.
     `balance`: cells that wait on a box where they would be done much later than elsewhere are moved there.
     Of several sites those that do not answer or lack something are left out, with a remark.
-    Raises: Misuse (bad-cells, sweep-taken, collision, oversubscribed, ...), Unreachable, WorldError where no site is
-    left; a site that fails half way is a remark, and the identical call goes on with it.
+    Raises: Misuse (bad-cells, sweep-taken, collision, budget-shared, oversubscribed, ...), Unreachable, WorldError
+    where no site is left; a site that fails half way is a remark, and the identical call goes on with it.
     """
     began_s = ctx.now_s()
     prepared = prepare_sweep(ctx, file, env or {})
@@ -116,6 +116,7 @@ def sweep(
                 return _nothing(ctx, prepared, known, began_s)
             fixed |= taken
             remarks += [f"{len(taken)} cells that waited are placed anew"] if taken else []
+        prepared = with_share(prepared, known, new)
         placed, offers, findings = placed_on(prepared, known, new, fixed, offers)
         parts = _parts(prepared, known, new, placed, offers)
         answer = Swept(

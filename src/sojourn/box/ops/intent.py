@@ -6,7 +6,6 @@ Written before anything is done.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 
@@ -117,6 +116,8 @@ def wake_keeper(root: Root) -> str:
     """Let the keeper look at what was written; its pulse."""
     now = pulse(root)
     if now == "alive":
+        import signal  # every look at a box would pay for it
+
         try:
             os.kill(read_number(root.keeper, "pid"), signal.SIGUSR1)
         except ProcessLookupError:
