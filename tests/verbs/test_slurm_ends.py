@@ -35,6 +35,7 @@ train.main()
 """
 QUICK, SLOWLY, CUT = 'PAUSE: "0"', 'PAUSE: "2.5"', 'PAUSE: "2.5", DEAF: "1"'
 AWAKE = "n=0; while :; do n=$((n + 1)); echo $n; sleep 0.2; done"
+SAVES = "trap 'exit 75' TERM; echo ready; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done"
 DEAF = "trap '' TERM; while :; do sleep 0.2; done"
 HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(20)'"
 
@@ -101,9 +102,9 @@ def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_go
     client.run(AWAKE, "told")
     client.run(AWAKE, "untold")
     client.site("local", partition="grace", nodelist=third)
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done", "again")
+    client.run(SAVES, "again")
     started(client, "told", "untold")
-    until(lambda: client.events("started", "again"), lambda: client.logs("again"))
+    client.is_ready("again")
     client.cluster.sh(f"sbatch -p main -N 2 -w {second},{third} --exclusive -o /dev/null --wrap true")
     ends(client, State.PREEMPTED, ("told", "untold"), "slurm-preempted", "for a job that comes first", "PREEMPTED")
     client.cluster.begin_now(client.native("again"))
@@ -113,11 +114,12 @@ def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_go
 
 def test_a_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_not(client: Client) -> None:
     client.site("local", time=10)
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.2; done", "saves")
+    client.run(SAVES, "saves")
     client.run(DEAF, "deaf")
     client.run(DEAF, "deaf-too")
-    for name in ("saves", "deaf", "deaf-too"):
+    for name in ("deaf", "deaf-too"):
         until(lambda name=name: client.events("started", name), lambda name=name: client.logs(name))
+    client.is_ready("saves")
     client.cluster.limit_now(client.native("saves"), in_s=140)  # its signal is to come 150 s before
     for name in ("deaf", "deaf-too"):
         client.cluster.limit_now(client.native(name))
@@ -157,8 +159,8 @@ def test_a_job_that_could_not_be_started_is_told_and_one_that_is_held_for_it_wai
 
 
 def test_a_run_that_was_put_back_and_is_held_waits_and_is_no_hang(client: Client) -> None:
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done", stall_after="1s")
-    until(lambda: client.events("started"), client.logs)
+    client.run(SAVES, stall_after="1s")
+    client.is_ready()
     client.cluster.sh(f"scontrol requeuehold {client.native()}")
     row = client.becomes(State.QUEUED)
     until(lambda: "scontrol release" in client.row().reason, lambda: client.row())
@@ -218,6 +220,7 @@ def test_a_real_time_limit_of_a_minute_and_what_it_cuts_goes_on_bit_for_bit(
     for name, envs in (("here", QUICK), ("warned", SLOWLY), ("cut", CUT), ("cut-untold", CUT)):
         shutil.copytree(DIGITS, tmp_path / name)
         job = (DIGITS / "sojourn.yaml").read_text().replace("train.py --epochs 60", "slow.py --epochs 40")
+        job = job.replace("run: python", "run: trap '' TERM; python" if envs == CUT else "run: python")
         (tmp_path / name / "sojourn.yaml").write_text(job.replace("envs: {", f"envs: {{{envs}, "))
         (tmp_path / name / "slow.py").write_text(SLOW)
         client.site("local", time=1, signal="B:USR1@30" if name == "warned" else "B:USR1@300")  # in time, and too soon

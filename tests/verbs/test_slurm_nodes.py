@@ -29,8 +29,8 @@ RANKS = """
 out=$SOJOURN_RUN_DIR/rank-$SOJOURN_NODE_RANK
 echo $(hostname) > "$out"
 env | grep -E "^(SOJOURN_N|MASTER|WORLD|RANK|LOCAL_RANK|PET_|OMP|SRUN_CPUS|CUDA)" >> "$out"
-echo "here is $SOJOURN_NODE_RANK"
 trap 'touch "$SOJOURN_RUN_DIR/saved-$SOJOURN_NODE_RANK"; exit 75' TERM
+echo "here is $SOJOURN_NODE_RANK"
 while :; do sleep 0.1; done
 """
 
