@@ -39,14 +39,19 @@ submit() { # ROOT SCRIPT ATTEMPT GROUP MOST
   echo waiting >"$q/$n/state" && echo "$n $3" >"$1/exits/tq"
   setsid sh -c "$job" tq "$q" "$n" "$1" "$slots" "$4" "$5" </dev/null >/dev/null 2>&1 &
 }
+is_there() { case $(state "$1") in waiting|running) ;; *) return 1 ;; esac; }
 end() { # JOB GRACE
   : >"$q/$1/cancelled"
-  case $(state "$1") in running) kill -TERM "$(cat "$q/$1/pid")" 2>/dev/null ;; esac
-  left=$(($2 * 10))
-  while [ $left -gt 0 ] && [ "$(state "$1")" = running ]; do sleep 0.1; left=$((left - 1)); done
-  case $(state "$1") in running) kill -KILL "$(cat "$q/$1/pid")" 2>/dev/null ;; esac
+  left=$(($2 * 10)) told=
+  while is_there "$1"; do # what waits ends by itself, unless it was just about to run
+    if [ "$(state "$1")" = running ]; then
+      [ -n "$told" ] || kill -TERM "$(cat "$q/$1/pid")" 2>/dev/null
+      [ $left -gt 0 ] || { kill -KILL "$(cat "$q/$1/pid")" 2>/dev/null; break; }
+      told=1
+    fi
+    sleep 0.1; left=$((left - 1))
+  done
 }
-is_there() { case $(state "$1") in waiting|running) ;; *) return 1 ;; esac; }
 """
 _START = r"""
 read -r n attempt 2>/dev/null <"$1/exits/tq"

@@ -66,17 +66,18 @@ def here(root: Root, spec: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def main(args: List[str]) -> int:
-    """`forecheck ROOT`: print `here` of this machine as a line of JSON. 2 for misuse."""
+    """`forecheck ROOT`: print, as a line of JSON, `host` and `against` of `here`. 2 for misuse."""
     if len(args) != 1:
         sys.stderr.write("usage: keeper forecheck ROOT\n")
         return 2
-    root = Root(args[0])
-    sys.stdout.write(json.dumps(here(root, read_spec(root))) + "\n")
+    seen = here(Root(args[0]), read_spec(Root(args[0])))
+    sys.stdout.write(json.dumps({"host": seen["host"], "against": seen["against"]}) + "\n")
     return 0
 
 
 def _ask_all(root: Root, number: int, step: List[str]) -> List[Dict[str, Any]]:
-    """`here` of every machine of the seat that answers in time. `step`: the words that start a command on each."""
+    """{"host","against"} of every machine of the seat that answers in time. `step`: the words that start what follows
+    on each."""
     variables = ["SOJOURN_RUN_DIR=" + root.path, "SOJOURN_ATTEMPT=%d.check" % number]
     command = [sys.executable, "-I", "-S", sys.argv[0], "forecheck", root.path]
     told = raw.run(["env", *variables, *step, *command], _NODES_S)
@@ -86,7 +87,7 @@ def _ask_all(root: Root, number: int, step: List[str]) -> List[Dict[str, Any]]:
     for line in told["stdout"].splitlines():
         try:
             row = json.loads(line)
-            rows.append({"host": str(row["host"]), **row, "against": list(row["against"])})
+            rows.append({"host": str(row["host"]), "against": list(row["against"])})
         except (ValueError, KeyError, TypeError):
             continue  # what else is said there, say by a module's profile
     return rows
