@@ -81,8 +81,8 @@ class Cluster:
         until(lambda: self.state(job) == "RUNNING" or self.hurry(job), lambda: self.sh("squeue -a -t all"))
 
     def hurry(self, job: str) -> bool:
-        """`begin_now`, as far as Slurm takes that now. What begins in the second in which its last start was given up is
-        refused by its node as that one (its credential was revoked), and fails."""
+        """`begin_now`, as far as Slurm takes that now. What begins in the second in which its last start was given up
+        is refused by its node as that one (its credential was revoked), and fails."""
         return self._done(f"scontrol update job={job} starttime=now+2")
 
     def limit_now(self, job: str, in_s: int = 2) -> None:
