@@ -1,5 +1,7 @@
 """The rules of the house hold in src/sojourn, and every rule is seen to fire on a small tree that breaks it."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,37 @@ def rules(found: list[house.Breach]) -> list[str]:
 def test_our_own_house_is_in_order() -> None:
     found = house.breaches(ROOT / "src/sojourn")
     assert not found, "\n" + "\n".join(f"src/sojourn/{breach}" for breach in found)
+
+
+# Files of a scheduler: its launcher, its client, and what a diagnosis reads of its records. All else goes by the port
+# and by data. Named here is what speaks of it and decides nothing by it.
+ITS_FILES = ("backends/launcher/sbatch.py", "backends/client/slurm_", "diagnose/facts/slurm.py")
+MENTIONS = {
+    "box/masking.py": "variables that hold no secret",
+    "verbs/source/flags.py": "variables that a person does not set",
+    "store/scripts.py": "endings of names of shell scripts",
+    "diagnose/case.py": "scopes of gotchas",
+    "diagnose/reason.py": "themes of gotchas",
+    "diagnose/logend.py": "texts that logs end with",
+    "cli/commands/gotchas.py": "help",
+}
+
+
+def test_nothing_but_its_own_files_and_data_knows_a_scheduler_by_name() -> None:
+    found = set()
+    for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
+        tree, name = ast.parse(path.read_text()), path.relative_to(ROOT / "src/sojourn").as_posix()
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        told = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, documented) and ast.get_docstring(node)
+        }  # type: ignore[attr-defined]
+        words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
+        words += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        if re.search(r"(?i)slurm|sbatch|squeue|sacct|scontrol|\bsrun", " ".join(map(str, words))):
+            found.add(name)
+    assert {name for name in found if not name.startswith(ITS_FILES)} == set(MENTIONS)
 
 
 def test_no_test_script_or_benchmark_is_longer_than_a_file_may_be() -> None:

@@ -56,6 +56,27 @@ def test_a_machine_that_is_not_as_the_job_needs_is_looked_at_and_nothing_starts_
     assert json.loads(Path(root.evidence(1)).read_text())["probes"]
 
 
+def test_every_machine_of_a_seat_is_looked_at_and_one_that_is_not_as_needed_is_named(rig: Rig) -> None:
+    root = rig.place("echo began")
+    told = Path(root.path, "told")
+    told.write_text("a module says hello\n" + json.dumps({"host": "n2", "against": ["it has no disk"]}) + "\n")
+    step = """sh -c '"$@"; case $* in *forecheck*) cat "$SOJOURN_RUN_DIR/told" ;; esac' step"""
+    assert seated(rig, root, "7:0", SOJOURN_SEAT_STEP=step).wait(PATIENCE_S) == 0
+    assert found(root, "ended")[0]["detail"] == "n2: it has no disk" and not found(root, "started")
+    assert [row["host"] for row in found(root, "checked")[0]["nodes"]] == ["n2"]
+
+
+def test_a_machine_of_a_seat_that_does_not_see_the_run_is_told_and_one_that_is_silent_is_not_held_against_it(
+    rig: Rig,
+) -> None:
+    root, silent = rig.place("echo began"), rig.place("echo began", run="silent")
+    step = 'sh -c \'[ "$5" != forecheck ] || { echo sojourn: node 1 does not see it >&2; exit %d; }; "$@"\' step'
+    assert seated(rig, root, "7:0", SOJOURN_SEAT_STEP=step % 73).wait(PATIENCE_S) == 0
+    assert "node 1 does not see it" in found(root, "ended")[0]["detail"]
+    assert seated(rig, silent, "8:0", SOJOURN_SEAT_STEP=step % 1).wait(PATIENCE_S) == 0
+    assert log(silent) == "began\n" and found(silent, "checked")[0]["nodes"] == []
+
+
 def test_only_the_cards_that_are_the_runs_own_are_looked_at(rig: Rig, nvml: Dict[str, str]) -> None:
     one = {"resources": {"cpus": "1+", "memory": "0.01", "accelerators": ["A100:1"]}}
     root = rig.place("echo began", **one)

@@ -71,6 +71,11 @@ class Client:
         until(holds, lambda: (seen[-1], self.cluster.sh("squeue -a -t all; sacct -D -n -P"), self.logs(name)))
         return seen[-1]
 
+    def is_ready(self, name: str = "r") -> None:
+        """Wait until its script said so: from then on it hears a signal. Bash sets no trap before it reads the line."""
+        log = self.root(name) / "logs" / "1.log"
+        until(lambda: log.exists() and "ready\n" in log.read_text(), lambda: self.logs(name))
+
     def verdict(self, name: str = "r") -> str:
         """The gotcha that `why` comes to."""
         found = of_run(self.ctx, name).judged.verdict

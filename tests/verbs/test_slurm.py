@@ -82,7 +82,8 @@ def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_f
 
 
 def test_a_running_job_is_stopped_by_its_own_keeper_within_a_beat(client: Client) -> None:
-    client.run("trap 'echo saved; exit 0' TERM; while :; do sleep 0.1; done")
+    client.run("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done")
+    client.is_ready()
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.state is State.CANCELLED and "saved" in client.logs()
     until(lambda: client.cluster.state(client.native()) == "FAILED")  # it did not succeed: for `afterok`, and sacct

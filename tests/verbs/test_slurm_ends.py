@@ -1,5 +1,6 @@
 """How runs end on a real Slurm, each with its finding: as its accounting tells it, and where there is none."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,9 @@ import pytest
 
 from sojourn.backends.client.slurm_script import job_name
 from sojourn.core.values import State
+from sojourn.verbs.pull import pull
 from sojourn.verbs.resume import resume
+from sojourn.verbs.run import run
 from sojourn.verbs.stop import stop
 from tests.lab.cluster import slurm, until
 from tests.verbs.slurm_client import Client
@@ -23,12 +26,16 @@ pytest_plugins = [
 ]
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
-SLOW = """import os, time, train
+SLOW = """import os, signal, time, train
+if "DEAF" in os.environ:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it saves, and does not hear that its time is over
 real = train.accuracy
 train.accuracy = lambda *what: time.sleep(float(os.environ["PAUSE"])) or real(*what)
 train.main()
 """
+QUICK, SLOWLY, CUT = 'PAUSE: "0"', 'PAUSE: "2.5"', 'PAUSE: "2.5", DEAF: "1"'
 AWAKE = "n=0; while :; do n=$((n + 1)); echo $n; sleep 0.2; done"
+SAVES = "trap 'exit 75' TERM; echo ready; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done"
 DEAF = "trap '' TERM; while :; do sleep 0.2; done"
 HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(20)'"
 
@@ -95,9 +102,9 @@ def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_go
     client.run(AWAKE, "told")
     client.run(AWAKE, "untold")
     client.site("local", partition="grace", nodelist=third)
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done", "again")
+    client.run(SAVES, "again")
     started(client, "told", "untold")
-    until(lambda: client.events("started", "again"), lambda: client.logs("again"))
+    client.is_ready("again")
     client.cluster.sh(f"sbatch -p main -N 2 -w {second},{third} --exclusive -o /dev/null --wrap true")
     ends(client, State.PREEMPTED, ("told", "untold"), "slurm-preempted", "for a job that comes first", "PREEMPTED")
     client.cluster.begin_now(client.native("again"))
@@ -107,11 +114,12 @@ def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_go
 
 def test_a_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_not(client: Client) -> None:
     client.site("local", time=10)
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.2; done", "saves")
+    client.run(SAVES, "saves")
     client.run(DEAF, "deaf")
     client.run(DEAF, "deaf-too")
-    for name in ("saves", "deaf", "deaf-too"):
+    for name in ("deaf", "deaf-too"):
         until(lambda name=name: client.events("started", name), lambda name=name: client.logs(name))
+    client.is_ready("saves")
     client.cluster.limit_now(client.native("saves"), in_s=140)  # its signal is to come 150 s before
     for name in ("deaf", "deaf-too"):
         client.cluster.limit_now(client.native(name))
@@ -151,8 +159,8 @@ def test_a_job_that_could_not_be_started_is_told_and_one_that_is_held_for_it_wai
 
 
 def test_a_run_that_was_put_back_and_is_held_waits_and_is_no_hang(client: Client) -> None:
-    client.run("trap 'exit 75' TERM; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done", stall_after="1s")
-    until(lambda: client.events("started"), client.logs)
+    client.run(SAVES, stall_after="1s")
+    client.is_ready()
     client.cluster.sh(f"scontrol requeuehold {client.native()}")
     row = client.becomes(State.QUEUED)
     until(lambda: "scontrol release" in client.row().reason, lambda: client.row())
@@ -199,42 +207,50 @@ def test_a_machine_that_is_not_as_the_job_needs_is_found_out_before_anything_sta
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1200)
 def test_a_real_time_limit_of_a_minute_and_what_it_cuts_goes_on_bit_for_bit(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once by the signal before the limit and back into the queue, once by the limit itself and `run` again."""
-    from sojourn.verbs.pull import pull
-    from sojourn.verbs.run import run
-
+    """By Slurm's own signal back into the queue; by the limit itself, as accounting tells it and without, and `run`."""
     monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")
-    homes = {}
-    for name, site, options in (
-        ("here", "local", {}),
-        ("warned", "hpc", {"time": 1, "signal": "B:USR1@30"}),
-        ("killed", "hpc", {"time": 1, "signal": "B:USR1@1"}),
-    ):
+
+    def start(name: str) -> None:
+        client.site("local", time=1, signal="B:USR1@30" if name == "warned" else "B:USR1@300")  # in time, and too soon
+        run(client.ctx, str(tmp_path / name / "sojourn.yaml"), site="local" if name == "here" else "hpc", name=name)
+
+    for name, envs in (("here", QUICK), ("warned", SLOWLY), ("cut", CUT), ("cut-untold", CUT)):
         shutil.copytree(DIGITS, tmp_path / name)
         job = (DIGITS / "sojourn.yaml").read_text().replace("train.py --epochs 60", "slow.py --epochs 40")
-        job = job.replace("envs: {", 'envs: {PAUSE: "%s", ' % (0 if name == "here" else 2.5))
-        (tmp_path / name / "sojourn.yaml").write_text(job)
+        job = job.replace("run: python", "run: trap '' TERM; python" if envs == CUT else "run: python")
+        (tmp_path / name / "sojourn.yaml").write_text(job.replace("envs: {", f"envs: {{{envs}, "))
         (tmp_path / name / "slow.py").write_text(SLOW)
-        client.site("local", **options)
-        file = str(tmp_path / name / "sojourn.yaml")
-        run(client.ctx, file, site=site, name=name)
-        while name != "here" and client.row(name).state is not State.SUCCEEDED:
-            row = client.row(name)
-            if row.state is State.QUEUED:
-                client.cluster.begin_now(client.native(name))
-            elif row.state is State.TIMEOUT:
-                assert client.verdict(name) == "walltime"
-                run(client.ctx, file, site=site, name=name)
-            else:
-                assert row.state.is_alive, row
-            until(
-                lambda row=row, name=name: client.row(name).state is not row.state, lambda name=name: client.row(name)
-            )
-        client.becomes(State.SUCCEEDED, name)
-        assert all(answer.ok for answer in pull(client.ctx, [name]))
-        homes[name] = (Path(client.ctx.store.index.find(name).pulled_dir) / "final.npz").read_bytes()
-    assert len(set(homes.values())) == 1
-    assert len(client.events("attempt", "warned")) > 1 and len(client.events("attempt", "killed")) > 1
+        start(name)
+    limits, hurried, left = set(), set(), {"warned", "cut", "cut-untold"}
+
+    def move(name: str) -> None:
+        row = client.row(name)
+        if row.state is State.QUEUED:
+            if (name, row.attempt) not in hurried and client.cluster.hurry(client.native(name)):
+                hurried.add((name, row.attempt))
+        elif row.state is State.TIMEOUT and client.ctx.store.index.find(name).is_settled:
+            assert client.verdict(name) == "walltime", row
+            if "it reached its time limit of 00:01:00" in row.reason:
+                limits.add(name)
+            start(name)
+        elif row.state is State.SUCCEEDED:
+            left.remove(name)
+
+    def is_over() -> bool:
+        for name in sorted(left):
+            with client.without_accounting() if name == "cut-untold" else contextlib.nullcontext():
+                move(name)
+        return not left
+
+    until(is_over, lambda: [client.row(name) for name in left], within_s=900.0)
+    client.becomes(State.SUCCEEDED, "here")
+    assert limits >= {"cut", "cut-untold"}, "the limit itself"
+    assert "preempted" in [event["state"] for event in client.events("ended", "warned")]
+    names = ["here", "warned", "cut", "cut-untold"]
+    assert all(answer.ok for answer in pull(client.ctx, names))
+    homes = [Path(client.ctx.store.index.find(name).pulled_dir) for name in names]
+    assert len({(home / "final.npz").read_bytes() for home in homes}) == 1

@@ -8,7 +8,7 @@ from sojourn.verbs.down import down
 from sojourn.verbs.plan import plan
 from sojourn.verbs.pull import pull
 from sojourn.verbs.stop import stop
-from tests.lab.cluster import until
+from tests.lab.cluster import slurm, until
 from tests.verbs.slurm_client import Client
 
 pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
@@ -29,8 +29,8 @@ RANKS = """
 out=$SOJOURN_RUN_DIR/rank-$SOJOURN_NODE_RANK
 echo $(hostname) > "$out"
 env | grep -E "^(SOJOURN_N|MASTER|WORLD|RANK|LOCAL_RANK|PET_|OMP|SRUN_CPUS|CUDA)" >> "$out"
-echo "here is $SOJOURN_NODE_RANK"
 trap 'touch "$SOJOURN_RUN_DIR/saved-$SOJOURN_NODE_RANK"; exit 75' TERM
+echo "here is $SOJOURN_NODE_RANK"
 while :; do sleep 0.1; done
 """
 
@@ -49,6 +49,22 @@ def test_a_run_on_two_nodes_has_a_process_on_each_that_knows_the_others(client: 
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.state is State.CANCELLED, ended
     assert all((client.root() / f"saved-{rank}").exists() for rank in (0, 1)), client.logs()
+
+
+def test_each_node_is_looked_at_before_a_run_begins_and_one_that_will_not_do_is_named(client: Client) -> None:
+    _, first, last = client.cluster.nodes
+    client.base.mkdir()
+    slurm("in", last[1:], f"mount --bind '{client.base}' '{client.base}'; mount -o remount,bind,ro '{client.base}'")
+    try:
+        client.site("local", nodelist=f"{first},{last}")
+        client.run("touch $SOJOURN_RUN_DIR/began", num_nodes=2)
+        row = client.becomes(State.FAILED)
+    finally:
+        slurm("in", last[1:], f"umount '{client.base}'")
+    assert row.reason.startswith(f"{last}: no file can be written in {client.root()} (EROFS"), row
+    (checked,) = client.events("checked")
+    assert checked["host"] == first and [node["host"] for node in checked["nodes"]] == [last], checked
+    assert not (client.root() / "began").exists() and client.verdict() == "machine-not-as-needed"
 
 
 def test_a_node_that_fails_ends_the_whole_run(client: Client) -> None:

@@ -9,7 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
 
-USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] | --version\n"
+USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] |"
+USAGE += " forecheck ROOT | --version\n"
 
 
 def main(argv: List[str]) -> int:
@@ -41,6 +42,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.evidence import main as bundle
 
         return bundle(argv[1:])
+    if command == "forecheck":
+        from sojourn.box.forecheck import main as forecheck
+
+        return forecheck(argv[1:])
     if command == "--version":
         from sojourn import __version__
 

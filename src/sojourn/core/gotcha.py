@@ -28,7 +28,7 @@ SEVERITIES = ("blocker", "warning", "note")
 
 @dataclass(frozen=True)
 class Pattern:
-    """A literal error text. `regex`: searched in single lines of `where` (log, kernel, ssh, smi, slurm, k8s), capital
+    """A literal error text. `regex`: searched in single lines of `where` (log, kernel, ssh, smi, k8s), capital
     letters or not.
 
     `proves`: the text alone confirms the gotcha; else it makes it likely. `fatal`: a run that goes on after it has got

@@ -22,7 +22,7 @@ _TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying aga
 
 @dataclass(frozen=True)
 class Case:
-    """Everything known about one run or box. `seen`: texts by stream (log, kernel, ssh, smi, slurm, k8s)."""
+    """Everything known about one run or box. `seen`: texts by stream (log, kernel, ssh, smi, k8s)."""
 
     facts: Facts
     scope: frozenset[str] = LOG_SCOPE

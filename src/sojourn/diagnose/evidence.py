@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha
-from sojourn.diagnose import derive, scan
+from sojourn.diagnose import derive, scan, vocabulary
 from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
 from sojourn.diagnose.facts import kernel, ports, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
@@ -18,13 +18,13 @@ from sojourn.diagnose.scan import LogSeen
 
 # Observations whose text is searched for patterns, by stream.
 STREAMS = {
-    "log": ("run.log_text", "sl.out"),
+    "log": ("run.log_text",),  # and vocabulary.outputs()
     "kernel": ("kmsg.oom_lines", "kmsg.fs_errors", "kmsg.segfaults"),
     "ssh": ("ssh.stderr",),
     "smi": ("gpu.smi_text",),
     "k8s": ("k.events", "k.message", "k.cond", "k.job_cond", "k.last"),
 }
-_LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|slurm-\S+\.out|stdout|stderr")
+_LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|\.out$|stdout|stderr")
 _RECORDS = re.compile(r"^(?:exits?|stop|events)\b")
 _KERNEL = re.compile(r"dmesg|kmsg|kernel")
 
@@ -56,7 +56,7 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
         elif _KERNEL.search(probe.name):
             streams.setdefault("kernel", []).append(kernel.apart(kernel.since_launch(probe), kernel.group_of(probe))[0])
     for stream, names in STREAMS.items():
-        for what in names:
+        for what in (*names, *(vocabulary.outputs() if stream == "log" else ())):
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
     log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None

@@ -20,10 +20,14 @@ from sojourn.diagnose.grammar import Truth, judge
 from sojourn.diagnose.scan import Hit
 
 STATUSES = ("confirmed", "likely", "conflict", "blind", "ruled-out")
-RECORDS = ("sl.", "k.", "prov.", "nb.")  # observations that a scheduler or provider keeps
+RECORDS = (
+    "k.",
+    "prov.",
+    "nb.",
+)  # observations that a provider keeps; what schedulers keep is in vocabulary.scheduled()
 # What can end a run; for the rest an unknown fact is no news.
 ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
-TEXTS = ("run.log_text", "sl.out", "gpu.smi_text", "ssh.stderr")  # shown by the lines that hit, not whole
+TEXTS = ("run.log_text", "gpu.smi_text", "ssh.stderr")  # shown by the lines that hit, not whole, as are outputs()
 MAX_BLIND = 5
 MAX_VALUE = 300
 
@@ -119,7 +123,9 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     else:
         return None
     lines = [_line(stream, hit) for stream, hit in (proving or live) if status not in ("ruled-out", "blind")]
-    evidence = [_seen(case, name) for name in dict.fromkeys(used) if not (lines and name in TEXTS)]
+    evidence = [
+        _seen(case, name) for name in dict.fromkeys(used) if not (lines and name in (*TEXTS, *vocabulary.outputs()))
+    ]
     evidence += list({one.value: one for one in reversed(lines)}.values())[::-1][:3]
     if status in ("blind", "likely"):
         evidence += [
@@ -137,7 +143,7 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
         gotcha.number(case.scope),
         tuple(evidence),
     )
-    has_record = is_confirmed and any(name.startswith(RECORDS) for name in used)
+    has_record = is_confirmed and any(name.startswith(RECORDS) or name in vocabulary.scheduled() for name in used)
     line = min((hit.number for _, hit in (proving or live)), default=1 << 60)
     return _Judged(gotcha, finding, has_record, line, partly if status == "blind" else float(is_for))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sojourn.diagnose import vocabulary_box, vocabulary_run, vocabulary_world
+from sojourn.diagnose.facts import table
 
 TYPES = ("bool", "int", "float", "text", "list", "map")
 
@@ -30,11 +31,27 @@ class Observation:
 def observations() -> dict[str, Observation]:
     """Every observation by name, in the order of the tables."""
     found = {}
-    for table in (vocabulary_run.TABLE, vocabulary_box.TABLE, vocabulary_world.TABLE):
-        for row in table.strip().splitlines():
+    for text in (vocabulary_run.TABLE, vocabulary_box.TABLE, vocabulary_world.TABLE, *_of_schedulers()):
+        for row in text.strip().splitlines():
             name, kind, unit, probe, how = (cell.strip() for cell in row.split("|", 4))
             found[name] = Observation(name, kind.rstrip("?"), unit, probe, how, kind.endswith("?"))
     return found
+
+
+@cache
+def scheduled() -> frozenset[str]:
+    """Observations that a scheduler keeps of its jobs."""
+    return frozenset(row.partition(" |")[0] for text in _of_schedulers() for row in text.strip().splitlines())
+
+
+@cache
+def outputs() -> tuple[str, ...]:
+    """Those of them that are what a job itself printed: as good as a log."""
+    return tuple(sorted(name for name in scheduled() if name.endswith(".out")))
+
+
+def _of_schedulers() -> list[str]:
+    return [str(source.TABLE) for source in table.sources() if hasattr(source, "TABLE")]
 
 
 def probe_for(name: str) -> str:

@@ -35,20 +35,6 @@ env.pythonunbuffered | bool | | process | PYTHONUNBUFFERED is set, or python -u
 env.numpy_worker_seed | bool | | code | workers seed numpy each on their own
 code.traps | list | names | code | gotchas whose trap `doctor --code` sees in the sources of the run
 env.glibc | text | version | python | version of the C library
-sl.state | text | | slurm | state of the job: COMPLETED FAILED TIMEOUT OUT_OF_MEMORY PREEMPTED NODE_FAIL ...
-sl.step_states | list | | slurm | states of its steps
-sl.exit | text | rc:signal | slurm | ExitCode
-sl.derived | text | rc:signal | slurm | DerivedExitCode, the highest of its steps
-sl.reason | text | | slurm | why it waits or ended
-sl.elapsed_frac | float | share | slurm | Elapsed over Timelimit
-sl.maxrss_frac | float | share | slurm | MaxRSS over ReqMem; sampled, may miss the peak
-sl.restarts | int | times | slurm | Restarts
-sl.out | text | | slurm | end of the batch output
-sl.cpus_seen | int | cores | slurm | cores a step may use
-sl.cpus_requested | int | cores | slurm | SLURM_CPUS_PER_TASK
-sl.gpus_seen | int | cards | slurm | cards a step sees
-sl.version | text | version | slurm | version of Slurm
-sl.ckpt_on_tmp | bool | | launch | checkpoints lie below TMPDIR or /tmp
 k.phase | text | | k8s | phase of the pod
 k.reason | text? | | k8s | status.reason of the pod
 k.message | text? | | k8s | status.message of the pod

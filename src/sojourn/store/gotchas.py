@@ -22,7 +22,7 @@ KEYS = (
     "id was title theme scope severity role tier refines see synonyms cause fix never undecidable confirm refute weak"
     " sources symptom patterns merged"
 ).split()
-STREAMS = ("log", "kernel", "ssh", "smi", "slurm", "k8s")
+STREAMS = ("log", "kernel", "ssh", "smi", "k8s")
 _INDEX = "gotchas.index.json"
 _SEARCH = "search.index.json"
 

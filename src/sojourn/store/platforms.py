@@ -29,7 +29,8 @@ ROWS = {
 _OPTIONAL = {"verb": ("note",), "tier": ("note",), "clock": ("after_h", "readable")}
 FACTS = ("stop", "interruption", "storage", "traffic", "price")  # tables of { is, source, verified }
 PLAIN = ("detach", "network", "ssh", "credentials", "ports", "overrides", "api")  # one source for the whole table
-_HEAD = ("extends", "title", "names", "kind", "control", "quirks", "conflicts", "open")
+_HEAD = ("extends", "title", "names", "kind", "control", "quirks", "conflicts", "open", "site")
+_SITE = {"word", "transport", "launcher", "alone"}
 _MONTH = re.compile(r"20\d\d-(?:0[1-9]|1[0-2])")
 
 
@@ -76,6 +77,23 @@ def named(text: str) -> str:
     near = names.nearest(wanted, [*known, *spoken])
     near = spoken.get(near, near)
     raise UnknownPlatform(name=text, hint=f"; the nearest is {near!r}" if near else f"; there are {', '.join(known)}")
+
+
+@cache
+def sites() -> Mapping[str, Mapping[str, str]]:
+    """What WORD of a site WORD:ADDRESS stands for: the table `site` of a platform's own file, and the `platform`.
+
+    `alone`: the transport of a site that is only called WORD; where it lacks there is none.
+    """
+    import tomllib
+
+    found = {}
+    for name in platforms():
+        _, has_one, rest = text_of(name).partition("\n[site]\n")
+        if has_one:  # the rest is not read: this is asked for on the way to a mere `status`
+            row = tomllib.loads(rest.partition("\n[")[0])
+            found[row["word"]] = {**row, "platform": name}
+    return found
 
 
 @cache
@@ -148,6 +166,8 @@ def _faults(mine: Mapping[str, Any]) -> Iterator[str]:
                 if key not in ("source", "verified") and value[key] == parent.get(part, {}).get(key):
                     yield f"{part}.{key}: repeats what it extends"
             yield from _undated(part, value)
+        elif part == "site" and not {"word", "transport", "launcher"} <= set(value) <= _SITE:
+            yield "site: word, transport, launcher and perhaps alone are needed"
         elif part not in _HEAD:
             yield f"{part}: no such part"
 

@@ -1,4 +1,4 @@
-"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, `ssh:ALIAS`, `slurm:ALIAS`, `k8s:...`.
+"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, and WORD or WORD:ADDRESS as platforms say.
 
 Whether a site's backends exist is for its user to find out; here names and settings are only read.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from sojourn.core import money
 from sojourn.core.values import Site
-from sojourn.store import places
+from sojourn.store import places, platforms
 from sojourn.store.index import resolve
 from sojourn.wire import names, units
 from sojourn.wire.errors import Misuse
@@ -48,11 +48,12 @@ def read_site(text: str, path: str = "") -> Site:
     known = {"local": _local(), **settings.sites}
     if text in known:
         return known[text]
-    if text == "slurm":  # this machine is a login node
-        return replace(_REMOTE["slurm"], name=text, transport="local", base=places.data_dir())
-    kind, _, rest = text.partition(":")
-    if kind in _REMOTE and (rest or kind in ("kaggle", "colab")):
-        return replace(_REMOTE[kind], name=text, address=rest)
+    word, colon, address = text.partition(":")
+    if stands_for := platforms.sites().get(word):
+        transport = stands_for["transport"] if address else "" if colon else stands_for.get("alone", "")
+        base = places.data_dir() if transport == "local" else ""
+        if transport:
+            return Site(text, transport, stands_for["launcher"], "unmetered", stands_for["platform"], address, base)
     if any(name.startswith(text) for name in known) and text:
         return known[resolve(text, known, "site")]
     near = names.nearest(text, known)
@@ -88,18 +89,11 @@ def _local() -> Site:
     return Site(name="local", base=places.data_dir())
 
 
-# What a site's name alone says. Settings may say more under a name of their own.
-_REMOTE = {
-    "ssh": Site("", "ssh", "setsid", "unmetered", "generic-ssh"),
-    "slurm": Site("", "ssh", "sbatch", "unmetered", "slurm"),
-    "k8s": Site("", "kube", "k8s_job", "unmetered", "kubernetes"),
-    "kaggle": Site("", "kaggle", "kaggle", "unmetered", "kaggle"),
-    "colab": Site("", "colab", "colab", "unmetered", "colab"),
-}
-
-
-# What a launcher says of the platform, where the settings do not name one.
-_PLATFORMS = {site.launcher: site.platform for site in _REMOTE.values() if site.launcher != "setsid"}
+def _platform_of(launcher: str) -> str:
+    """What a launcher says of the platform, where the settings do not name one; "" where it may be any."""
+    if launcher in ("", "setsid"):
+        return ""
+    return next((row["platform"] for row in platforms.sites().values() if row["launcher"] == launcher), "")
 
 
 class _Reader:
@@ -133,7 +127,8 @@ class _Reader:
         site = _local() if name == "local" else Site(name, platform="generic-ssh")
         if name != "local" and table.get("transport", "local") == "local":
             site = replace(site, platform="local", base=places.data_dir())
-        site = replace(site, platform=_PLATFORMS.get(launcher, site.platform))
+        if "platform" not in table:
+            site = replace(site, platform=_platform_of(launcher) or site.platform)
         texts = {key: self._typed(section, table, key, str, "text in quotes") for key in _TEXTS if key in table}
         site = replace(site, **texts)
         if "rate" in table:

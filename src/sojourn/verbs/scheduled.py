@@ -126,6 +126,8 @@ def shown(status: Status, word: Word) -> Status:
     """What to show, with the scheduler's own words where they are all that is known."""
     if status.state is State.QUEUED or (status.state.is_alive and word.pulse is Pulse.UNKNOWN and word.reason):
         return replace(status, reason=word.reason)
+    if status.state is State.PREEMPTED and word.pulse is Pulse.ALIVE and status.awaits_judgement:
+        return replace(status, reason=f"{status.reason}; whether it is put back into the queue is not known yet")
     return status
 
 

@@ -10,6 +10,7 @@ import os
 
 from sojourn.box import raw
 from sojourn.box.about import About
+from sojourn.box.probes import machine
 from sojourn.box.root import Root
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "write probe"
 _BYTES = 4096
-_FILE = ".write-probe"
+_FILE = ".write-probe"  # and the machine: on a shared disk another one's would be taken away under us
 
 
 def take(about: About) -> Dict[str, raw.Entry]:
@@ -31,7 +32,7 @@ def take(about: About) -> Dict[str, raw.Entry]:
 
 def why_not(root: Root) -> str:
     """The error by its name; "" where the root takes a file. May hang."""
-    path = os.path.join(root.exits, _FILE)
+    path = os.path.join(root.exits, "%s.%s" % (_FILE, machine.host().replace("/", "-")))
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 
@@ -47,27 +51,22 @@ class Reader:
     hears_silence: bool = False
 
 
+@cache
+def sources() -> tuple[ModuleType, ...]:
+    """Every file of this folder that reads probes: READS. What a scheduler keeps of its jobs has TABLE too, the rows of
+    the vocabulary that are its own.
+    """
+    from sojourn.diagnose import facts
+
+    names = sorted(found.name for found in pkgutil.iter_modules(facts.__path__))
+    modules = [importlib.import_module(f"{facts.__name__}.{name}") for name in names]
+    return tuple(module for module in modules if hasattr(module, "READS"))
+
+
+@cache
 def readers() -> tuple[Reader, ...]:
     """Every reader there is."""
-    from sojourn.diagnose.facts import (
-        batch,
-        cards,
-        disks,
-        groups,
-        keeper,
-        kernel,
-        machine,
-        pods,
-        processes,
-        root,
-        words,
-    )
-
-    return tuple(
-        reader
-        for module in (groups, disks, kernel, cards, machine, processes, batch, pods, root, keeper, words)
-        for reader in module.READS
-    )
+    return tuple(reader for module in sources() for reader in module.READS)
 
 
 def observe(probe: Probe) -> dict[str, Any]:

@@ -8,6 +8,23 @@ from typing import Any
 
 from sojourn.diagnose.facts.table import Probe, Reader
 
+# ruff: noqa: E501  one observation is one row
+TABLE = """
+sl.state | text | | slurm | state of the job: COMPLETED FAILED TIMEOUT OUT_OF_MEMORY PREEMPTED NODE_FAIL ...
+sl.step_states | list | | slurm | states of its steps
+sl.exit | text | rc:signal | slurm | ExitCode
+sl.derived | text | rc:signal | slurm | DerivedExitCode, the highest of its steps
+sl.reason | text | | slurm | why it waits or ended
+sl.elapsed_frac | float | share | slurm | Elapsed over Timelimit
+sl.maxrss_frac | float | share | slurm | MaxRSS over ReqMem; sampled, may miss the peak
+sl.restarts | int | times | slurm | Restarts
+sl.out | text | | slurm | end of the batch output
+sl.cpus_seen | int | cores | slurm | cores a step may use
+sl.cpus_requested | int | cores | slurm | SLURM_CPUS_PER_TASK
+sl.gpus_seen | int | cards | slurm | cards a step sees
+sl.version | text | version | slurm | version of Slurm
+sl.ckpt_on_tmp | bool | | launch | checkpoints lie below TMPDIR or /tmp
+"""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
