@@ -49,6 +49,7 @@ def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(trained: t
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["hf", "lightning"])
 def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
     """The first process is SIGKILLed in the middle of a save; torchrun starts both again."""
