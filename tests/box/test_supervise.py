@@ -66,6 +66,7 @@ def test_the_payload_finds_its_variables_and_a_private_copy_of_the_code(rig: Rig
         "SOJOURN_NODE_IPS=127.0.0.1",
         "PYTHONPATH=" + base + "/train/train-x.zip",
         "PYTHONUNBUFFERED=1",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1",
     ):
         assert line + "\n" in said
     assert Path(root.attempt(1), "lib/data.txt").read_text() == "datachanged\n"

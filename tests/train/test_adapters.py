@@ -49,9 +49,10 @@ def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(trained: t
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["hf", "lightning"])
 def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
-    """The first process is SIGKILLed in the middle of its second save; torchrun starts both again."""
+    """The first process is SIGKILLed in the middle of a save; torchrun starts both again."""
     whole, log = tmp_path / "whole", tmp_path / "log"
     argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
     args = ["2", "every_steps=5", "log=%s" % log]
@@ -64,7 +65,9 @@ def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout.decode()[-3000:]
     hit = re.search(r"goes on from ckpt-t000001-s\d+: step (\d+), every byte checked", done.stdout.decode())
     steps = [int(line) for line in log.read_text().split()]
-    assert hit and steps[:10] == list(range(1, 11)) and steps[10:] == list(range(int(hit.group(1)) + 1, 25)), steps
+    assert hit, done.stdout.decode()[-3000:]
+    saved = int(hit.group(1))
+    assert steps == [*range(1, saved + 6), *range(saved + 1, 25)]
     assert (tmp_path / "out").read_bytes() == (whole / "out").read_bytes()
 
 
@@ -95,13 +98,16 @@ def test_a_damaged_newest_is_said_and_the_one_before_taken(trained: tuple, tmp_p
     assert (tmp_path / "out").read_bytes() == whole
 
 
-def test_started_again_when_it_is_over_it_trains_nothing(trained: tuple, tmp_path: Path) -> None:
+def test_started_again_when_it_is_over_it_trains_nothing_and_draws_what_it_would_have_drawn(
+    trained: tuple, tmp_path: Path
+) -> None:
     name, forge, whole, folder = trained
     shutil.copytree(str(folder), str(tmp_path / "ckpt"))
     said, log = tmp_path / "said", tmp_path / "log"
     args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS, "log=%s" % log)
     assert forge.run(name + "_net.py", *args, said=said) == [0], said.read_text()
     assert "goes on from ckpt-t000001-s00000060" in said.read_text() and not log.exists()
+    assert (tmp_path / "out").read_bytes() == whole
 
 
 def test_an_attempt_that_was_overtaken_stops(trained: tuple, tmp_path: Path) -> None:

@@ -137,6 +137,16 @@ def test_every_flipped_byte_is_noticed_wherever_it_lies(tmp_path: Path) -> None:
         assert torch_zip.walk(str(bad)).problems, "byte %d" % at
 
 
+def test_a_flipped_byte_of_a_large_file_is_noticed_too(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.pt", {"x": vector(bytes(65 << 20))})  # the system is asked to read it ahead
+    assert len(torch_zip.read(str(path)).tree["x"].storage.view()) == 65 << 20
+    with open(path, "r+b") as f:
+        f.seek(65 << 20)
+        f.write(b"!")
+    with pytest.raises(Damaged):
+        torch_zip.read(str(path))
+
+
 def test_every_length_it_may_be_cut_to_or_grow_to_is_noticed(tmp_path: Path) -> None:
     good = write(tmp_path / "a.pt", small_tree()).read_bytes()
     bad = tmp_path / "bad.pt"

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 _SEAT = "SOJOURN_SEAT"  # the keeper's own; a keeper that the payload starts has none
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Unless the job says otherwise. Without its own store torchrun may hand the addresses of the dead to those it starts
+# again, which wait for them; a PyTorch that is mended needs it no more (pytorch issue 135712, 2.4 to 2.13, 2026-11).
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 # Beside ours and the job's: what `apptainer exec --cleanenv` takes along, by its own names for them (APPTAINERENV_...).
-_INTO_CONTAINERS = (*_THREADS, "PYTHONPATH", "PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES")
+_INTO_CONTAINERS = (*_THREADS, *_DEFAULTS, "PYTHONPATH", "CUDA_VISIBLE_DEVICES")
 
 # Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
 # $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
@@ -70,7 +73,8 @@ def variables(
         paths.append(env["PYTHONPATH"])
     if paths:
         env["PYTHONPATH"] = os.pathsep.join(paths)
-    env.setdefault("PYTHONUNBUFFERED", "1")
+    for name, value in _DEFAULTS.items():
+        env.setdefault(name, value)
     env.update(
         SOJOURN_RUN_ID=root.id,
         SOJOURN_ATTEMPT=str(attempt),

@@ -37,6 +37,7 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
         self._guard = Guard(**pace)
         self._asked: int | None = None  # the step behind which the Trainer was asked to save
         self._is_theirs = False
+        self.has_trained = False
 
     def newest(self) -> str | None:
         """The checkpoint to resume from, every byte checked; None where there is none.   Raises: Damaged."""
@@ -58,6 +59,7 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Asks the Trainer to save where it is time."""
+        self.has_trained = True
         is_end = state.global_step >= state.max_steps
         if self._guard.is_due(state.global_step, state.max_steps, at_end=is_end):
             self._asked, self._is_theirs = state.global_step, control.should_save
@@ -98,11 +100,15 @@ def train(trainer: Any, **pace: Any) -> Any:
     """`trainer.train()`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
     checkpoints = Checkpoints(**pace)
     trainer.add_callback(checkpoints)
+    newest = checkpoints.newest()
     try:
-        return trainer.train(resume_from_checkpoint=checkpoints.newest())
+        done = trainer.train(resume_from_checkpoint=newest)
     except Exception as e:
         checkpoints.failed(e)
         raise
+    if not checkpoints.has_trained:
+        trainer._load_rng_state(newest)  # it was over: the Trainer does this only inside an epoch
+    return done
 
 
 def _take(written: str, aside: str, keep: bool) -> None:

@@ -7,7 +7,6 @@ byte is as it was sealed.
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Any, Mapping
 
 from sojourn.wire import atomic, manifest, names
@@ -42,11 +41,6 @@ def seal(path: str, facts: Mapping[str, Any]) -> tuple[str, int]:
     return digest, total
 
 
-def is_sealed(path: str) -> bool:
-    """It was sealed; whether its bytes are still what they were is for `check`."""
-    return os.path.isfile(os.path.join(path, SEAL))
-
-
 def check(path: str) -> tuple[dict[str, Any], int]:
     """(facts, bytes of all files) of a sealed folder, every file read and compared; files besides are none of ours.
 
@@ -78,12 +72,3 @@ def unseal(path: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         return
     atomic.sync_folder(path)
-
-
-def forget(path: str) -> None:
-    """Remove a folder if that can be done, its seal first, so that what is left of it never counts."""
-    try:
-        unseal(path)
-    except OSError:
-        return  # read-only: it stays whole
-    shutil.rmtree(path, ignore_errors=True)

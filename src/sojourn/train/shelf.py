@@ -121,7 +121,7 @@ class Shelf:
     def prune(self) -> None:
         """Remove what is older than the newest `keep`, and what was found damaged, where a new one is durable."""
         for name in self.outdated:
-            forget(os.path.join(self.path, name))
+            self._retire(name)
             self.damaged.discard(name)
         self.outdated = []
 
@@ -188,6 +188,18 @@ class Shelf:
             if hit and int(hit.group(1) or 0) <= self.token:
                 forget(os.path.join(self.path, name))
 
+    def _retire(self, name: str) -> None:
+        """Remove a checkpoint; a folder loses its name first, so that the next start sweeps what a kill leaves."""
+        path, aside = os.path.join(self.path, name), self._aside(name)
+        if os.path.isdir(path):
+            try:
+                os.rename(path, aside)
+                atomic.sync_folder(self.path)
+            except OSError:
+                return  # it stays whole, under its name, or as what the next start sweeps
+            path = aside
+        forget(path)
+
     def _aside(self, name: str) -> str:
         return os.path.join(self.path, f".{name}.{os.getpid()}.tmp")
 
@@ -201,7 +213,7 @@ def highest_token(path: str) -> int:
 def forget(path: str) -> None:
     """Remove a file, or a folder with all that is in it, if that can be done."""
     if os.path.isdir(path) and not os.path.islink(path):
-        sealed.forget(path)
+        shutil.rmtree(path, ignore_errors=True)
         return
     try:
         os.unlink(path)

@@ -15,14 +15,17 @@ A tree is made of None, bool, int, float, complex, str, bytes, list, tuple, set,
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import mmap
+import os
 import sys
+import threading
 import zlib
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Tuple
+from typing import Any, Callable, Iterator, Mapping, Tuple
 
 from sojourn.wire import torch_entries, torch_unpickle, torch_write
 from sojourn.wire.torch_entries import Entry
@@ -33,6 +36,7 @@ SCHEMA = torch_write.SCHEMA
 LIMIT_PICKLE_BYTES = 1 << 30
 _LIMIT_SMALL_BYTES = 64 << 20
 _RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory while it is read
+_AHEAD_BYTES = 8 << 20
 See = Callable[[str, int, memoryview], None]
 Watch = Callable[[Tuple[Tuple[str, Tensor], ...]], See]
 
@@ -128,7 +132,9 @@ def read(path: str, check: bool = True) -> Opened:
     data = _map(path)
     found = _Archive(path, data)
     if check:
-        for text in found.damages(keep=True):
+        with _fetched(path, len(data)):
+            damages = found.damages(keep=True)
+        for text in damages:
             raise Damaged(path, "corrupt", text)
     pickled = found.pickled()
     if pickled.unsafe:
@@ -161,6 +167,31 @@ def _map(path: str) -> memoryview:
         if not f.tell():
             return memoryview(b"")
         return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
+@contextlib.contextmanager
+def _fetched(path: str, size_bytes: int) -> Iterator[None]:
+    """Meanwhile a thread has the system read a large file, so that the disk never waits for whoever goes through its
+    map.
+    """
+    if size_bytes < _RELEASE_BYTES or not hasattr(os, "posix_fadvise"):
+        yield
+        return
+
+    def ask() -> None:
+        try:
+            for at in range(0, size_bytes, _AHEAD_BYTES):
+                os.posix_fadvise(f.fileno(), at, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+        except OSError:
+            pass  # no more than a hint
+
+    with open(path, "rb") as f:
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
 
 
 class _Archive:
