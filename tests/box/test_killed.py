@@ -96,6 +96,20 @@ def test_when_the_payload_ends_between_two_keepers_its_own_record_speaks(rig: Ri
     assert not found(root, "adopted")
 
 
+def test_when_the_payload_has_ended_and_its_shim_has_yet_to_say_so_its_record_is_waited_for(rig: Rig) -> None:
+    root = running(rig)
+    parts = Parts(root)
+    killed(rig, {parts.keeper})
+    kill({parts.shim}, signal.SIGSTOP)
+    go(root)
+    until(lambda: gone(parts.payload))
+    rig.supervise(root)
+    heard(root, "adopted")
+    kill({parts.shim}, signal.SIGCONT)
+    end = the_end(root)
+    assert (end["state"], end["rc"], end["by"]) == ("failed", 7, "shim")
+
+
 def test_a_killed_payload_is_told_as_killed(rig: Rig) -> None:
     root = running(rig)
     kill({Parts(root).payload})

@@ -55,12 +55,15 @@ def go_on(keeper: Keeper) -> None:
     begun = _await_begun(keeper, number) if was_here else read_fields(root.begun(number))
     pid, started = begun.get("pid", 0), begun.get("start", 0)
     shim = begun.get("shim") or {}
-    record = read_fields(root.exit(number))
     if was_here and pid and not history.started:
         keeper.ledger.note("started", number, pid=pid, start=started, pgid=begun.get("pgid", pid), shim=shim)
-    if was_here and pid and process.is_alive(pid, started):
+    # A shim outlives its payload until it has written how that ended: as long as it lives, the record may still come.
+    shim_lives = process.is_alive(shim.get("pid", 0), shim.get("start", 0))
+    if was_here and pid and (shim_lives or process.is_alive(pid, started)):
         _adopt(keeper, Watch(keeper, number, pid, started, shim))
-    elif record:
+        return
+    record = read_fields(root.exit(number))
+    if record:
         _finish(keeper, number, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0)
     elif was_here and locks.is_held(root):
         _adopt_orphans(keeper, number)
