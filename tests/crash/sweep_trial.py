@@ -200,13 +200,16 @@ class SweepTrial:
         return False
 
     def _too_early(self) -> None:
-        """Nothing may be let go while something is owed."""
-        rows = self.hand.records("pulled")
-        if len({record["run"] for record in rows}) < self.plan.cells and self.hand.records("queued"):
-            name = self._leases()[0]
+        """No box may be let go while something on it is owed."""
+        placed = self.hand.records("queueing")
+        if not placed:
+            return
+        name = self._leases()[0]
+        owed = {cell["run"] for record in placed if record["site"] == name for cell in record["cells"]}
+        if owed - {record["run"] for record in self.hand.records("pulled")}:
             said = self.ask("down", name, "--confirm", name)
             if said.rc == 0:
-                self.breach("down let go before all was home")
+                self.breach("down let go before all of it was home")
 
     def ask(self, *words: str) -> Said:
         """One command as the schedule has it, judged by what every command must hold to."""
