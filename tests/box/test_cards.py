@@ -7,7 +7,6 @@ from pathlib import Path
 
 from sojourn.wire import atomic
 from tests.box.rig import Rig
-from tests.lab.nvml_fixtures import STATE
 
 pytest_plugins = ["tests.lab.nvml_fixtures"]
 
@@ -32,7 +31,7 @@ def test_cards_are_told_as_nvidia_smi_tells_them(rig: Rig, nvml: dict[str, str])
         "power.draw": "312.50 W",
     }
     assert row["clocks.sm"] == row["remapped_rows.failure"] == "[N/A]"  # the stand-in does not know: neither do we
-    assert "Driver Version" in probes["nvidia-smi -q"]["stdout"] and "count 2" in STATE
+    assert "Driver Version" in probes["nvidia-smi -q"]["stdout"]
 
 
 def test_a_driver_that_is_not_loaded_says_so_by_its_number(rig: Rig, nvml: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from tests.crash.hand import Stage, Verdict
 from tests.crash.sweep_trial import KINDS, sweep_schedule
 from tests.lab import lab
 
-FEW = 4
+FEW = 50  # a tenth of the soak
 NEEDS = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing() or "a laboratory")
 
 

@@ -1,5 +1,7 @@
 """A stand-in of the NVIDIA driver's library that answers by a text file: two A100, the second lost."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 from pathlib import Path

@@ -38,7 +38,7 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
     until(lambda: list((client.root("there") / "checkpoints").glob("ckpt-*")), lambda: client.logs("there"))
     client.cluster.sh(f"scancel --batch --signal=USR1 {first}")  # as Slurm does before the time limit
     waiting = client.becomes(State.QUEUED, "there")
-    assert "put back" in waiting.reason or "cleaning up" in waiting.reason, waiting.reason
+    assert waiting.attempt == 2 and f"(Slurm job {first}: " in waiting.reason, waiting.reason
     assert run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there").did == "nothing"
     run(client.ctx, str(tmp_path / "here" / "sojourn.yaml"), site="local", name="here")
     run(client.ctx, str(tmp_path / "far" / "sojourn.yaml"), site="far", name="far")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -45,7 +46,8 @@ def ends(client: Client, state: State, names: tuple[str, str], finding: str, *wo
     for name, how in zip(names, (pytest.MonkeyPatch.context, client.without_accounting), strict=True):
         with how():
             row = client.becomes(state, name)
-            assert all(word in row.reason for word in words) and f"job {client.native(name)}: " in row.reason, row
+            assert all(re.search(word, row.reason) for word in words), row.reason
+            assert f"job {client.native(name)}: " in row.reason, row.reason
             assert client.verdict(name) == finding, client.logs(name)
 
 
@@ -66,7 +68,8 @@ def test_memory_and_scancel_are_told_apart_each_with_its_finding(client: Client)
     client.run(HUNGRY, "eats-too")
     client.cluster.sh(f"scancel {client.native('waits')} {client.native('runs')}")
     ends(client, State.CANCELLED, ("waits", "runs"), "slurm-cancelled", "scancel", "CANCELLED")
-    least = "ask for --mem=180M" if client.cluster.has_cgroups() else "ask for --mem="  # 150M and a fifth more
+    # 150M and a fifth more; what it was seen to use may be a little beyond its limit.
+    least = "ask for --mem=1[89][0-9]M" if client.cluster.has_cgroups() else "ask for --mem="
     ends(client, State.OOM, ("eats", "eats-too"), "slurm-out-of-memory", least)
 
 
