@@ -15,7 +15,7 @@ ABOUT = (
 EXAMPLES = (
     ("sojourn init", "write ./sojourn.yaml"),
     ("sojourn init --dry-run", "only print what would be written"),
-    ("sojourn init ~/work/digits", "for the project in another folder"),
+    ("sojourn init ~/projects/digits", "for the project in another folder"),
 )
 EXITS = (
     (0, "written (or printed)"),
