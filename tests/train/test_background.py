@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import resource
 import select
 import signal
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from sojourn.train import Checkpointer, arena, preempt, writer
-from sojourn.train.background import Background
 from sojourn.train.saving import NotSaved
 from sojourn.train.shelf import Superseded
 from sojourn.wire import torch_zip
@@ -62,12 +62,12 @@ def test_the_state_may_change_as_soon_as_step_returns(made: Callable[..., Any], 
         ckpt.step()
         state["bytes"][:] = bytes(8 << 20)  # what is written must be the copy
         assert ckpt.wait()
+    both = ["ckpt-t000001-s00000004.pt", "ckpt-t000001-s00000005.pt"]
+    until(lambda: names(tmp_path / "ckpt") == both, "older ones stay")
     for path in (tmp_path / "ckpt").glob("*.pt"):
         assert torch_zip.walk(str(path)).problems == ()
         tree = torch_zip.read(str(path)).tree["state"]
         assert set(bytes(tree["bytes"])) == {tree["count"]}
-    both = ["ckpt-t000001-s00000004.pt", "ckpt-t000001-s00000005.pt"]
-    until(lambda: names(tmp_path / "ckpt") == both, "older ones stay")
 
 
 def test_both_ways_of_writing_give_the_same_file(made: Callable[..., Any], tmp_path: Path) -> None:
@@ -103,7 +103,27 @@ def test_a_large_state_is_hashed_while_it_is_written(made: Callable[..., Any], t
         ckpt.step()
         assert ckpt.wait()
     assert [torch_zip.walk(str(path)).problems for path in (tmp_path / "ckpt").glob("*.pt")] == [(), ()]
-    assert loaded(tmp_path / "ckpt", 70 << 20)["bytes"] == state["bytes"]
+    state["bytes"] += b"more" * (4 << 20)
+    ckpt.step()
+    assert ckpt.wait() and loaded(tmp_path / "ckpt")["bytes"] == state["bytes"]
+
+
+def test_a_large_write_that_breaks_off_is_told_and_the_next_one_is_made(
+    made: Callable[..., Any], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """In its middle, while it is hashed: the writer may write no file of more than 40 MiB any more."""
+    ckpt, state = made(size=70 << 20)
+    ckpt.step()
+    assert ckpt.wait()
+    _, most = resource.prlimit(writer_of(ckpt), resource.RLIMIT_FSIZE)
+    resource.prlimit(writer_of(ckpt), resource.RLIMIT_FSIZE, (40 << 20, most))
+    ckpt.step()
+    assert not ckpt.wait()
+    assert "step 2 is NOT SAVED: File too large" in capsys.readouterr().err
+    resource.prlimit(writer_of(ckpt), resource.RLIMIT_FSIZE, (most, most))
+    state["count"] = 3
+    assert ckpt.save() and loaded(tmp_path / "ckpt", 70 << 20)["count"] == 3
+    assert not list((tmp_path / "ckpt").glob(".*.tmp"))
 
 
 def test_a_state_that_changes_its_size_while_it_is_copied_is_an_error_and_nothing_is_written(
@@ -326,17 +346,3 @@ def test_no_memory_for_a_copy_means_that_the_training_waits_and_says_so(
     said = capsys.readouterr().err
     assert "saves are made by the training itself, which waits for the disk: a copy takes 4.1 MiB of memory" in said
     assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
-
-
-def test_memory_that_is_not_to_be_had_is_an_answer_and_not_the_end_of_the_writer() -> None:
-    background = Background()
-    background.reserve(-1)
-    answer = background.hear(60.0)
-    assert answer is not None and answer["ok"] is False and answer["errno"]
-    background.reserve(1 << 20)
-    assert background.hear(60.0) == {"ok": True}
-    background.close()
-
-
-def test_the_room_left_is_that_of_the_machine_or_of_the_cgroup() -> None:
-    assert 0 < arena.room_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

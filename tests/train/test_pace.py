@@ -80,6 +80,24 @@ def test_the_steps_until_a_copy_is_durable_are_taken_off_every_steps(
     assert stepped(it, clock, 1.0, behind=40) == 40 + apart
 
 
+@pytest.mark.parametrize("window, every", [(3, 3), (3, 5), (4, 6), (4, 8), (2, 7)])
+def test_where_saves_can_only_come_behind_whole_windows_no_more_than_the_cadence_is_at_stake(
+    window: int, every: int, clock: Clock
+) -> None:
+    for it in (Pace(None, every, None, None), Pace(every + 0.5, None, None, None)):
+        it.window, saved, is_owed = window, 0, False
+        for step in range(1, 60):
+            clock.now_s += 1.0
+            it.stepped(False)
+            is_owed = is_owed or it.is_due(step)
+            assert step - saved <= every
+            if is_owed and step % window == 0:
+                it.copied(step)
+                it.saved(0.0, 0.0)
+                saved, is_owed = step, False
+        assert saved
+
+
 def test_with_all_that_the_cadence_allows_at_stake_a_save_is_to_be_waited_for(clock: Clock) -> None:
     by_steps, by_time = Pace(None, 10, None, None), Pace(100.0, None, None, None)
     for it in (by_steps, by_time):

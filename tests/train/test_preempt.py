@@ -53,6 +53,25 @@ def test_a_handler_that_was_there_is_still_called_and_comes_back() -> None:
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
+def test_a_handler_set_later_that_calls_ours_is_called_once_and_the_training_leaves() -> None:
+    """As libraries chain them; `epochs` handles the signals anew."""
+    seen: list[int] = []
+    ckpt = Checkpointer(state={}, every_s=1000)
+    ours: Any = signal.getsignal(signal.SIGTERM)
+
+    def handler(number: int, frame: Any) -> None:
+        seen.append(number)
+        ours(number, frame)
+
+    signal.signal(signal.SIGTERM, handler)
+    with pytest.raises(SystemExit) as e:
+        for _ in ckpt.epochs(1):
+            for _ in ckpt.batches(range(3)):
+                os.kill(os.getpid(), signal.SIGTERM)
+                ckpt.step()
+    assert e.value.code == 75 and seen == [signal.SIGTERM]
+
+
 def test_a_handler_set_later_is_not_taken_away() -> None:
     ckpt = Checkpointer(state={})
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -22,13 +22,14 @@ A training of 60 steps is struck by six real signals, five SIGKILLs and one SIGT
 process (a third of the SIGKILLs while it starts and reads its checkpoint), is started again by the same command each
 time, and at last left to end. The training, the cadence (every 1, 3 or 5 steps), the order of the signals and who of
 several processes is struck come from the seed. Each start is a process of its own, forked from one that has imported
-the libraries. The Trainers of Hugging Face and Lightning are the real ones; several processes are two, on gloo."""
+the libraries. The Trainers of Hugging Face and Lightning are the real ones (a quarter of Lightning's each: as it is,
+validating every so many batches of all, reading a loader without a length, and torchdata's); several processes are two,
+on gloo."""
 HELD = """\
 Held in every trial that is not broken: the final weights, the optimizers' state and what is drawn next are those of the
 uninterrupted training, bit for bit on a CPU; SIGTERM ended it with 75; what the pointer called saved was there and
 whole after every strike; nothing half-written is left; no strike made it compute more steps twice than the cadence,
-also where another process writes (Lightning: one more, since nothing can be saved behind the last batch of an
-epoch)."""
+also where another process writes (with `when_behind="wait"`)."""
 AGAIN = "One trial again, with its story: `.venv/bin/python -m tests.train --kind hf --seed 1003`."
 NAMES = {
     "torch": "PyTorch", "hf": "Hugging Face Trainer", "lightning": "Lightning",

@@ -19,7 +19,7 @@ PAGE = 4096
 # PyTorch's copy uses its threads, of which two are no faster than one memmove; for small tensors it is slower.
 _TORCH_COPY_BYTES, _TORCH_THREADS = 4 << 20, 4
 _MIB = 1 << 20
-_ALONE = 0.25  # that part of the copy is made before the writer begins
+_ALONE = 0.5  # that part of the copy is made before the writer begins
 _GRAIN, _GRAINS = 64 * _MIB, 64  # copied between two words to the writer; of these so many at most, whatever the size
 _PORTABLE = 1  # cudaHostRegisterPortable, driver_types.h of CUDA
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14, asm-generic/mman-common.h
@@ -53,8 +53,12 @@ class Arena:
         if hasattr(self._map, "madvise") and hasattr(mmap, "MADV_DONTFORK"):
             self._map.madvise(mmap.MADV_DONTFORK)  # a forked worker needs no page tables of it
         self.bytes = size_bytes
-        self._touching = threading.Thread(target=_touch, args=(self._at, size_bytes), daemon=True)
-        self._touching.start()
+        touching = threading.Thread(target=_touch, args=(self._at, size_bytes), daemon=True)
+        try:
+            touching.start()
+        except RuntimeError:
+            return  # no thread is to be had: the first copy touches them
+        self._touching = touching
 
     def _settle(self) -> None:
         if self._touching is not None:

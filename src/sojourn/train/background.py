@@ -116,7 +116,9 @@ class _Link:
             pass  # the writer is gone, which `hear` tells
 
     def hear(self, timeout_s: float | None) -> dict[str, Any] | None:
-        if not select.select([self.channel], [], [], timeout_s)[0]:
+        word = select.poll()  # select() knows no descriptor above 1023, of which a loader may hold many
+        word.register(self.channel, select.POLLIN)
+        if not word.poll(None if timeout_s is None else math.ceil(timeout_s * 1000)):
             return None
         self.is_busy = False
         try:

@@ -8,6 +8,8 @@ Source: lightning/pytorch/loops/{fit_loop,training_epoch_loop}.py of lightning 2
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from typing import Any, Iterator, Mapping
 
@@ -28,8 +30,9 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
     Give it to the Trainer's callbacks, wrap the loader by `batches`, and start with `trainer.fit(module,
     checkpoints.batches(loader), ckpt_path=checkpoints.newest())`; or leave all that to `fit`.
-    Parameters and errors: as of `guard.Guard`. It saves behind batches, never behind the last one of an epoch nor
-    before a validation or inside accumulated gradients: a save that is due there comes a batch later.
+    Parameters and errors: as of `guard.Guard`. It saves behind batches. What Lightning does behind the last one of an
+    epoch, and a validation, would be left out by who goes on from before: such a save comes behind it, before the next
+    batch is learnt from. Inside accumulated gradients there is none: it comes behind those before.
     """
 
     def __init__(self, **pace: Any) -> None:
@@ -37,6 +40,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         self._made: Guard | None = None
         self._loader: Placed | None = None
         self._ended: tuple[int, Any] | None = None  # the training was over at this step, and what was random stood so
+        self._behind: Mapping[str, Any] | None = None  # the place to save where that is not what it is now
         self._steps = 0
         self._is_over = False
 
@@ -58,7 +62,10 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         """What Lightning keeps for this callback: every process's random numbers and place in the data."""
-        ranks = [] if self._loader is None else self._guard.team.gather(dict(self._loader.place(self._is_over)))
+        place = self._behind
+        if place is None and self._loader is not None:
+            place = self._loader.place(self._is_over)
+        ranks = [] if place is None else self._guard.team.gather(place)
         return {"steps": self._steps, "ranks": ranks, "is_over": self._is_over}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -76,8 +83,6 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         loader = self._loader
         if loader is None or trainer.train_dataloader is not loader:
             raise BadUse(detail="Lightning reads another loader than batches() gave: the place in the data is unknown.")
-        if trainer.num_training_batches == 1:
-            raise BadUse(detail="an epoch of a single batch can not be saved inside; accumulate over more batches.")
         if trainer.world_size > 1 and not hasattr(loader.sampler, "num_replicas"):
             raise BadUse(detail="of several processes each would read all data: give the loader a DistributedSampler.")
         preempt.reclaim()  # Lightning's own handler ends the training behind a batch, saved or not
@@ -86,13 +91,28 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Saves where it is time."""
         self._steps += 1
-        done, total = batch_idx + 1, trainer.num_training_batches
-        checks = trainer.enable_validation and done % trainer.val_check_batch == 0
-        may_save = done != total and done % trainer.accumulate_grad_batches == 0 and not checks
+        if self._loader is not None:
+            self._loader.done = batch_idx + 1
+        total, loop = trainer.num_training_batches, trainer.fit_loop.epoch_loop
+        is_between = loop._num_ready_batches_reached() or loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
+        self._guard.pace.window = trainer.accumulate_grad_batches
         epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
         steps = round(total * epochs) if epochs and total != float("inf") else None
-        if self._guard.is_due(self._steps, steps, may_save):
+        if self._guard.is_due(self._steps, steps, not is_between and not loop._should_accumulate()):
             self._save(trainer)
+        if self._loader is not None:
+            self._loader.is_owed = self._guard.is_owed
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Saves what is owed, as it was before this batch was read."""
+        if self._loader is None or not self._guard.is_owed or batch_idx % trainer.accumulate_grad_batches:
+            return
+        self._behind = self._loader.before
+        try:
+            with _before_it(trainer.fit_loop.epoch_loop):
+                self._save(trainer)
+        finally:
+            self._behind = None
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Saves the end."""
@@ -108,6 +128,26 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
     def _save(self, trainer: Any) -> None:
         self._guard.commit(self._steps, lambda aside: trainer.save_checkpoint(os.path.join(aside, FILE)))
+
+
+@contextlib.contextmanager
+def _before_it(loop: Any) -> Iterator[None]:
+    """Lightning's counts at the start of a batch as they are behind the one before, which is what it can go on from."""
+    batches, is_last = loop.batch_progress, loop.batch_progress.is_last_batch
+
+    def move(by: int) -> None:
+        loop._batches_that_stepped += by
+        for counts in (batches.total, batches.current):
+            counts.ready += by
+            counts.completed += by
+
+    move(-1)
+    batches.is_last_batch = False
+    try:
+        yield
+    finally:
+        batches.is_last_batch = is_last
+        move(1)
 
 
 def fit(trainer: Any, module: Any, loader: Any, val_dataloaders: Any = None, **pace: Any) -> None:
@@ -126,14 +166,18 @@ class Placed:
     """A loader whose pass can begin in its middle, with the random numbers it had."""
 
     def __init__(self, loader: Any) -> None:
-        loaders.check(loader, loader, [])
-        if loaders.is_stateful(loader):
-            raise BadUse(detail="a loader that keeps its own place needs no batches(): Lightning asks it by itself.")
-        self.loader = loader
         self._rngs = loaders.generators(loader)
+        loaders.check(loader, loader, self._rngs)
+        self.loader, self._is_stateful = loader, loaders.is_stateful(loader)
+        if self._is_stateful and int(getattr(loader, "num_workers", 0)):
+            say("the loader keeps its position but not its workers' random numbers; a plain one does")
         self._reader: loaders.Reader | None = None
         self._drawn: dict[str, Any] | None = None
         self._consumed = 0
+        self.done = 0  # batches of this pass that were learnt from; without a length Lightning reads one ahead
+        self._latest: dict[str, Any] = {}  # the place before that one
+        self.is_owed = False  # then the next batch is read with a look at the place before
+        self.before: Mapping[str, Any] | None = None
         self._resume: Mapping[str, Any] | None = None
 
     def __len__(self) -> int:
@@ -150,21 +194,40 @@ class Placed:
         at, self._resume = self._resume, None
         self._drawn = rng.capture({}, self._rngs) if at is None else self.put_back(at["rng_pass"])
         self._reader = reader = loaders.Reader(self.loader)
-        self._consumed = 0 if at is None else at["consumed"]
-        reader.advance(self._consumed)
+        self._consumed = self.done = 0 if at is None else at["consumed"]
+        if self._is_stateful:
+            if at is not None:
+                self.loader.load_state_dict(at["loader"])
+            reader.start_as_it_stands()
+        else:
+            reader.advance(self._consumed)
         if at is not None:
             loaders.check_place(reader, at, say)
             self.put_back(at["rng"])
-        for batch in reader:
+        for count in itertools.count():
+            if count == 1 and at is not None and "after" in at:
+                self.put_back(at["after"])
+            self.before = self.place(False) if self.is_owed else None
+            if loaders.length(self.loader) is None:
+                self._latest = self._now()
+            batch = next(reader, self)
+            if batch is self:
+                return
             self._consumed += 1
             yield batch
 
-    def place(self, is_over: bool) -> dict[str, Any]:
+    def place(self, is_over: bool) -> Mapping[str, Any]:
         """Where the pass stands, and what it was drawn with."""
+        if is_over:
+            return {"rng": rng.capture({}, self._rngs)}
+        if self._latest and self._consumed > self.done:
+            return dict(self._latest, after=rng.capture({}, self._rngs))
+        return self._now()
+
+    def _now(self) -> dict[str, Any]:
         kept = {"consumed": self._consumed, "rng": rng.capture({}, self._rngs), "rng_pass": self._drawn}
-        if self._reader is not None and not is_over:
-            kept.update(loaders.place(self._reader))
-        return kept
+        kept["loader"] = self.loader.state_dict() if self._is_stateful else None
+        return kept if self._reader is None else dict(kept, **loaders.place(self._reader))
 
     def go_on(self, place: Mapping[str, Any]) -> None:
         """Let the next pass begin there."""

@@ -27,7 +27,8 @@ class Pace:
     What a save costs is the time that training loses by it: standing still for the copy (or the whole write), and
     running slower while another process writes. What a kill costs is the work since the state was copied that is the
     newest on the disk, which is never to be more than the interval, or `every_steps`; so what a copy takes until it is
-    durable is taken off them, half of them at most.   Raises: BadPace.
+    durable is taken off them, half of them at most. `window`: a save can only come behind so many steps, so it comes
+    before the window that would overrun.   Raises: BadPace.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Pace:
         self._steps_s: deque[float] = deque(maxlen=33)  # of steps while nothing is written
         self._step_s = self._stepped_s = self._busy_s = 0.0
         self._busy_steps = self._shown_s = 0
+        self.window = 1
 
     @property
     def interval_s(self) -> float | None:
@@ -110,12 +112,12 @@ class Pace:
         if now_s < self._not_before_s:
             return False
         if self.every_steps is not None:
-            early = self._tail_steps(self.every_steps)
+            early = max(self._tail_steps(self.every_steps), self.window - 1)
             if step - self._from_step >= self.every_steps - early if early else step % self.every_steps == 0:
                 return True
         if interval_s is None:
             return False
-        return now_s - self._from_s + self._step_s >= max(interval_s / 2, interval_s - self.tail_s)
+        return now_s - self._from_s + self.window * self._step_s >= max(interval_s / 2, interval_s - self.tail_s)
 
     def is_spent(self, step: int) -> bool:
         """After a step: with one more, a kill would cost more than the interval or `every_steps` allow."""

@@ -15,6 +15,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 _seen: list[str] = []  # names of signals that came; appending is all a handler does
 _before: dict[int, Any] = {}
+_calling: set[int] = set()  # signals whose handler of before is being called
 
 
 def preempted() -> bool:
@@ -81,5 +82,9 @@ os.register_at_fork(after_in_child=_in_child)
 def _on_signal(number: int, frame: FrameType | None) -> None:
     _seen.append(signal.Signals(number).name)
     before: Callable[[int, FrameType | None], Any] | Any = _before.get(number)
-    if callable(before):
-        before(number, frame)
+    if callable(before) and number not in _calling:  # it may call us, who were there before it
+        _calling.add(number)
+        try:
+            before(number, frame)
+        finally:
+            _calling.discard(number)

@@ -238,11 +238,14 @@ class Saver:
 
     def _reserved(self, answer: dict[str, Any]) -> None:
         assert self._background is not None
-        if answer["ok"]:
+        if not answer["ok"]:
+            self._without(str(answer["detail"]))
+            return
+        try:
             self._background.arena.adopt(self._reserving)
             self._reserving = 0
-        else:
-            self._without(str(answer["detail"]))
+        except OSError as e:  # this process may not have so much
+            self._without(e.strerror or str(e))
 
     def _landed(self, answer: dict[str, Any]) -> None:
         flight, self._flight = self._flight, None

@@ -93,7 +93,7 @@ class Writer:
             return {"ok": False, "superseded": e.fields["theirs"]}
         except OSError as e:
             return {"ok": False, "errno": e.errno, "detail": e.strerror or str(e), "file": e.filename}
-        except (ValueError, KeyError, MemoryError):
+        except (ValueError, KeyError, MemoryError, RuntimeError):  # the last: no thread is to be had
             return {"ok": False, "errno": None, "detail": traceback.format_exc()[-2000:], "file": None}
 
     def reserve(self, size_bytes: int) -> dict[str, Any]:

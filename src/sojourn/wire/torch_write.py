@@ -20,6 +20,7 @@ import os
 import struct
 import sys
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from sojourn.wire import torch_pickle
@@ -32,6 +33,7 @@ FRAME = 1
 ALIGN = 64
 _FOLDER = "archive/"
 _CHUNK = 1 << 20
+_HASHERS = 2
 _UTF8 = 0x800
 _DATE = 0x21  # 1980-01-01: the same state gives the same bytes
 
@@ -98,18 +100,26 @@ class Plan:
     def seal(self, image: memoryview, placed: Callable[[int, int], None]) -> None:
         """Put headers, sums and directory round the pieces, which lie at their `places` in `image` already.
 
-        `placed(start, stop)` is called, with growing numbers, behind each span of them that was put there.
+        `placed(start, stop)` is called, with growing numbers, behind each span of them that was put there. Large pieces
+        are hashed by two threads: it is sooner done, and a training that computes on every core waits for the slowest.
         """
         rows: list[list[Any]] = []
         done: list[Entry] = []
-        for entry in self.entries[:-1]:
-            data = image[entry.offset : entry.offset + entry.bytes]
-            pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
-            crc, sha = zlib.crc32(data), hashlib.sha256(data).hexdigest() if len(data) <= _CHUNK else ""
-            image[entry.header : entry.offset] = _local(entry.name, entry.bytes, crc, pad)
-            rows.append([entry.name, entry.bytes, sha])
-            done.append(entry_with(entry, crc))
-            placed(entry.header, entry.offset)
+
+        def crc_of(entry: Entry) -> int:
+            return zlib.crc32(image[entry.offset : entry.offset + entry.bytes])
+
+        with ThreadPoolExecutor(_HASHERS) as pool:
+            crcs = {entry.header: pool.submit(crc_of, entry) for entry in self.entries[:-1] if entry.bytes > _CHUNK}
+            for entry in self.entries[:-1]:
+                crc = crcs[entry.header].result() if entry.header in crcs else crc_of(entry)
+                data = image[entry.offset : entry.offset + entry.bytes]
+                sha = hashlib.sha256(data).hexdigest() if len(data) <= _CHUNK else ""
+                pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
+                image[entry.header : entry.offset] = _local(entry.name, entry.bytes, crc, pad)
+                rows.append([entry.name, entry.bytes, sha])
+                done.append(entry_with(entry, crc))
+                placed(entry.header, entry.offset)
         sums, last = self._sums(rows), self.entries[-1]
         crc, self.sums_sha256 = zlib.crc32(sums), hashlib.sha256(sums).hexdigest()
         pad = last.offset - last.header - len(_local(last.name, last.bytes, 0, 0))

@@ -1,6 +1,8 @@
 """A small model under the real Trainer of Lightning, for the kill tests: dropout, augmentation, scheduler, validation.
 
-lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate
+lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate,
+check (validate every so many batches of all), stream (a loader without a length),
+stateful (torchdata's loader)
 Several processes find each other by torchrun's environment, or by the file $STORE.
 """
 
@@ -41,6 +43,11 @@ class Data(torch.utils.data.Dataset):
         return self.x[index] + 0.01 * torch.randn(8), self.y[index]
 
 
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return map(data.__getitem__, torch.randperm(len(data)).tolist())
+
+
 class Net(L.LightningModule):
     def __init__(self):
         super().__init__()
@@ -69,16 +76,25 @@ class Watch(L.Callback):
         time.sleep(float(more.get("pause_s", 0)))
         if "log" in more and trainer.global_rank == 0:
             with open(more["log"], "a") as log:
-                log.write("%d\n" % (trainer.current_epoch * trainer.num_training_batches + index + 1))
+                log.write("%d\n" % (trainer.current_epoch * 12 + index + 1))
 
 
 data = Data()
 shared, several = {"shuffle": True}, {"devices": 1}
+if "stream" in more:
+    shared = {}
+if "check" in more:
+    several.update(val_check_interval=int(more["check"]), check_val_every_n_epoch=None)
 if size > 1:
     shared = {"sampler": torch.utils.data.distributed.DistributedSampler(data, size, rank, seed=5)}
-    several = {"devices": size, "strategy": DDPStrategy(process_group_backend="gloo")}
+    several.update(devices=size, strategy=DDPStrategy(process_group_backend="gloo"))
     several["plugins"] = [TorchElasticEnvironment()]
-loader = torch.utils.data.DataLoader(data, batch_size=8 // size, num_workers=int(more.get("workers", 0)), **shared)
+kind = torch.utils.data.DataLoader
+if "stateful" in more:
+    from torchdata.stateful_dataloader import StatefulDataLoader as kind
+loader = kind(
+    Stream() if "stream" in more else data, batch_size=8 // size, num_workers=int(more.get("workers", 0)), **shared
+)
 check = torch.utils.data.DataLoader(data, batch_size=48)
 model = Net()
 trainer = L.Trainer(
