@@ -170,7 +170,7 @@ def test_a_command_with_parentheses_and_spaces_does_not_shift_the_fields(tmp_pat
         try:
             until(lambda: process.command(child.pid).startswith(str(program)))
             stat = until(lambda: _resident(child.pid))  # the kernel counts its pages late
-            assert stat.ppid == os.getpid() and stat.state in "SR"
+            assert stat.ppid == os.getpid() and stat.state in "RSD"
             assert machine.age_s(stat.start) is not None and 0 <= machine.age_s(stat.start) < 60  # type: ignore[operator]
         finally:
             child.kill()

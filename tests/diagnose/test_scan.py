@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from benchmarks import logs
-from sojourn.diagnose import evidence, logend, scan
+from sojourn.diagnose import evidence, lines, logend, scan
 from sojourn.diagnose.reason import reason
 from sojourn.diagnose.sieve import Sieve
 from sojourn.store.gotchas import gotchas
@@ -68,8 +68,25 @@ def test_the_rank_before_a_line_is_read() -> None:
         ("RuntimeError: x", None),
         ("[2026-11-21] RuntimeError: x", None),
     ):
-        found, text = scan.split_rank(line)
+        found, text = lines.split_rank(line)
         assert (found, text.lstrip() if rank is not None else "RuntimeError: x") == (rank, "RuntimeError: x")
+
+
+def test_the_words_of_a_program_are_found_behind_times_copiers_and_a_bar_without_a_line_end() -> None:
+    for line in (
+        "2026-11-21T10:00:00.123Z Killed",
+        "2026-11-21T10:00:00.123456789Z stderr F Killed",
+        "trainer-1  | Killed",
+        "Nov 21 10:00:00 box7 run.sh[812]: Killed",
+        "[pod/train-0/main] Killed",
+        "Loading shards:  38%|███▊      | 3/8 [00:02<00:03,  1.28it/s]Killed",
+        "Loading shards: 0%| | 0/2 [00:00<?, ?it/s]Killed",
+    ):
+        assert lines.bare(line)[1] == "Killed"
+        assert verdict_of(f"loading\n{line}\n".encode()) == "memory-limit-kill"
+    bar = " 45%|####  | 450/1000 [00:10<00:12, 45.2it/s, loss=0.42]"
+    assert lines.bare(bar) == (None, bar)
+    assert lines.bare(f"{bar}[rank3]: ValueError: x") == (3, "ValueError: x")
 
 
 def test_the_first_rank_with_an_error_of_its_own_is_told_before_those_that_waited() -> None:
@@ -123,6 +140,24 @@ def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
 )
 def test_how_a_log_ends(tail: str, kind: str) -> None:
     assert logend.read(tail, 0).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("lines", "verdict"),
+    [
+        (["{'loss': nan, 'learning_rate': 1e-5}"], "loss-not-finite"),
+        (["Epoch 3 step 7 train_loss_step=nan.0"], "loss-not-finite"),
+        (["step 9 loss tensor(inf, device='cuda:0')"], "loss-not-finite"),
+        (["loss: nan - accuracy: 0.0981"], "loss-not-finite"),
+        (["step 3 loss is NaN", "saved step 3"], "loss-not-finite"),
+        (["step 7 loss 2.1 val_loss nan"], "healthy"),
+        (["step 7 loss nan", "step 8 loss 2.1"], "healthy"),
+        (["step 7 loss nan grad_norm inf", "step 8 loss 2.1", "step 9 loss nan"], "healthy"),
+        (["step 7 lossless nanotube banana"], "healthy"),
+    ],
+)
+def test_a_loss_that_stays_no_number_is_not_healthy(lines: list[str], verdict: str) -> None:
+    assert verdict_of("\n".join(["step 1 loss 2.5", *lines * 3]).encode()) == verdict
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -78,13 +78,32 @@ with open("%s", "wb") as f:
 """
 
 
-def disk_full(stage: Stage) -> Iterator[None]:
+def _filled(stage: Stage, script: str, files: list[str]) -> Iterator[None]:
     with machine_faults.disk(stage.folder, stage.dice.randint(300, 400), inodes=5000) as point:
         stage.base = point / "box"
-        stage.launch(f"exec {PYTHON} train.py", {"train.py": FILL % stage.dice.choice(["big.bin", "model.pt.tmp"])})
+        stage.launch(f"exec {PYTHON} train.py", {"train.py": script % stage.dice.choice(files)})
         stage.looked()
         yield
         stage.close()
+
+
+def disk_full(stage: Stage) -> Iterator[None]:
+    yield from _filled(stage, FILL, ["big.bin", "model.pt.tmp"])
+
+
+LOST = """import os
+print("step 1/99999 loss 0.5", flush=True)
+with open("%s", "wb", 0) as f:
+    try:
+        while f.write(b"x" * (1 << 20)): pass
+    except OSError: pass
+for n in range(2, 99999): print("step %%d/99999 loss 0.5" %% n, flush=True)
+"""
+
+
+def disk_full_of_the_log(stage: Stage) -> Iterator[None]:
+    """What ends it is the line of its log that finds no room, so the log says nothing of an end."""
+    yield from _filled(stage, LOST, ["big.bin", "shard-0"])
 
 
 MANY = """import os
@@ -252,6 +271,7 @@ FAULTS = {
     memory_of_a_loader_worker: ("memory-limit-kill",),
     memory_of_a_torchrun_rank: ("memory-limit-kill",),
     disk_full: ("disk-full",),
+    disk_full_of_the_log: ("disk-full",),
     inodes_gone: ("inodes-used-up",),
     shared_memory_full: ("shm-too-small",),
     hung_up: ("ended-by-signal", "session-closed"),

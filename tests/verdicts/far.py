@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -55,9 +57,9 @@ def _laboratory(stage: Stage, alias: str) -> Iterator[Path]:
             lab.boxes("down")
 
 
-def _launch(stage: Stage) -> None:
+def _launch(stage: Stage, code: str = "train()\n") -> None:
     """The identical command again where the link broke: such a box is slow enough for ssh to give a copy up."""
-    files: dict[str, str | bytes] = {"train.py": STEPS + "train()\n"}
+    files: dict[str, str | bytes] = {"train.py": STEPS + code}
     for left in (2, 1, 0):
         try:
             stage.launch("exec python3 train.py", files, site="rented")
@@ -87,36 +89,104 @@ def line_cut(stage: Stage) -> Iterator[None]:
         yield
 
 
-def reboot(stage: Stage) -> Iterator[None]:
-    """A box with a kernel of its own restarts, or loses its power, under a run whose root is on its disk."""
+def _kbox(*words: str) -> str:
+    """The script of the box with a kernel of its own; "" where it did not go well."""
     from tests.lab import lab
 
-    def kbox(*words: str) -> str:
-        env = {**os.environ, "LAB": str(lab.FOLDER), "KBOX_KEEP": "1", "KBOX_VOL_MB": "128"}
-        argv = [str(lab.HERE / "kbox"), *words]
-        done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-        return done.stdout if done.returncode == 0 else ""
+    env = {**os.environ, "LAB": str(lab.FOLDER), "KBOX_KEEP": "1", "KBOX_VOL_MB": "128"}
+    argv = [str(lab.HERE / "kbox"), *words]
+    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    return done.stdout if done.returncode == 0 else ""
 
-    def boot_id() -> str:
-        return kbox("ssh", "1", "cat /proc/sys/kernel/random/boot_id").strip()
 
+def _boot_id() -> str:
+    return _kbox("ssh", "1", "cat /proc/sys/kernel/random/boot_id").strip()
+
+
+def reboot(stage: Stage) -> Iterator[None]:
+    """A box with a kernel of its own restarts, or loses its power, under a run whose root is on its disk."""
     with _laboratory(stage, "kbox1"):
         try:
-            stage.until(lambda: kbox("up", "1") or boot_id(), pause_s=1.0)
-            before = boot_id()
+            stage.until(lambda: _kbox("up", "1") or _boot_id(), pause_s=1.0)
+            before = _boot_id()
             _launch(stage)
-            stage.until(lambda: _beats(kbox("ssh", "1", f"cat {EVENTS}; sync")) > 1, pause_s=1.0)
+            stage.until(lambda: _beats(_kbox("ssh", "1", f"cat {EVENTS}; sync")) > 1, pause_s=1.0)
             if stage.dice.random() < 0.5:
-                kbox("reboot", "1")
+                _kbox("reboot", "1")
             else:
-                kbox("power-off", "1")
-            stage.until(lambda: kbox("up", "1") or boot_id() not in ("", before), pause_s=1.0)
+                _kbox("power-off", "1")
+            stage.until(lambda: _kbox("up", "1") or _boot_id() not in ("", before), pause_s=1.0)
             yield
         finally:
-            kbox("down")
+            _kbox("down")
+
+
+EATS = """kept = []
+for n in range(1, 101): kept.append(bytearray(20 << 20)); p(n, 100); print("step", n, flush=True)
+"""
+CHILD_EATS = """import subprocess
+for n in range(1, 4): p(n, 100); print("step", n, flush=True)
+more = "kept = []\\nwhile True: kept.append(bytearray(20 << 20))"
+print("worker ended with", subprocess.call([sys.executable, "-c", more]), flush=True)
+sys.exit(1)
+"""
+# All that comes over ssh from then on is in a group of version 2.
+LIMITED = """set -e; cd /sys/fs/cgroup; grep -qw memory cgroup.controllers; mkdir -p box
+echo +memory > cgroup.subtree_control; echo %dM > box/memory.max
+for pid in $(pgrep -x sshd); do echo $pid > box/cgroup.procs; done; cat box/memory.max"""
+
+
+def memory_on_version_2(stage: Stage) -> Iterator[None]:
+    """memory.max of a control group of version 2: of this machine where it has that controller, as a CI may, else of a
+    box with a kernel of its own."""
+    limit_mib, code = stage.dice.randint(90, 160), stage.dice.choice([EATS, CHILD_EATS])
+    with _group_here(limit_mib) as within:
+        if within:
+            stage.within(within)
+            stage.launch("exec python3 train.py", {"train.py": STEPS + code})
+            stage.end()
+            stage.within([])
+            yield
+            return
+    with _laboratory(stage, "kbox1"):
+        try:
+            stage.until(lambda: _kbox("up", "1") or _boot_id(), pause_s=1.0)
+            stage.until(lambda: _kbox("ssh", "1", LIMITED % limit_mib), pause_s=1.0)
+            _launch(stage, code)
+            stage.end()
+            yield
+        finally:
+            _kbox("down")
+
+
+@contextlib.contextmanager
+def _group_here(limit_mib: int) -> Iterator[list[str]]:
+    """What starts a program in a group of version 2 of this machine; [] where that has no memory controller to give."""
+    top = Path("/sys/fs/cgroup")
+    has_it = (top / "cgroup.controllers").exists() and "memory" in (top / "cgroup.controllers").read_text().split()
+    folder = top / f"sojourn-fault-{os.getpid()}"
+    try:
+        if has_it:
+            (top / "cgroup.subtree_control").write_text("+memory")
+            folder.mkdir()
+            (folder / "memory.max").write_text(f"{limit_mib}M")
+    except OSError:  # a container that was given no group of its own to divide
+        has_it = False
+    try:
+        yield ["sh", "-c", f'echo $$ > "{folder}/cgroup.procs"; exec "$@"', "x"] if has_it else []
+    finally:
+        deadline_s = time.monotonic() + 30
+        while folder.exists() and time.monotonic() < deadline_s:
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            time.sleep(0.02)
 
 
 FAULTS: dict[Callable[[Stage], Iterator[None]], tuple[str, ...]] = {
     line_cut: ("healthy",),
     reboot: ("box-restarted",),
+    memory_on_version_2: ("memory-limit-kill",),
 }

@@ -14,6 +14,7 @@ from tests.verdicts import report, trial
 
 pytestmark = pytest.mark.lab
 FEW, AT_ONCE = 2, 4
+ONCE = ["memory_on_version_2"]  # where this machine has no such controller, in a box with a kernel of its own
 SLOW = ["reboot", "collective_hangs", "line_cut", "collective_times_out"]  # these first, so that none is waited for
 
 
@@ -22,9 +23,9 @@ def test_real_faults_give_their_own_verdict_and_without_a_probe_that_or_none(tmp
     if os.getuid():
         pytest.skip("needs root")
     ledger = tmp_path / "verdicts.jsonl"
-    campaign.campaign(sorted(trial.FAULTS, key=lambda fault: fault not in SLOW), FEW, ledger, 1e9, AT_ONCE)
+    campaign.campaign(sorted(trial.FAULTS, key=lambda fault: fault not in SLOW), FEW, ledger, 1e9, AT_ONCE, ONCE)
     rows = campaign.read(ledger)
-    assert len(rows) == FEW * len(trial.FAULTS)
+    assert len(rows) == FEW * len(trial.FAULTS) - len(ONCE)
     missing = {row["wrong"] for row in rows if str(row["wrong"]).startswith("missing")}
     assert not [row for row in rows if row["wrong"] and row["wrong"] not in missing]
     if missing:

@@ -18,6 +18,8 @@ LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china
 # it was said so often, over so many lines. Fewer are what other ranks, or a buffer, still had to say.
 LONG, OFTEN, APART = 10, 5, 50
 _TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
+_WILL_TRY = re.compile(r"(?i)\bretrying\b|\b(?:will|to) (?:retry|try) (?:it )?(?:again|in|after)\b|正在重试")
+_TRIES = 3  # so often is no mere hiccup: what comes then may follow from it
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Case:
         log = self.seen.get(stream)
         if stream != "log" or log is None:
             return False
+        if _WILL_TRY.search(hit.line) and hit.times < _TRIES and log.lines > hit.last + 1:
+            return True
         went_on = log.end.progress_after(hit.last)
         if log.end.kind not in ("progress", "done"):  # of what else it says, this is what it got over before
             is_old_hat = hit.times >= OFTEN and hit.last - hit.number >= APART

@@ -24,6 +24,7 @@ STREAMS = {
     "smi": ("gpu.smi_text",),
     "k8s": ("k.events", "k.message", "k.cond", "k.job_cond", "k.last"),
 }
+BLOCK_BYTES = 1024  # the smallest that file systems give out
 _LOG = re.compile(r"^log|log.?tail|logs?/\d+|\.log$|\.out$|stdout|stderr")
 _RECORDS = re.compile(r"^(?:exits?|stop|events)\b")
 _KERNEL = re.compile(r"dmesg|kmsg|kernel")
@@ -101,6 +102,8 @@ def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Know
             "run.log_text": log.text,
             "run.log_traceback": bool(log.raised),
             "run.log_end": log.end.kind,
+            "run.log_loss_finite": log.end.is_finite,
+            "run.log_raised": log.end.raised or None,
             "run.step": log.end.step,
             "run.step_total": log.end.total,
             **words.of_log(log.text),
@@ -120,6 +123,9 @@ def _log_age(probe: table.Probe) -> dict[str, Known]:
         for key, name in (("age_s", "run.log_age_s"), ("size", "run.log_bytes")):
             if isinstance(probe.more.get(key), (int, float)):
                 found[name] = Known(probe.more[key], f"probe {probe.name}", probe.at)
+        size = found.get("run.log_bytes", Known(0)).value
+        if size:
+            found["run.log_block_left"] = Known(-int(size) % BLOCK_BYTES, f"probe {probe.name}", probe.at)
     return found
 
 

@@ -19,7 +19,7 @@ class Gates:
         self.patterns: dict[bytes, list[tuple[str, Pattern]]] = {}
         for gotcha in gotchas:
             for pattern in gotcha.patterns:
-                self.patterns.setdefault(pattern.gate.encode(), []).append((gotcha.id, pattern))
+                self.patterns.setdefault(pattern.gate.encode("latin-1"), []).append((gotcha.id, pattern))
         self.begins = letters(BEGINS.encode())
         words = {*self.patterns, self.begins}
         # A gate found at a place also stands for the shorter ones that it begins with.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sojourn.diagnose.lines import bare
+
 # Lines that only a training loop writes: step or epoch with a number, a progress bar, a dict of metrics.
 _OF = r"\s*(?:[:=#]\s*)?[\[(]?\s*(\d[\d,]*)(?:\s*(?:/|of)\s*(\d[\d,]*))?"
 _STEP = re.compile(r"(?i)\b(?:global[_ ]?)?(?:steps?|iter(?:ation)?s?|it|batch|update)\b" + _OF)
@@ -14,6 +16,10 @@ _METRICS = re.compile(
     r"(?i)\b(?:train[_/ ]?)?(?:loss|lr|learning_rate|acc(?:uracy)?|ppl|grad_norm|samples/s|tokens/s)\b"
     r"['\"]?\s*[:=]\s*-?\d"
 )
+_LOSS = re.compile(
+    r"(?i)\b(?!\w*scale)\w*loss\w*['\"]?\s*(?:[:=]|\bis\b)?\s*(?:tensor\()?[\[(]?\s*(?:([-+]?(?:nan|inf(?:inity)?)\b)|[-+]?\.?\d)"
+)
+_LASTING = 3  # losses in a row; a scaler of half precision skips one or two
 _DONE = re.compile(
     r"(?i)\b(?:training|train|run|job|fit|finetuning|fine-tuning|experiment|all epochs)\b[^.:]{0,30}"
     r"\b(?:completed?|finished|done|ended|over)\b(?!.*\b(?:fail|error|abort))"
@@ -22,11 +28,17 @@ _DONE = re.compile(
 )
 _BAD = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$)|^Traceback "
-    r"|^\s*(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
+    r"|^\s*(?:\S+: line \d+:\s+\d+ |zsh: |\[\d+\][-+]?\s+(?:\d+ +)?)?"
+    r"(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
     r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
     r"|\bNVRM: (?:Xid \(|.*(?:fallen off the bus|RmInitAdapter failed))"
     r"|^fatal: |(?:exits? with|with) return code = -?[1-9]|\bKilling subprocess \d"
+    r"|\bkernel\b.{0,80}appears to have died|^Kernel (?:died|Restarting)\b"
     r"|returned non-zero exit status|\bexit(?:ed)?(?: with)?(?: exit)? (?:code|status):? -?[1-9]"
+)
+# The line that names an exception, whoever raised it; a worker may be named before it.
+_RAISED = re.compile(
+    r"^(?:\[[^\]]{1,60}\]:? |\([^)]{1,60}\) )?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?:: .*|:?\s*))$"
 )
 # What many a program says and goes on.
 _SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
@@ -36,7 +48,8 @@ _SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
 class End:
     """`kind`: progress, done, error, quiet (neither), empty. `after`: progress lines after the last bad one.
 
-    `step`/`total`: of the last progress line; `unit`: step or epoch; `bad`: line number of the last bad line, 0 = none.
+    `step`/`total`: of the last progress line; `unit`: step or epoch; `bad`: line number of the last bad line, 0 = none;
+    `raised`: the last line that names an exception, "" where progress or a word of completion came after it.
     """
 
     kind: str = "empty"
@@ -45,11 +58,19 @@ class End:
     unit: str = ""
     after: int = 0
     bad: int = 0
+    raised: str = ""
     progress: tuple[int, ...] = ()  # line numbers of the last progress lines
+    losses: int = 0  # lines that tell a loss
+    lost: int = 0  # the last of them that tell none but NaN and infinite ones
 
     def progress_after(self, number: int) -> int:
         """How many progress lines came after a line (as far as the tail shows)."""
         return sum(1 for line in self.progress if line > number)
+
+    @property
+    def is_finite(self) -> bool | None:
+        """Whether the loss is a number at the end; None where it is not told, or not often enough."""
+        return False if self.lost >= _LASTING else True if self.losses and not self.lost else None
 
     @property
     def is_short(self) -> bool:
@@ -60,12 +81,20 @@ class End:
 def read(tail: str, first: int) -> End:
     """The end of a log. `first`: number of the lines before the tail."""
     kind, step, total, unit, bad, enough = "", None, None, "", 0, 3
+    raised = ""
     progress: list[int] = []
+    losses = lost = 0
     epoch: tuple[int, int | None] | None = None
     for number, line in enumerate(tail.split("\n"), start=first + 1):
         if not line.strip():
             continue
-        is_bad = _BAD.search(line) is not None
+        if told := _LOSS.findall(line):
+            losses, lost = losses + 1, lost + 1 if all(told) else 0
+        own = bare(line)[1]
+        named = _RAISED.match(own)
+        if named:
+            raised = named.group(1).strip()[:500]
+        is_bad = named is not None or _BAD.search(own) is not None or _BAD.search(line) is not None
         if is_bad or _SAID_BAD.search(line):
             kind, bad, enough = "error", number, 3 if is_bad else 1
             continue
@@ -86,7 +115,18 @@ def read(tail: str, first: int) -> End:
         step, total, unit = epoch[0], epoch[1], "epoch"
     if not kind:
         kind = "quiet" if tail.strip() else "empty"
-    return End(kind, step, total, unit, sum(1 for at in progress if at > bad), bad, tuple(progress[-200:]))
+    return End(
+        kind,
+        step,
+        total,
+        unit,
+        sum(1 for at in progress if at > bad),
+        bad,
+        raised if kind == "error" else "",
+        tuple(progress[-200:]),
+        losses,
+        lost,
+    )
 
 
 def _whole(text: str) -> int:

@@ -27,7 +27,8 @@ RECORDS = (
 )  # observations that a provider keeps; what schedulers keep is in vocabulary.scheduled()
 # What can end a run; for the rest an unknown fact is no news.
 ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
-TEXTS = ("run.log_text", "gpu.smi_text", "ssh.stderr")  # shown by the lines that hit, not whole, as are outputs()
+# Shown by the lines that hit, not whole, as are outputs().
+TEXTS = ("run.log_text", "run.log_raised", "gpu.smi_text", "ssh.stderr")
 MAX_BLIND = 5
 MAX_VALUE = 300
 

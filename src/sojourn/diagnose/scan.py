@@ -17,6 +17,7 @@ from typing import Any
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
 from sojourn.diagnose.gates import BEGINS, gates_of
+from sojourn.diagnose.lines import bare, plain
 from sojourn.diagnose.sieve import Lines
 
 MAX_LINE = 4096  # longer lines are looked at in parts,
@@ -37,11 +38,6 @@ MAX_HITS = 2000
 TAIL = 64 << 10
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
 
-_COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
-_RANK = re.compile(
-    r"\s*(?:\[(?:rank|default|Rank|RANK)?[ :_-]?(\d+)\]\s*:?|(\d{1,4}): |\[1,(\d+)\]<std(?:out|err)>:|"
-    r"\((?:[\w.]+ )?(?:pid|rank)=(\d+)(?:, ip=[\d.]+)?\)|(?:rank|RANK|Rank)[ _:=]?(\d+)[\]:>]+)\s?"
-)
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
     r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
@@ -49,7 +45,7 @@ _EXCEPTION = re.compile(
 # What says of itself that it is over, or that it is only a warning of a library that does without.
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
-    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)"
+    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend "
     r"|\bW (?:tensorflow|external)/\S+\.cc:\d+\](?!.* allocation summary follows)"
 )
 _FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
@@ -297,7 +293,7 @@ class Scan:
         state.tried += 1 + min(len(lines[index]), MAX_LINE) // 400
         if not state.gates:
             return False
-        rank, text = split_rank(plain(lines[index][:MAX_LINE]))
+        rank, text = bare(plain(lines[index][:MAX_LINE]))
         if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
             return False  # a line of the program's text, which may speak of errors that did not come
         if _OVER.search(text):
@@ -332,25 +328,10 @@ def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     return scan.done()
 
 
-def plain(data: bytes) -> str:
-    """Text without colours, carriage returns as line ends."""
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    return _COLOUR.sub("", text) if "\x1b" in text else text
-
-
-def split_rank(line: str) -> tuple[int | None, str]:
-    """(rank written before the line, the line without it)."""
-    found = _RANK.match(line)
-    if not found:
-        return None, line
-    digits = next((group for group in found.groups() if group), None)
-    return (int(digits) if digits else None), line[found.end() :]
-
-
 def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
     """The line that names the exception of the traceback at `index`: the first one that is not indented again."""
     for raw in lines[index + 1 : index + 600]:
-        its, text = split_rank(plain(raw[:MAX_LINE]))
+        its, text = bare(plain(raw[:MAX_LINE]))
         if its != rank or not text.strip() or text[:1] in " \t|":
             continue
         if _EXCEPTION.match(text):

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
-from sojourn.diagnose import scan
+from sojourn.diagnose import lines, scan
 from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
 FIELDS = ("title", "symptom", "synonyms", "patterns", "id", "cause", "fix", "platform")
@@ -105,7 +105,7 @@ class Search:
 
     def find(self, text: str, *, limit: int = 8, scope: Iterable[str] = ()) -> list[Found]:
         """The entries that answer best, best first. `scope`: platforms known to be meant, beside those it names."""
-        plain = scan.plain(text.encode("utf-8", "replace"))
+        plain = lines.plain(text.encode("utf-8", "replace"))
         said = self._said(plain)
         telling = _telling(plain, said)
         # Of a log that says what happened, the words beside that mean little.
@@ -173,14 +173,14 @@ def _short(plain: str, gotchas: Iterable[Gotcha]) -> list[tuple[str, Pattern, st
 
     The letters of the whole text are asked for the gate of each pattern, and only the lines that hold it are read.
     """
-    lines = plain.split("\n")
-    kept = letters(plain.encode()).decode("utf-8", "ignore")
+    rows = plain.split("\n")
+    kept = letters(plain.encode()).decode("latin-1")  # as gates are kept
     kinds = kept.split("\n")
     hits = []
     for gotcha in gotchas:
         for pattern in gotcha.patterns:
             if pattern.gate in kept:
-                line = _matching(pattern, lines, kinds)
+                line = _matching(pattern, rows, kinds)
                 if line is not None:
                     hits.append((gotcha.id, pattern, line))
     return hits

@@ -14,8 +14,11 @@ run.cpu_delta_s | float | s | process | CPU seconds of the process tree between 
 run.log_age_s | float | s | log | now minus the log's mtime, both on the box
 run.log_text | text | | log | end of this attempt's own log, and its notable lines
 run.log_bytes | int | bytes | log | size of the log
+run.log_block_left | int | bytes | log | what the last block of the log, counted as 1024 bytes, could still take: next to nothing where a full disk cut it off
 run.log_traceback | bool | | log | a Python traceback begins in this attempt's log
 run.log_end | text | | log | how the log ends: progress, done, error, traceback, cut, empty
+run.log_loss_finite | bool | | log | the losses that the log tells last are numbers; false when three in a row or more are NaN or infinite
+run.log_raised | text | | log | the exception that the log ends with: its name and what it says, no progress after it
 run.step | int? | steps | progress | newest step the run told, else the newest one its log shows
 run.step_total | int? | steps | progress | steps planned, as told or as the log shows them (step 3 of 100)
 run.step_advancing | bool | | progress | the step grew between two looks

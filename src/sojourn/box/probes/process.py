@@ -9,27 +9,22 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, NamedTuple
-
-    class Stat(NamedTuple):
-        """Of /proc/PID/stat; `ticks`: of CPU, its own and those of children it waited for."""
-
-        state: str
-        ppid: int
-        pgid: int
-        sid: int
-        ticks: int
-        threads: int
-        start: int
-        rss_bytes: int
-
-else:
-    from collections import namedtuple
-
-    Stat = namedtuple("Stat", "state ppid pgid sid ticks threads start rss_bytes")
+    from typing import List
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Stat:
+    """Of /proc/PID/stat; `ticks`: of CPU, its own and those of children it waited for."""
+
+    __slots__ = ("state", "ppid", "pgid", "sid", "ticks", "threads", "start", "rss_bytes")
+
+    def __init__(
+        self, state: str, ppid: int, pgid: int, sid: int, ticks: int, threads: int, start: int, rss_bytes: int
+    ) -> None:
+        self.state, self.ppid, self.pgid, self.sid = state, ppid, pgid, sid
+        self.ticks, self.threads, self.start, self.rss_bytes = ticks, threads, start, rss_bytes
 
 
 def read_stat(pid: int | str) -> Stat | None:
