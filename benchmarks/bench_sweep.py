@@ -91,7 +91,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row(f"{CELLS:,} cells: both", medians["all"], "s", limit=5),
         Row(f"{CELLS:,} cells: both, memory", medians["mib"], "MiB", limit=300),
         Row(f"`status` of {MANY:,} finished runs, from the index", medians["index"], "s", limit=0.5),
-        Row("`status --json` of the same", medians["index-json"], "s"),
+        Row("`status --json` of the same", medians["index-json"], "s", limit=0.5),
     ]
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def test_the_first_question_puts_the_keeper_there_and_the_second_is_one_call(sit
     assert transport.puts == [f"{site.base}/keepers/{box.file}"] and len(transport.calls) == 2
     said(box.ask("since", runs=None))
     assert len(transport.puts) == 1 and len(transport.calls) == 3
+
+
+def test_a_python_that_is_named_and_not_there_is_searched_for_once(site: Site) -> None:
+    transport = Counting()
+    box = keeper(transport, replace(site, transport="other", python="/no/such/python"))
+    assert said(box.ask("hello")).value["ok"] and len(transport.calls) == 3 and len(transport.puts) == 1
+    assert said(box.ask("hello")).value["ok"] and len(transport.calls) == 4
+    box = keeper(transport, replace(site, transport="other"))
+    assert said(box.ask("hello")).value["ok"] and len(transport.calls) == 5
+    assert said(box.ask("hello")).value["ok"] and len(transport.calls) == 6 and len(transport.puts) == 1
 
 
 def test_a_damaged_keeper_is_replaced(site: Site) -> None:

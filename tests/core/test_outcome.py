@@ -30,6 +30,10 @@ def test_the_spread_is_the_one_of_a_sample(numbers: list[float]) -> None:
     assert (found.n, found.least, found.most) == (len(numbers), min(numbers), max(numbers))
 
 
+def test_equal_numbers_have_none_at_all() -> None:
+    assert spread([0.1] * 3).mean == 0.1 and spread([0.1] * 3).sd == 0.0
+
+
 def test_one_seed_has_no_spread() -> None:
     assert spread([3.0]).sd is None
 

@@ -20,7 +20,7 @@ ANSWERED = Reach(True, "2026-11-21T10:00:00.000Z")
 
 
 def view(state: State, *, asked: int = 1, begun: int = 1, **more: Any) -> View:
-    record = RunRecord("digits", "local", 0.0, asked, "t", "local", "launched", 0, 0.0, "", "", "", "", "", 1, 0, {})
+    record = RunRecord("digits", "local", 0.0, asked, "t", "local", "launched", 0, 0.0, "", "", "", "", "", 1, 0)
     heard = Status(state=state, attempt=begun)
     run = Run("digits", "local", "/b/runs/digits", SPEC, "same", "c", "k", 0.0)
     vars(record).update(run=run, site=Site("local"), heard=heard, status=heard)

@@ -42,7 +42,7 @@ def test_more_slots_than_gpus_or_cpus_need_to_be_asked_for() -> None:
 
 
 def test_gpus_that_another_run_of_ours_may_use_are_not_shared_unasked() -> None:
-    other = RunRecord("other", "b", 0.0, 1, "t", "b", "launched", 0, 0.0, "", "", "", "", "", 1, 0, {})
+    other = RunRecord("other", "b", 0.0, 1, "t", "b", "launched", 0, 0.0, "", "", "", "", "", 1, 0)
     with pytest.raises(Oversubscribed, match="other lives there"):
         lanes("b", box(A100), Need(), others=[other])
     assert lanes("b", box(), Need(), others=[other]) == ("",)

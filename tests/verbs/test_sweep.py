@@ -173,8 +173,9 @@ def test_a_sweep_is_refused_where_nothing_could_wait_or_span_machines_as_it_asks
 
 def test_a_dry_run_says_the_same_and_changes_nothing(field: Make, world: World) -> None:
     boxes = field("a b")
-    said = boxes.sweep({"lr": [1, 2]}, dry_run=True)
+    said = boxes.sweep({"lr": [1, 2]}, sites=["b", "a"], slots=2, dry_run=True)
     assert said.did == "planned" and sum(len(part.cells) for part in said.sites) == 2
+    assert said.next.startswith("sojourn sweep ") and said.next.endswith(" --sites b,a --slots 2")
     assert world.journal() == [] and not (boxes.bases["a"] / "runs").exists()
 
 
@@ -220,7 +221,7 @@ def test_failed_cells_are_told_by_cause_and_repaired_with_the_identical_specific
     boxes.sweep({"lr": [1, 2, 3]})
     boxes.over()
     before = boxes.reconcile().as_json()
-    assert before["failed"] == ["ab-lr2"] and len(before["present"]) == 2
+    assert before["failed"] == ["ab-lr2"] and len(before["present"]) == 2 and before["next"] == "sojourn pull ab"
     assert [(one["what"], one["cells"]) for one in before["causes"]] == [("failed", ["ab-lr2"])]
     spec = boxes.ctx.store.index.find("ab-lr2").run.spec
     assert boxes.reconcile(repair=True).relaunched == ("ab-lr2",)

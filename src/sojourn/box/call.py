@@ -11,8 +11,6 @@ brought as `frames`. B frames that follow a request are for its ops, which take 
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
 import sys
 import time
@@ -85,7 +83,7 @@ class Box:
 def answer_one(source: BinaryIO, sink: BinaryIO) -> int:
     """Answer one request. Exit status 0 whenever an answer was written, whatever it says."""
     blobs: List[bytes] = []
-    value = _said(functools.partial(_answer, source, blobs))
+    value = _said(_answer, source, blobs)
     value.update(now=units.stamp(time.time()), boot_id=machine.boot_id(), pid1_start=machine.pid1_start())
     # What a module provides may not even start without it.
     value["by"] = "" if os.environ.get("LOADEDMODULES") else sys.executable
@@ -114,7 +112,7 @@ def _answers(box: Box, requests: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     answers: List[Dict[str, Any]] = []
     for request in requests:
         before = len(box.blobs)
-        answer = _said(functools.partial(_one, box, request))
+        answer = _said(_one, box, request)
         if not answer["ok"]:
             del box.blobs[before:]
         answers.append(dict(answer, frames=len(box.blobs) - before))
@@ -130,15 +128,15 @@ def _one(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     module = _OPS.get(op)
     if module is None:
         raise Refused("unknown-op", "this keeper knows no %r" % op, ops=sorted(_OPS))
-    door = importlib.import_module("sojourn.box.ops." + module)
+    door = __import__("sojourn.box.ops." + module, fromlist=[op])  # `importlib` would bring `warnings` along
     answer: Dict[str, Any] = getattr(door, op)(box, request)
     return answer
 
 
-def _said(act: Callable[[], Dict[str, Any]]) -> Dict[str, Any]:
-    """What `act` answers, or how it was refused."""
+def _said(act: Callable[..., Dict[str, Any]], *what: Any) -> Dict[str, Any]:
+    """What `act(*what)` answers, or how it was refused."""
     try:
-        return dict(act(), ok=True)
+        return dict(act(*what), ok=True)
     except Refused as no:
         return dict(no.more, ok=False, code=no.code, message=str(no))
     except (EOFError, framing.Torn, KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,6 @@
-"""The payload lock: held by the shim, the payload and whatever inherited its descriptor, while any of them lives."""
+"""Two locks of a root: the payload lock, held by the shim, the payload and whatever inherited its descriptor, while any
+of them lives; and the one that is held for an instant by who changes what is asked of the run.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,25 @@ import os
 import time
 
 from sojourn.box.root import Root
+
+
+class Held:
+    """`with Held(root):` nobody else changes meanwhile what is asked of this run, nor its secrets. Raises: OSError."""
+
+    def __init__(self, root: Root) -> None:
+        self._path = root.path
+        self._folder = -1
+
+    def __enter__(self) -> None:
+        self._folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX)
+        except BaseException:
+            os.close(self._folder)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._folder)
 
 
 def take_lock(root: Root) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+
+from sojourn.wire import lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def parse(data: bytes) -> Dict[str, Any] | None:
     if len(data) > _LIMIT_BYTES or data.count(b"[") + data.count(b"{") > _PARTS:
         return None
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=str, parse_float=_float)
+        value = lean_json.loads(data.decode("utf-8"), parse_constant=str, parse_float=_float)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

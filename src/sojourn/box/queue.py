@@ -7,12 +7,11 @@ the answer to a withdrawal is the box's word that the cell is not, and never wil
 
 from __future__ import annotations
 
-import json
 import os
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.root import Root, read_fields
-from sojourn.wire import atomic, names
+from sojourn.wire import atomic, lean_json, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class _Lines:
         found = []
         for raw in data.split(b"\n"):
             try:
-                line = json.loads(raw.decode("utf-8"))
+                line = lean_json.loads(raw.decode("utf-8"))
             except (ValueError, RecursionError):
                 continue  # torn by a crash, before a restart
             if isinstance(line, dict):
@@ -123,7 +122,7 @@ class _Lines:
     def append(self, lines: Sequence[Dict[str, Any]]) -> None:
         if not lines:
             return
-        data = b"".join(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n" for line in lines)
+        data = b"".join(lean_json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n" for line in lines)
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             size = os.fstat(fd).st_size

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from sojourn.box import reboot, secrets, start
+from sojourn.box import locks, reboot, start
 from sojourn.box.call import Refused
 from sojourn.box.history import History
 from sojourn.box.ledger import complain
@@ -144,7 +144,7 @@ class _Queue:
         free = [slot for slot in range(len(self.book.lanes)) if slot not in used]
         if not free or not self.book.waiting():
             return False
-        with secrets.held(self.root):
+        with locks.Held(self.root):
             self.book.read()  # a client may have taken it away a moment ago
             waiting = self.book.waiting()
             if not waiting:

@@ -7,40 +7,27 @@ the sealed manifest speaks of logs that never have to be changed again.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import os
 
+from sojourn.box import locks
 from sojourn.box.root import Root, attempts_made, read_fields, read_number
-from sojourn.wire import atomic
+from sojourn.wire import atomic, lean_json
 from sojourn.wire.mask import Mask, cover
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO, Dict, Iterator, Mapping
+    from typing import Any, BinaryIO, Dict, Mapping
 
 _PART = 8 << 20
 
 
-@contextlib.contextmanager
-def held(root: Root) -> Iterator[None]:
-    """While inside, nobody else changes what is asked of this run, nor its secrets. Raises: OSError."""
-    folder = os.open(root.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
 def write(root: Root, values: Mapping[str, str]) -> None:
-    """Keep them, durably, instead of earlier ones. Only inside `held`. Raises: OSError."""
+    """Keep them, durably, instead of earlier ones. Only inside `locks.Held`. Raises: OSError."""
     aside = root.secrets + ".new"  # a fixed name: what a kill leaves behind is found by the next `write` or `drop`
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     with open(os.open(aside, flags, 0o600), "wb") as f:
         os.fchmod(f.fileno(), 0o600)
-        f.write(json.dumps(dict(values)).encode("ascii"))
+        f.write(lean_json.dumps(dict(values)).encode("ascii"))
         f.flush()
         os.fsync(f.fileno())
     os.rename(aside, root.secrets)
@@ -86,11 +73,13 @@ def drop(root: Root, attempt: int) -> Dict[str, int]:
         for path in (root.log(number) + ".1", root.log(number)):
             for label, count in _mask_file(path, mask).items():
                 hidden[label] = hidden.get(label, 0) + count
-    with held(root):
+    with locks.Held(root):
         if read_number(root.want, "attempt") <= attempt:
             for path in (root.secrets, root.secrets + ".new"):
-                with contextlib.suppress(FileNotFoundError):
+                try:
                     os.unlink(path)
+                except FileNotFoundError:
+                    pass
             atomic.sync_folder(root.path)
     return hidden
 

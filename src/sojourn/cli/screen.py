@@ -58,7 +58,8 @@ class Screen:
 
         indent = 2 if self.out_is_terminal and not stream else None
         try:
-            text = json.dumps(document, indent=indent, allow_nan=False)
+            # That nothing holds itself is no question here, and asking takes a third of it.
+            text = json.dumps(document, indent=indent, allow_nan=False, check_circular=False)
         except (ValueError, TypeError):  # hardly ever: to look at every value beforehand takes as long as to write it
             text = json.dumps(finite(document), indent=indent, allow_nan=False)
         self.show([text], stream=stream)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sojourn.core.plain import finite
-from sojourn.core.values import State
+from sojourn.core.values import State, made
 from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
@@ -130,20 +130,22 @@ def to_plain(status: Status) -> dict[str, Any]:
 
 def from_plain(data: Mapping[str, Any]) -> Status:
     """The status of `to_plain`. Unknown keys are dropped; a newer version's state reads as "failed"."""
-    known = {name: data[name] for name in data if name in _DEFAULTS}
+    known = {"metrics": {}, **data}  # the rest are plain defaults, which its class has
+    if not known.keys() <= _DEFAULTS.keys():
+        known = {name: known[name] for name in known if name in _DEFAULTS}
     if "state" in known:
         known["state"], why = _state(str(known["state"]))
         known["reason"] = known.get("reason", "") or why
     for name in ("missing", "ends"):
-        known[name] = tuple(known.get(name, ()))
-    known["pace"] = tuple((mark[0], mark[1]) for mark in known.get("pace", ()))
-    status = object.__new__(Status)  # what `__init__` of a frozen class takes is a third of `status` of many runs
-    status.__dict__.update(_DEFAULTS)
-    status.__dict__.update(known)
-    return status
+        if name in known:
+            known[name] = tuple(known[name])
+    if "pace" in known:
+        known["pace"] = tuple((mark[0], mark[1]) for mark in known["pace"])
+    return made(Status, known)
 
 
 _DEFAULTS: dict[str, Any] = vars(Status())
+_STATES = {state.value: state for state in State}
 
 
 def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
@@ -349,10 +351,8 @@ _MOVES = {
 
 
 def _state(word: str) -> tuple[State, str]:
-    try:
-        return State(word), ""
-    except ValueError:
-        return State.FAILED, f"ended as {word!r}, a word of a newer version"
+    state = _STATES.get(word)
+    return (state, "") if state else (State.FAILED, f"ended as {word!r}, a word of a newer version")
 
 
 def _mark(at: str, step: int | None) -> tuple[float, int] | None:

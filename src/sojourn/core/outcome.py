@@ -85,7 +85,8 @@ def direction(metric: str) -> str:
 
 def spread(numbers: Sequence[float]) -> Spread:
     """Of at least one number."""
-    mean = math.fsum(numbers) / len(numbers)
+    # Of equal numbers it is that number: their sum may be none that a float can say.
+    mean = numbers[0] if min(numbers) == max(numbers) else math.fsum(numbers) / len(numbers)
     off = math.fsum((number - mean) ** 2 for number in numbers)
     sd = math.sqrt(off / (len(numbers) - 1)) if len(numbers) > 1 else None
     return Spread(len(numbers), mean, sd, min(numbers), max(numbers))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from sojourn.core.values import Clock, Lease, Receipt, Run, Site
@@ -27,13 +28,19 @@ def plain(value: Any) -> dict[str, Any]:
 def revive(cls: type[T], data: Mapping[str, Any]) -> T:
     """The value of class `cls` whose fields are in `data`; lists become tuples, what lacks is the default or empty."""
     found: dict[str, Any] = {}
-    for spec in fields(cls):  # type: ignore[arg-type]
-        if spec.name in data:
-            value = data[spec.name]
-            found[spec.name] = tuple(value) if isinstance(value, list) else value
-        elif spec.default is MISSING and spec.default_factory is MISSING:
-            found[spec.name] = _EMPTY.get(str(spec.type), {})
+    for name, is_needed, kind in _fields(cls):  # type: ignore[arg-type]
+        if name in data:
+            value = data[name]
+            found[name] = tuple(value) if isinstance(value, list) else value
+        elif is_needed:
+            found[name] = _EMPTY.get(kind, {})
     return cls(**found)
+
+
+@cache  # a thousand runs are revived for one `status`
+def _fields(cls: type[Any]) -> list[tuple[str, bool, str]]:
+    """(name, whether it has no default, its type) of each."""
+    return [(f.name, f.default is MISSING and f.default_factory is MISSING, str(f.type)) for f in fields(cls)]
 
 
 def site_from(data: Mapping[str, Any]) -> Site:

@@ -14,7 +14,7 @@ def gate(regex: str) -> str:
 
     Read from the text of the regex: what stands in groups with alternatives, classes and optional parts is left out.
     """
-    runs = [letters(run.encode()).decode() for run in _runs(regex)]
+    runs = [letters(run.encode()).decode("latin-1") for run in _runs(regex)]
     best = max(runs, key=len, default="")
     return best if len(best) >= SHORTEST else ""
 

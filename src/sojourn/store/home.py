@@ -65,4 +65,4 @@ class Store:
             said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
             self.append("heard", run=record.id, offset=offset, status=said, root=root)
         else:
-            self.index.hear(record.id, offset, status, keeper, payload, now_s, root)
+            self.index.hear(record.id, offset, status, keeper, payload, now_s)

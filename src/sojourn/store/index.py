@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from sojourn.core.fold import Status, to_plain
+from sojourn.core.fold import Status
 from sojourn.core.plain import site_from
-from sojourn.core.values import Site
+from sojourn.core.values import Site, made
 from sojourn.store import rows
 from sojourn.store.journal import Journal
 from sojourn.store.records import LeaseRecord, RunRecord
@@ -158,12 +158,9 @@ class Index:
         """The newest lease of exactly this name, open or not."""
         return next((one for one in reversed(self.leases(open_only=False)) if one.name == name), None)
 
-    def hear(
-        self, run: str, offset: int, status: Status, keeper: str, payload: str, at_s: float, root: str = ""
-    ) -> None:
+    def hear(self, run: str, offset: int, status: Status, keeper: str, payload: str, at_s: float) -> None:
         """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
-        said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
-        self._safely(_written, lambda db: rows.set_heard(db, run, offset, said, at_s, root))
+        self._safely(_written, lambda db: rows.set_heard(db, run, offset, status, (keeper, payload), at_s))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -326,8 +323,8 @@ _SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [
     *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),
     *"pulled_dir manifest_digest seal owed home".split(),
-    *_RUN_TEXTS,
     *_SWEEP,
+    *_RUN_TEXTS,
 ]
 _RUN_FIELDS = [field.name for field in fields(RunRecord)]
 _LEASE_TEXTS = ("lease", "abandoned", "lost")
@@ -335,12 +332,7 @@ _LEASE_COLUMNS = [*"name generation state began_s ended_s spent_micro line".spli
 
 
 def _run(row: tuple[Any, ...]) -> RunRecord:
-    end = len(row) - len(_SWEEP)
-    cut = end - len(_RUN_TEXTS)
-    values = (*row[:cut], dict(zip(_RUN_TEXTS, row[cut:end], strict=True)), *row[end:])
-    record = object.__new__(RunRecord)  # of ten thousand runs, half of what reading them takes is `__init__`
-    record.__dict__.update(zip(_RUN_FIELDS, values, strict=True))
-    return record
+    return made(RunRecord, dict(zip(_RUN_FIELDS, row, strict=True)))
 
 
 def _lease(row: tuple[Any, ...]) -> LeaseRecord:

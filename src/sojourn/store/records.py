@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, overload
 
 from sojourn.core import plain
 from sojourn.core.fold import Status, from_plain, settle
 from sojourn.core.values import Lease, Meter, Receipt, Run, Site, State
 
 _read = json.JSONDecoder().raw_decode  # of texts that we wrote: `loads` looks for blanks around each
+
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class _once(Generic[R, T]):
+    """`functools.cached_property` without its lock, which of ten thousand records costs more than what they keep."""
+
+    def __init__(self, make: Callable[[R], T]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    @overload
+    def __get__(self, record: None, kind: type[R]) -> _once[R, T]: ...
+    @overload
+    def __get__(self, record: R, kind: type[R]) -> T: ...
+    def __get__(self, record: R | None, kind: type[R]) -> T | _once[R, T]:
+        if record is None:
+            return self
+        value = self._make(record)
+        record.__dict__[self._make.__name__] = value
+        return value
 
 
 @dataclass(frozen=True)
@@ -37,37 +59,44 @@ class RunRecord:
     seal: str  # of the manifest that its keeper had sealed when it was pulled: the same, unless an output changed since
     owed: int  # files in the pulled manifest; before, the number of `outputs` globs
     home: int  # files that came home and were loaded
-    row: Mapping[str, str]  # JSON texts of the rest
     sweep: str = ""  # of which it is a cell
     queue: str = ""  # the sweep whose queue on its box begins its last attempt; "" = nobody's, or it was taken away
+    # JSON texts of the rest
+    run_text: str = ""
+    site_text: str = ""
+    local_text: str = ""
+    tether_text: str = "null"
+    status_text: str = "{}"
+    receipts_text: str = "[]"
+    problems_text: str = "[]"
 
-    @cached_property
+    @_once
     def run(self) -> Run:
         """The run as planned; `root` is "" until the box said it."""
-        return plain.run_from(json.loads(self.row["run"]))
+        return plain.run_from(json.loads(self.run_text))
 
-    @cached_property
+    @_once
     def site(self) -> Site:
         """The site as it was when the run was planned."""
-        return plain.site_from(json.loads(self.row["site"]))
+        return _site(self.site_text)
 
-    @cached_property
+    @_once
     def local(self) -> dict[str, Any]:
         """What concerns this machine alone: job_file, workdir, notify, hooks, budget, ..."""
-        return dict(json.loads(self.row["local"]))
+        return dict(json.loads(self.local_text))
 
-    @cached_property
+    @_once
     def tether(self) -> dict[str, Any] | None:
         """How its launcher finds it again, or None where no launch came back."""
-        value: dict[str, Any] | None = json.loads(self.row["tether"])
+        value: dict[str, Any] | None = json.loads(self.tether_text)
         return value
 
-    @cached_property
+    @_once
     def heard(self) -> Status:
         """The fold of the events heard: give this to `fold` together with new events."""
-        return from_plain(_read(self.row["status"])[0])
+        return from_plain(_read(self.status_text)[0])
 
-    @cached_property
+    @_once
     def status(self) -> Status:
         """What to show: the fold with the last pulses laid over it."""
         return self.settled(self.heard, self.keeper, self.payload)
@@ -82,15 +111,16 @@ class RunRecord:
             return replace(status, state=State.CANCELLED, attempt=self.attempt, reason=why)
         return status
 
-    @cached_property
+    @_once
     def receipts(self) -> tuple[Receipt, ...]:
         """Receipts of the last pull."""
-        return tuple(plain.receipt_from(one) for one in json.loads(self.row["receipts"]))
+        return tuple(plain.receipt_from(one) for one in json.loads(self.receipts_text))
 
-    @cached_property
+    @_once
     def problems(self) -> tuple[Any, ...]:
         """What did not come home or does not load, by the last pull: globs missing, problems as in `verify`."""
-        return tuple(_read(self.row["problems"])[0])
+        text = self.problems_text
+        return () if text == "[]" else tuple(_read(text)[0])
 
     @property
     def is_home(self) -> bool:
@@ -110,6 +140,11 @@ class RunRecord:
         return heard.is_sealed and heard.attempt >= self.attempt and not heard.awaits_judgement
 
 
+@lru_cache(maxsize=1024)  # ten thousand runs are on a few sites
+def _site(text: str) -> Site:
+    return plain.site_from(json.loads(text))
+
+
 @dataclass(frozen=True)
 class LeaseRecord:
     """A lease and how far its end has come. `state`: open clearing releasing released settled."""
@@ -123,17 +158,17 @@ class LeaseRecord:
     line: str  # what the provider said when it was let go
     row: Mapping[str, str]
 
-    @cached_property
+    @_once
     def lease(self) -> Lease:
         """The lease as the provider gave it."""
         return plain.lease_from(json.loads(self.row["lease"]))
 
-    @cached_property
+    @_once
     def abandoned(self) -> tuple[dict[str, Any], ...]:
         """What the user gave up by name: {"run", "what"} each."""
         return tuple(json.loads(self.row["abandoned"]))
 
-    @cached_property
+    @_once
     def lost(self) -> tuple[Any, ...]:
         """What was lost with a lease that was settled because its provider said twice that it is gone."""
         return tuple(json.loads(self.row["lost"]))

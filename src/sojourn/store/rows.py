@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.core.fold import from_plain
+from sojourn.core.fold import Status, from_plain, to_plain
 from sojourn.wire import units
 
 Record = Mapping[str, Any]
@@ -181,27 +181,28 @@ def _launched(db: sqlite3.Connection, r: Record) -> None:
 
 
 def _heard(db: sqlite3.Connection, r: Record) -> None:
-    set_heard(db, r["run"], r["offset"], r["status"], units.unstamp(r["at"]), r.get("root", ""))
-
-
-def set_heard(
-    db: sqlite3.Connection, run: str, offset: int, status: Mapping[str, Any], at_s: float, root: str = ""
-) -> None:
-    """What the box said last: `status` is {"fold": to_plain(Status), "keeper", "payload"}; root "" changes none."""
-    heard = from_plain(status["fold"])
-    # The attempt of which nothing more is to be heard, as RunRecord.is_settled has it; 0 where it goes on.
-    sealed = heard.attempt if heard.is_sealed and not heard.awaits_judgement else 0
-    pulses = status.get("keeper", ""), status.get("payload", "")
-    db.execute(
-        "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ?, sealed = ?, since = ?"
-        " WHERE id = ?",
-        (offset, _text(status["fold"]), *pulses, at_s, sealed, heard.since, run),
-    )
-    kept = db.execute("SELECT run FROM runs WHERE id = ?", (run,)).fetchone() if root else None
+    said = r["status"]
+    pulses = said.get("keeper", ""), said.get("payload", "")
+    set_heard(db, r["run"], r["offset"], from_plain(said["fold"]), pulses, units.unstamp(r["at"]))
+    root = r.get("root", "")
+    kept = db.execute("SELECT run FROM runs WHERE id = ?", (r["run"],)).fetchone() if root else None
     if kept is not None:
         planned = json.loads(kept[0])
         if planned.get("root") != root:
-            db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**planned, "root": root}), run))
+            db.execute("UPDATE runs SET run = ? WHERE id = ?", (_text({**planned, "root": root}), r["run"]))
+
+
+def set_heard(
+    db: sqlite3.Connection, run: str, offset: int, heard: Status, pulses: tuple[str, str], at_s: float
+) -> None:
+    """What the box said last: `heard`, the fold up to `offset`, and the pulses of keeper and payload."""
+    # The attempt of which nothing more is to be heard, as RunRecord.is_settled has it; 0 where it goes on.
+    sealed = heard.attempt if heard.is_sealed and not heard.awaits_judgement else 0
+    db.execute(
+        "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ?, sealed = ?, since = ?"
+        " WHERE id = ?",
+        (offset, _text(to_plain(heard)), *pulses, at_s, sealed, heard.since, run),
+    )
 
 
 def _phase(db: sqlite3.Connection, r: Record) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
-from sojourn.core.values import NoAnswer
+from sojourn.core.values import NoAnswer, made
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
@@ -91,7 +91,8 @@ def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, As
 
 def as_known(record: RunRecord) -> View:
     """The run as the records have it, without asking."""
-    return View(record, record.status, Reach(None, _stamp(record.heard_s)))
+    reach = made(Reach, {"last_ok": _stamp(record.heard_s)})
+    return made(View, {"record": record, "status": record.status, "reach": reach, "queue": {}})
 
 
 def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> View:
@@ -268,9 +269,10 @@ def is_unrecorded(view: View) -> bool:
         from sojourn.verbs import scheduled
 
         return scheduled.is_overdue(view)
+    if view.keeper != "gone" or view.payload not in ("gone", "none"):
+        return False
     heard = view.record.heard
-    is_gone = view.keeper == "gone" and view.payload in ("gone", "none")
-    return is_gone and heard.attempt >= view.record.attempt and not heard.is_sealed
+    return heard.attempt >= view.record.attempt and not heard.is_sealed
 
 
 def _stamp(at_s: float | None) -> str:

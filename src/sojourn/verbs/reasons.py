@@ -61,7 +61,7 @@ def judged(status: Status, said: str, scope: Iterable[str], room: Any = None) ->
     case = evidence.from_document(document, gotchas())
     best = reason(gotchas(), case).verdict
     own = next((raised.said for raised in reversed(case.log.raised) if raised.said), "") if case.log else ""
-    if best is None or best.id in _SAYS_NO_MORE:
+    if best is None or best.id in _SAYS_NO_MORE or (best.id == _KILLED and best.status != "confirmed"):
         return _line(own), ""
     words = best.title if best.status == "confirmed" else f"probably: {best.title}"
     return _line(f"{words} ({own})" if own and len(words) + len(own) + 3 <= LINE else words), best.id
@@ -78,7 +78,8 @@ def _used(room: Any) -> dict[str, float]:
 
 
 # What the end's own line says already: the status, the signal, that it is gone.
-_SAYS_NO_MORE = frozenset(("program-error", "process-vanished", "ended-by-term", "ended-by-int", "killed-unknown"))
+_SAYS_NO_MORE = frozenset(("program-error", "process-vanished", "ended-by-term", "ended-by-int"))
+_KILLED = "killed-unknown"  # proven, it says more: not for memory
 
 
 def line_of(status: Status) -> str:

@@ -116,7 +116,7 @@ def reconcile(
     if not name:
         raise NotFound(what="sweep", wanted=sweep, hint="")
     if not repair:
-        return _with_next(_look(ctx, name))
+        return with_next(_look(ctx, name))
     from sojourn.verbs.repair import mend
 
     with ctx.alone(f"sweep {name}"):
@@ -124,7 +124,7 @@ def reconcile(
         relaunched, remarks = mend(ctx, name, seen.fates, frozenset(abandon), sites)
     fresh = _look(ctx, name) if relaunched else seen
     again = Reconciled(name, fresh.fates, fresh.duplicates, relaunched, (*seen.remarks, *remarks))
-    return _with_next(again)
+    return with_next(again)
 
 
 def fate(view: View, is_gone: bool = False) -> Fate:
@@ -225,16 +225,18 @@ def _duplicates(ctx: Context, sweep: str) -> tuple[list[dict[str, Any]], list[st
     return found, remarks
 
 
-def _with_next(seen: Reconciled) -> Reconciled:
+def with_next(seen: Reconciled) -> Reconciled:
     """The command that brings the sweep on."""
     following = ""
     unfinished = seen.of(WAITING, RUNNING)
     if unfinished or seen.relaunched:
         following = f"sojourn watch {seen.id}"
-    elif seen.of(FAILED, NEVER):
-        following = f"sojourn reconcile {seen.id} --repair"
     elif seen.of(PRESENT):
         following = f"sojourn pull {seen.id}"
+    elif seen.of(FAILED) and not seen.of(NEVER) and all(_failed_twice(one) for one in seen.fates if one.what == FAILED):
+        following = f"sojourn why {seen.of(FAILED)[0]}"
+    elif seen.of(FAILED, NEVER):
+        following = f"sojourn reconcile {seen.id} --repair"
     elif seen.of(UNKNOWN):
         site = next(one.view.record.site_name for one in seen.fates if one.what == UNKNOWN)
         following = f"sojourn reconcile {seen.id} --repair --abandon {site}"
@@ -244,6 +246,12 @@ def _with_next(seen: Reconciled) -> Reconciled:
         lease = next(_leases(one.view.record for one in seen.fates), "")
         following = f"sojourn down {lease}" if lease else ""
     return Reconciled(seen.id, seen.fates, seen.duplicates, seen.relaunched, seen.remarks, following)
+
+
+def _failed_twice(one: Fate) -> bool:
+    """It failed again when it was asked for again, with the identical specification: once more will not help."""
+    ends = [end.get("state") for end in one.view.status.ends]
+    return len(ends) > 1 and ends[-1] == ends[-2] == State.FAILED.value
 
 
 def _leases(records: Iterator[RunRecord]) -> Iterator[str]:

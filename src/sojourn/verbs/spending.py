@@ -17,7 +17,6 @@ def taken_s(ctx: Context, views: Sequence[View], leases: Mapping[str, LeaseRecor
 
     All runs of a lease count, heard now or not. They add up to no more than the time during which any of them ran.
     """
-    heard = {view.record.id: view.status for view in views}
     metered = dict.fromkeys(view.record.lease for view in views)
     out: dict[str, float] = {}
     for name in metered:
@@ -25,8 +24,9 @@ def taken_s(ctx: Context, views: Sequence[View], leases: Mapping[str, LeaseRecor
         if lease is None or not lease.lease.rate_micro_per_h:
             continue
         every = {record.id: record.status for record in ctx.store.index.runs_on(name)}
-        every |= {view.record.id: view.status for view in views if view.record.lease == name}
-        out.update((run, second) for run, second in _shared(every).items() if run in heard)
+        heard = {view.record.id: view.status for view in views if view.record.lease == name}
+        asked = {view.record.id for view in views}
+        out.update((run, second) for run, second in _shared(every | heard).items() if run in asked)
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sojourn.core.values import Meter, State
+from sojourn.core.values import Meter, State, made
 from sojourn.core.verdict import exit_status, worst
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Row, Status
@@ -69,31 +69,34 @@ def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float
     record, status = view.record, view.status
     lease = leases.get(record.lease)
     meter = meter_of(record, lease)
-    return Row(
-        id=record.id,
-        site=record.site_name,
-        state=status.state,
-        attempt=max(status.attempt, record.attempt),
-        since=status.since or units.stamp(record.planned_s),
-        reach=view.reach,
-        meter=meter,
-        step=status.step,
-        total=status.total,
-        percentage=status.percentage,
-        remaining_s=status.remaining_s,
-        metrics=status.metrics,
-        log_age_s=status.log_age_s if status.state.is_alive else None,
-        reason=line_of(status),
-        cause=status.cause_id if status.state.is_dead else "",
-        owed=record.owed,
-        home=record.home,
-        missing=status.missing,
-        is_home=record.is_home,
-        spent_micro=spent_micro(view, lease, taken),
-        currency=lease.lease.currency if lease else "USD",
-        lease=record.lease,
-        next=next_step(view, meter),
-        sweep=record.sweep,
+    return made(
+        Row,
+        {
+            "id": record.id,
+            "site": record.site_name,
+            "state": status.state,
+            "attempt": max(status.attempt, record.attempt),
+            "since": status.since or units.stamp(record.planned_s),
+            "reach": view.reach,
+            "meter": meter,
+            "step": status.step,
+            "total": status.total,
+            "percentage": status.percentage,
+            "remaining_s": status.remaining_s,
+            "metrics": status.metrics,
+            "log_age_s": status.log_age_s if status.state.is_alive else None,
+            "reason": line_of(status),
+            "cause": status.cause_id if status.state.is_dead else "",
+            "owed": record.owed,
+            "home": record.home,
+            "missing": status.missing,
+            "is_home": record.is_home,
+            "spent_micro": spent_micro(view, lease, taken),
+            "currency": lease.lease.currency if lease else "USD",
+            "lease": record.lease,
+            "next": next_step(view, meter),
+            "sweep": record.sweep,
+        },
     )
 
 

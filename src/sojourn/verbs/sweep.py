@@ -99,6 +99,9 @@ def sweep(
     """
     began_s = ctx.now_s()
     prepared = prepare_sweep(ctx, file, env or {})
+    asked = [*(("--sites", ",".join(sites)) if sites else ()), *(("--slots", str(slots)) if slots else ())]
+    asked += [*(["--oversubscribe"] if oversubscribe else []), *(["--balance"] if balance else [])]
+    again = quote.join(["sojourn", "sweep", *prepared.given, *asked])
     with ctx.alone(f"sweep {prepared.name}"):
         known = _known(ctx, prepared)
         new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
@@ -135,15 +138,14 @@ def sweep(
             return replace(answer, did="blocked", why=why, next="sojourn doctor", exit_status=BLOCKED)
         _disjoint(prepared, known, placed, offers)
         if dry_run:
-            following = quote.join(["sojourn", "sweep", *prepared.given])
-            return replace(answer, did="planned", why="nothing was changed", next=following)
+            return replace(answer, did="planned", why="nothing was changed", next=again)
         done = _queue(ctx, prepared, new, placed, offers)
     seen = proven(ctx, [cells[0] for cells in by_site(placed).values() if cells])
     return replace(
         answer,
         why=done.why,
         remarks=(*answer.remarks, *done.remarks, *seen),
-        next=answer.next if not done.exit_status else quote.join(["sojourn", "sweep", *prepared.given]),
+        next=answer.next if not done.exit_status else again,
         exit_status=done.exit_status,
         seconds=ctx.now_s() - began_s,
     )

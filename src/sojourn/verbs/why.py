@@ -275,7 +275,7 @@ def _catalog(document: Any) -> tuple[Gotcha, ...]:
 
 def _answer(path: str, case: Case, read: str, catalog: tuple[Gotcha, ...] = ()) -> Why:
     judged = reason(catalog or gotchas(), case)
-    said = next((raised.said for raised in case.log.raised if raised.said), "") if case.log else ""
+    said = next((raised.said for raised in case.log.raised if raised.said), case.log.end.raised) if case.log else ""
     return Why(printable(path), judged, read, said)
 
 

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-TYPE_CHECKING = False  # `typing` and `json` would cost the shim on the box 1.5 MiB each
+TYPE_CHECKING = False  # `typing` would cost the shim on the box 1.5 MiB
 if TYPE_CHECKING:
     from typing import Any
 
@@ -61,19 +61,19 @@ def _is_device(path: str) -> bool:
 
 def write_json(path: str, value: Any, *, durable: bool = True, mode: int = 0o644) -> None:
     """`write` of one JSON document with sorted keys and a final newline. Raises: OSError, TypeError, ValueError."""
-    import json
+    from sojourn.wire import lean_json
 
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    text = lean_json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write(path, text.encode("utf-8"), durable=durable, mode=mode)
 
 
 def read_json(path: str) -> Any:
     """The JSON document at `path`, or None where there is no such file or it is torn (no JSON). Raises: OSError."""
-    import json
+    from sojourn.wire import lean_json
 
     try:
         with open(path, "rb") as f:
-            return json.loads(f.read().decode("utf-8"))
+            return lean_json.loads(f.read().decode("utf-8"))
     except (FileNotFoundError, ValueError):
         return None
 

@@ -6,17 +6,16 @@ payload (4 bytes), payload.
 
 from __future__ import annotations
 
-import json
-import struct
 import zlib
+
+from sojourn.wire import lean_json
 
 TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
 if TYPE_CHECKING:
     from typing import Any, BinaryIO, Iterator, Tuple
 
 MAGIC = b"\x00SJ1"
-_HEAD = struct.Struct(">cQI")
-HEAD_BYTES = len(MAGIC) + _HEAD.size
+HEAD_BYTES = len(MAGIC) + 1 + 8 + 4
 _KINDS = (b"J", b"B")
 
 
@@ -26,7 +25,7 @@ class Torn(ValueError):
 
 def pack(payload: bytes, kind: bytes = b"B") -> bytes:
     """One frame. `kind` is b"J" or b"B"."""
-    return MAGIC + _HEAD.pack(kind, len(payload), _sum(kind, payload)) + payload
+    return b"".join((MAGIC, kind, len(payload).to_bytes(8, "big"), _sum(kind, payload).to_bytes(4, "big"), payload))
 
 
 def pack_json(value: Any) -> bytes:
@@ -34,7 +33,7 @@ def pack_json(value: Any) -> bytes:
 
     Raises: TypeError, ValueError.
     """
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = lean_json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return pack(text.encode("utf-8", "surrogatepass"), b"J")
 
 
@@ -47,7 +46,7 @@ def frames(data: bytes) -> Iterator[Tuple[bytes, Any]]:
             return
         if len(data) < at + HEAD_BYTES:
             raise Torn("the answer ends inside a frame's head")
-        kind, length, crc = _HEAD.unpack_from(data, at + len(MAGIC))
+        kind, length, crc = _head(data, at + len(MAGIC))
         start = at + HEAD_BYTES
         payload = data[start : start + length]
         if len(payload) < length:
@@ -72,13 +71,19 @@ def read(stream: BinaryIO, limit_bytes: int) -> Tuple[bytes, Any]:
         raise EOFError
     if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
         raise Torn("not a frame: %r" % head[:16])
-    kind, length, crc = _HEAD.unpack_from(head, len(MAGIC))
+    kind, length, crc = _head(head, len(MAGIC))
     if length > limit_bytes:
         raise ValueError("a frame of %d bytes is over the limit of %d" % (length, limit_bytes))
     payload = _read_exactly(stream, length)
     if len(payload) < length:
         raise Torn("the stream ends after %d of %d bytes" % (len(payload), length))
     return kind, _value(kind, payload, crc)
+
+
+def _head(data: bytes, at: int) -> Tuple[bytes, int, int]:
+    """Kind, length and checksum of the frame whose magic ends at `at`."""
+    number = int.from_bytes
+    return data[at : at + 1], number(data[at + 1 : at + 9], "big"), number(data[at + 9 : at + 13], "big")
 
 
 def _sum(kind: bytes, payload: bytes) -> int:
@@ -92,7 +97,7 @@ def _value(kind: bytes, payload: bytes, crc: int) -> Any:
     if kind == b"B":
         return payload
     try:
-        return json.loads(payload.decode("utf-8", "surrogatepass"))
+        return lean_json.loads(payload.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise Torn("a frame holds no JSON: %s" % error) from error
 

@@ -6,8 +6,9 @@ stars, or as much of it as there is room for. Pure.
 
 from __future__ import annotations
 
-import json
 import os
+
+from sojourn.wire import lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def forms(value: str) -> List[bytes]:
     bare = value.strip()
     if len(bare) < LEAST_CHARACTERS:
         return []
-    texts = [value, bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], _quoted(bare)]
+    texts = [value, bare, lean_json.dumps(bare)[1:-1], lean_json.dumps(bare, ensure_ascii=False)[1:-1], _quoted(bare)]
     texts += [line.strip() for line in bare.splitlines() if len(line.strip()) >= LINE_CHARACTERS]
     return list(dict.fromkeys(os.fsencode(text) for text in texts))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_second = (0, "1970-01-01T00:00:00")  # the last one that was written out: runs are heard many at once
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -64,8 +65,11 @@ def say_money(micro: int, currency: str) -> str:
 
 def stamp(at_s: float) -> str:
     """UTC time with milliseconds and `Z`, as every file of ours has it: "2026-11-21T10:00:00.123Z"."""
+    global _second
     whole = int(at_s // 1)
-    return "%s.%03dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)), int((at_s - whole) * 1000))
+    if whole != _second[0]:
+        _second = whole, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    return "%s.%03dZ" % (_second[1], int((at_s - whole) * 1000))
 
 
 def unstamp(text: str) -> float:

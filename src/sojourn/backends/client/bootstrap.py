@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SEARCH_RC = 124
 NO_FOLDER_RC = 125
 NO_KEEPER_RC = 126
 NO_PYTHON_RC = 127
 _MARK = b"sojourn:no-keeper\n"
 _TRIED = b"sojourn:no-python:"
+_SEARCH = b"sojourn:search\n"
 
-# $1 base ("" = the default), $2 the keeper's file name, $3 a Python to try first. Candidates are asked for their
-# version once found; the one that the site names is trusted, which saves a local call the 15 ms that asking takes.
 # Where the keeper's byte code is kept (`compiled.name`) a call is entered there: to find `__main__` in the keeper, and
 # to clear all away at the end, is a fifth of a call's processor time.
-# A shell that ssh starts reads no login files: conda, pyenv, uv and modules are looked for where they install
-# themselves, in the user's own home or the system's, never in another user's.
-SCRIPT = r"""
+_ENTER = """import os, sys
+sys.argv = sys.argv[1:]
+kept = "%s.%s-%x.zip" % (sys.argv[0][:-4], sys.implementation.cache_tag, sys.hexversion)
+if not os.path.exists(kept):
+  import runpy
+  runpy.run_path(sys.argv[0], run_name="__main__")
+sys.path[:] = [kept] + sys.path + sys.argv[:1]
+from sojourn.box.main import main
+os._exit(main(sys.argv[1:]))"""
+
+# $1 base ("" = the default), $2 the keeper's file name, $3 a Python to try first, or "".
+_PLACE = r"""
 home=${HOME:-$(cd ~ && pwd)}
 base=${1:-$home/.local/share/sojourn}
 keeper=$base/keepers/$2
@@ -29,27 +38,29 @@ if [ ! -f "$keeper" ]; then
   printf 'sojourn:no-keeper\n%s' "$base"
   exit 126
 fi
+"""
+
+# The box's shell reads what we send it byte by byte, a system call each: where a Python is known this little is enough.
+_KNOWN = r"""
+if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S -c '@ENTER@' "$keeper" call; fi
+echo sojourn:search
+exit 124
+"""
+
+# Candidates are asked for their version once found; the one that the site names is trusted, which saves the 15 ms that
+# asking takes.
+# A shell that ssh starts reads no login files: conda, pyenv, uv and modules are looked for where they install
+# themselves, in the user's own home or the system's, never in another user's.
+_FIND = r"""
 version='import sys; print("%d.%d" % sys.version_info[:2])'
-enter='import os, sys
-sys.argv = sys.argv[1:]
-kept = "%s.%s-%x.zip" % (sys.argv[0][:-4], sys.implementation.cache_tag, sys.hexversion)
-if not os.path.exists(kept):
-  import runpy
-  runpy.run_path(sys.argv[0], run_name="__main__")
-sys.path[:] = [kept] + sys.path + sys.argv[:1]
-from sojourn.box.main import main
-os._exit(main(sys.argv[1:]))'
-tried=
+enter='@ENTER@'
+tried=${3:+ $3 of the settings (not there),}
 try() {
   command -v "$1" >/dev/null 2>&1 || return 0
   found=$("$1" -I -S -c "$version" </dev/null 2>/dev/null) || found='does not start'
   case $found in 3.[89] | 3.[1-9][0-9]) exec "$1" -I -S -c "$enter" "$keeper" call ;; esac
   tried="$tried $1 ($found),"
 }
-if [ -n "$3" ]; then
-  if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S -c "$enter" "$keeper" call; fi
-  tried=" $3 of the settings (not there),"
-fi
 for python in python3 python python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
   /usr/bin/python3 /usr/local/bin/python3 /usr/libexec/platform-python "${CONDA_PREFIX:-/opt/conda}/bin/python3"; do
   try "$python"
@@ -74,6 +85,7 @@ done
 echo "sojourn:no-python:${tried:- none found,} in PATH, conda, pyenv, uv and modules" >&2
 exit 127
 """
+SHORT, SCRIPT = (_PLACE + rest.replace("@ENTER@", _ENTER) for rest in (_KNOWN, _FIND))
 
 
 @dataclass(frozen=True)
@@ -83,9 +95,14 @@ class NoKeeper:
     base: str
 
 
-def argv(base: str, keeper: str, python: str) -> list[str]:
-    """The one argv of every call."""
-    return ["sh", "-c", SCRIPT, "sojourn", base, keeper, python]
+def argv(base: str, keeper: str, python: str, *, search: bool = False) -> list[str]:
+    """The argv of a call. Where `python` is named the box is first asked without a `search`, and may ask for one."""
+    return ["sh", "-c", SHORT if python and not search else SCRIPT, "sojourn", base, keeper, python]
+
+
+def asks_for_search(rc: int, stdout: bytes) -> bool:
+    """Whether a call without a search says that it found no such Python; it has done nothing."""
+    return rc == SEARCH_RC and stdout.endswith(_SEARCH)
 
 
 def missing(rc: int, stdout: bytes) -> NoKeeper | None:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -91,14 +92,13 @@ class Keeper:
         """
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
-        argv = bootstrap.argv(self.site.base, self.file, self._python())
-        ended = self.transport.call(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+        ended = self._call(stdin, timeout_s, limit_bytes)
         folder = self._misses_keeper(ended) if isinstance(ended, Ended) else ""
         if folder:
             put = self._put(_keeper_of(self.parcel), folder, timeout_s)
             if put is not None:
                 return put
-            ended = self.transport.call(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+            ended = self._call(stdin, timeout_s, limit_bytes)
         return ended if isinstance(ended, NoAnswer) else self._read(ended)
 
     def ask_all(
@@ -131,6 +131,14 @@ class Keeper:
         """Put the training side below `base`. Idempotent. Raises: what `transport.put` raises."""
         return self._put(_train_of(self.parcel), f"{base}/train", timeout_s)
 
+    def _call(self, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
+        call = functools.partial(self.transport.call, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+        words = self.site.base, self.file, self._python()
+        ended = call(bootstrap.argv(*words))
+        if isinstance(ended, Ended) and bootstrap.asks_for_search(ended.rc, ended.stdout):
+            return call(bootstrap.argv(*words, search=True))
+        return ended
+
     def _misses_keeper(self, ended: Ended) -> str:
         """The folder that the keeper must be put into, "" where one answered."""
         absent = bootstrap.missing(ended.rc, ended.stdout)
@@ -148,7 +156,7 @@ class Keeper:
 
     def _python(self) -> str:
         if self.site.python or self.site.transport != "local":
-            return self.site.python or self._python_there
+            return self._python_there or self.site.python
         import sys
 
         # Not the venv's own link: the venv may be gone before the run ends, the Python it was made from hardly.
@@ -185,13 +193,26 @@ class Keeper:
         return KeeperRefused(site=self.site.name, code=code, message=message, value=value)
 
 
-@functools.cache  # one process speaks to a hundred boxes with the same keeper
 def _keeper_of(parcel: Any) -> tuple[str, bytes]:
+    with _packing:  # a process that asks a hundred boxes at once packs one keeper, not one a thread
+        return _packed_keeper(parcel)
+
+
+def _train_of(parcel: Any) -> tuple[str, bytes]:
+    with _packing:
+        return _packed_train(parcel)
+
+
+_packing = threading.Lock()
+
+
+@functools.cache
+def _packed_keeper(parcel: Any) -> tuple[str, bytes]:
     name, data = parcel.keeper_bytes()
     return name, data
 
 
 @functools.cache
-def _train_of(parcel: Any) -> tuple[str, bytes]:
+def _packed_train(parcel: Any) -> tuple[str, bytes]:
     name, data = parcel.train_bytes()
     return name, data

@@ -14,7 +14,7 @@ import stat
 import time
 import uuid
 
-from sojourn.box import environment, locks, prepare, roster, secrets
+from sojourn.box import environment, locks, prepare, roster
 from sojourn.box.call import Box, Refused
 from sojourn.box.history import History
 from sojourn.box.ops.intent import find_root, last_attempt, pulse
@@ -107,7 +107,7 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     row = dict(_size(root.path), name=root.id)
     lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        with secrets.held(root):  # nobody asks for an attempt meanwhile
+        with locks.Held(root):  # nobody asks for an attempt meanwhile
             why = _lock_of_keeper(lock) or lives(root)
             if why:
                 raise Refused("alive", "%s: %s" % (root.id, why))

@@ -9,8 +9,9 @@ import os
 import sys
 import time
 
-from sojourn.box import job, secrets
+from sojourn.box import job
 from sojourn.box.call import Box, Refused
+from sojourn.box.locks import Held
 from sojourn.box.probes import machine, process
 from sojourn.box.root import Root, attempts_made, read_fields, read_number
 from sojourn.wire import atomic, names, units
@@ -116,7 +117,7 @@ def wake_keeper(root: Root) -> str:
     """Let the keeper look at what was written; its pulse."""
     now = pulse(root)
     if now == "alive":
-        import signal  # every look at a box would pay for it
+        import signal  # and for this
 
         try:
             os.kill(read_number(root.keeper, "pid"), signal.SIGUSR1)
@@ -131,8 +132,10 @@ def raise_want(root: Root, asked: Dict[str, Any], given: Any = None) -> Dict[str
     `asked`: attempt, by, token, and what is to hold from this attempt on: budget_s, max_duration_s, envs.
     Answer: attempt (in force), last (the highest begun). Refused: bad-want. Raises: OSError.
     """
+    from sojourn.box import secrets  # every look at a box would pay for it
+
     values = secrets.checked(read_fields(root.run), given)
-    with secrets.held(root):  # two clients at once: the higher one stays
+    with Held(root):  # two clients at once: the higher one stays
         last, attempt = last_attempt(root), int(asked["attempt"])
         now = read_fields(root.want)
         in_force = read_number(root.want, "attempt")

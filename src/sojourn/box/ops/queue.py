@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
-from sojourn.box import job, secrets
+from sojourn.box import job
 from sojourn.box.call import Box, Refused
+from sojourn.box.locks import Held
 from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
 from sojourn.box.queue import SCHEMA, Book, find_queue, line_id
 from sojourn.box.root import Root, read_fields
@@ -25,6 +25,8 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     file that keeps the queue. Answer: root, added, argv (what a launcher is to start).
     Refused, before anything is made: name-taken (`runs`: the cells whose name another job has here), bad-spec.
     """
+    from sojourn.box import secrets  # a look at a queue would pay for it
+
     queue = find_queue(box, str(request["queue"]), must_exist=False)
     asked = [(dict(request["template"], **cell["spec"]), cell) for cell in request["cells"]]
     _refuse(box, [spec for spec, _ in asked])
@@ -34,11 +36,11 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         write_once(root.run, spec)
         values = secrets.checked(spec, request.get("secrets"))
         if values and int(cell["attempt"]) > last_attempt(root):
-            with secrets.held(root):
+            with Held(root):
                 secrets.write(root, values)
     os.makedirs(queue.logs, exist_ok=True)
     write_once(queue.run, {"schema": SCHEMA, "run": queue.id, "keeper": request.get("keeper")})
-    with secrets.held(queue):
+    with Held(queue):
         book = Book(queue)
         lines: List[Dict[str, Any]] = []
         lanes = [str(lane) for lane in request.get("lanes") or book.lanes]
@@ -71,7 +73,7 @@ def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         begun = [run for run in those if not _take_back(box, queue.id, run, is_moving=request.get("why") == "move")]
         return {"taken": sorted(set(those) - set(begun)), "kept": sorted(begun)}
     wanted = None if request.get("runs") is None else set(request["runs"])
-    with secrets.held(queue):
+    with Held(queue):
         book = Book(queue)
         taking = [name for name in book.waiting() if wanted is None or book.cells[name]["run"] in wanted]
         book.ask([{"kind": "take", "id": name, "why": str(request.get("why"))} for name in taking])
@@ -116,10 +118,12 @@ def _take_back(box: Box, sweep: str, run: str, is_moving: bool) -> bool:
 
 
 def _empty(root: Root, is_moving: bool) -> None:
-    with secrets.held(root):
+    with Held(root):
         for path in (root.secrets, root.secrets + ".new"):
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.unlink(path)
+            except FileNotFoundError:
+                pass
     if is_moving:
         import shutil
 

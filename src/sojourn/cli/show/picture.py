@@ -37,7 +37,7 @@ def write(answer: Results, path: str) -> str:
         raise NoPicture(why=f"its file name ends in one of {', '.join(_FORMATS)}, not {suffix!r}", following=again)
     metrics = sorted(answer.metrics, key=lambda metric: not metric.direction)[:_MOST]
     if not metrics:
-        raise NoPicture(why="no loaded cell has a metric", following=f"sojourn reconcile {answer.id}")
+        raise NoPicture(why="no loaded cell has a metric", following=answer.next or f"sojourn reconcile {answer.id}")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -46,6 +46,7 @@ def write(answer: Results, path: str) -> str:
     high = max(3.0, 0.28 * min(len(answer.groups), _LABELS))
     figure = Figure(figsize=(8, high * len(metrics)), layout="constrained")
     figure.suptitle(f"{answer.id}: {len(answer.cells)} of {answer.expected} cells loaded")
+    figure.supxlabel("dot: a cell; diamond: mean, green the best; bar: standard deviation", fontsize="small")
     for axes, metric in zip(figure.subplots(len(metrics), 1, squeeze=False)[:, 0], metrics, strict=True):
         _draw(axes, answer, metric)
     data = io.BytesIO()
