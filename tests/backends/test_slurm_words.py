@@ -44,6 +44,12 @@ def test_memory_is_seen_in_a_step_though_the_job_merely_failed() -> None:
     assert "the 150M that it asked for (it was seen to use 150M): ask for --mem=180M" in found.reason
 
 
+def test_what_a_row_does_not_tell_yet_scontrol_does() -> None:
+    text = OOM.replace("n1||150M", "n1||16?") + "sojourn:scontrol\nJobId=8 JobState=FAILED TRES=cpu=1,mem=150M,node=1\n"
+    found = said(text, "8")
+    assert found.state is State.OOM and "ask for --mem=180M (Slurm job 8: FAILED 1:0)" in found.reason
+
+
 def test_of_a_job_that_ran_several_times_the_last_one_counts() -> None:
     found = said(REQUEUED, "1")
     assert found.state is State.TIMEOUT and "time limit of 00:18:00" in found.reason

@@ -36,7 +36,10 @@ records=$(sacct -n -P -D -j "$(jobs "$rest" ,)" -o JobID,State,ExitCode,Elapsed,
 rc=$?
 echo "{_MARK}sacct $rc"
 printf '%s\n' "$records"
-[ "$rc" != 0 ] || exit 0
+# For some seconds after a job's end its row may lack what it asked for: Slurm 22.05 shows `16?` as ReqMem then.
+[ "$rc" != 0 ] || rest=$(printf '%s\n' "$records" | awk -F'|' '$1 !~ /[.]/ && $8 !~ /^[0-9.]+[KMGT]?[nc]?$/ {{
+  printf "%s%s", c, $1; c = "," }}')
+[ -n "$rest" ] || exit 0
 echo "{_MARK}scontrol"
 for id in $(jobs "$rest" ' '); do scontrol -o show job "$id" 2>/dev/null; done
 exit 0
@@ -112,8 +115,8 @@ def read(text: str) -> Said:
     told = "\n".join(parts.get("sacct", []))
     if not keeps and "disabled" not in told:
         return Said(queue, trouble=_last(told) or "sacct does not answer") if not queue else Said(queue, {}, True)
-    records = _accounted(parts.get("sacct", [])) if keeps else _shown(parts.get("scontrol", []))
-    return Said(queue, records, keeps)
+    shown = _shown(parts.get("scontrol", []))
+    return Said(queue, _filled(_accounted(parts.get("sacct", [])), shown) if keeps else shown, keeps)
 
 
 def records(text: str) -> dict[str, tuple[int, str]]:
@@ -182,6 +185,12 @@ def _accounted(lines: list[str]) -> dict[str, Record]:
                 is_killed=old.is_killed or is_killed,
             )
     return found
+
+
+def _filled(records: dict[str, Record], shown: Mapping[str, Record]) -> dict[str, Record]:
+    """`records` with the memory asked for from `shown`, where its row did not tell it."""
+    asked = {job: shown[job].asked_bytes for job, record in records.items() if job in shown and not record.asked_bytes}
+    return {**records, **{job: replace(records[job], asked_bytes=asked_bytes) for job, asked_bytes in asked.items()}}
 
 
 def _shown(lines: list[str]) -> dict[str, Record]:
