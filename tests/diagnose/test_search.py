@@ -9,9 +9,9 @@ import pytest
 
 from scripts import search_index
 from sojourn.core.gotcha import Gotcha, Pattern
+from sojourn.core.regexes import gate
 from sojourn.diagnose.search import Search, compile_index
 from sojourn.diagnose.words import Same, spoken, stem, terms, told
-from sojourn.store.gates import gate
 from sojourn.store.gotchas import gotchas
 from sojourn.store.gotchas import search_index as shipped
 

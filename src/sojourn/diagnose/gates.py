@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
+from sojourn.core.regexes import needle
 from sojourn.diagnose.sieve import Sieve
 
 BEGINS = "Traceback (most recent call last)"
@@ -27,7 +28,7 @@ class Gates:
         trie = _trie(sorted(words))
         self.any = re.compile(trie)
         self._every = re.compile(b"(?=(" + trie + b"))")
-        self._compiled: dict[str, re.Pattern[str]] = {}
+        self._compiled: dict[str, tuple[str, re.Pattern[str]]] = {}
         self._sieve: Sieve | None = None
 
     @property
@@ -41,12 +42,13 @@ class Gates:
         """The gates that stand in a line, as `letters` leaves it."""
         return list({part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]})
 
-    def regex(self, pattern: Pattern) -> re.Pattern[str]:
-        """The pattern, compiled when it is first needed."""
+    def holds(self, pattern: Pattern, text: str, lowered: str) -> bool:
+        """Whether the pattern is in a line. `lowered`: the line in small letters. Compiled when it is first needed."""
         found = self._compiled.get(pattern.regex)
         if found is None:
-            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)  # programs differ in it
-        return found
+            # Programs differ in capital letters.
+            found = self._compiled[pattern.regex] = needle(pattern.regex), re.compile(pattern.regex, re.I)
+        return found[0] in lowered and found[1].search(text) is not None
 
 
 _READY: list[Gates] = []

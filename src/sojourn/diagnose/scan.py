@@ -299,9 +299,10 @@ class Scan:
         if _OVER.search(text):
             return False
         keys = []
+        lowered = text.lower()
         for gate in state.gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
-                if self._gate.regex(pattern).search(text):
+                if self._gate.holds(pattern, text, lowered):
                     keys.append((gotcha, pattern.regex, rank))
                     self._note(keys[-1], pattern, text, number)
         is_traceback = self._gate.begins in state.gates and text.lstrip().startswith(BEGINS)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.gotcha import ROLES, SEVERITIES, Gotcha, Merged, Pattern
-from sojourn.store.gates import gate
+from sojourn.core.regexes import gate
 from sojourn.wire.errors import Misuse
 
 if TYPE_CHECKING:
