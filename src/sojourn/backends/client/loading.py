@@ -289,8 +289,10 @@ class _Child:
     def _line(self, deadline: float, limit_s: float, check: Callable[[], None]) -> dict[str, Any]:
         assert self._process.stdout is not None
         out = self._process.stdout.fileno()
+        ear = select.poll()
+        ear.register(out, select.POLLIN)
         while b"\n" not in self._heard:
-            if select.select([out], [], [], _LOOK_S)[0]:
+            if ear.poll(_LOOK_S * 1000):
                 part = os.read(out, 1 << 16)
                 if not part:
                     raise self._gone()

@@ -188,10 +188,12 @@ def _one(python: str, sample: Dict[str, Any], indices: List[str], look: Any) -> 
     until_s = time.monotonic() + _LOAD_S
     text, has_begun = b"", False
     fd = child.stdout.fileno()
+    ear = select.poll()
+    ear.register(fd, select.POLLIN)
     while time.monotonic() < until_s:
         if has_begun:
             look()
-        if select.select([fd], [], [], LOOP_MS / 1000.0)[0]:
+        if ear.poll(LOOP_MS):
             part = os.read(fd, _BYTES)
             text += part
             if not part:
