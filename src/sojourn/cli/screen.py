@@ -52,17 +52,9 @@ class Screen:
 
         On one line; indented on a terminal, unless it is one of a `stream`.
         """
-        import json
+        from sojourn.core.plain import json_text
 
-        from sojourn.core.plain import finite
-
-        indent = 2 if self.out_is_terminal and not stream else None
-        try:
-            # That nothing holds itself is no question here, and asking takes a third of it.
-            text = json.dumps(document, indent=indent, allow_nan=False, check_circular=False)
-        except (ValueError, TypeError):  # hardly ever: to look at every value beforehand takes as long as to write it
-            text = json.dumps(finite(document), indent=indent, allow_nan=False)
-        self.show([text], stream=stream)
+        self.show([json_text(document, 2 if self.out_is_terminal and not stream else None)], stream=stream)
 
     def answer(self, answer: Any, lines: Callable[[Any, int], Iterable[str]], *, is_json: bool) -> None:
         """A verb's answer: its own document, or the lines that `lines` makes of it for this many columns."""

@@ -5,6 +5,7 @@ So a journal written by a newer or an older version is read by this one.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -62,6 +63,15 @@ def lease_from(data: Mapping[str, Any]) -> Lease:
     """The lease of a `leased` record, with its clocks."""
     clocks = [revive(Clock, clock) for clock in data.get("clocks", ())]
     return revive(Lease, {**data, "clocks": clocks})
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """The document as JSON in ASCII, a float that JSON cannot say as its name. Raises: TypeError for other things."""
+    try:
+        # That nothing holds itself is no question here, and asking takes a third of it.
+        return json.dumps(document, indent=indent, allow_nan=False, check_circular=False)
+    except (ValueError, TypeError):  # hardly ever: to look at every value beforehand takes as long as to write it
+        return json.dumps(finite(document), indent=indent, allow_nan=False)
 
 
 def finite(value: Any) -> Any:

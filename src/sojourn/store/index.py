@@ -87,8 +87,11 @@ class Index:
             for row in self._safely(_select, query, values)
         ]
         ((known,),) = self._safely(_select, "SELECT count(*) FROM runs", ())
-        where = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n, rowid"
-        return self._runs(where, (json.dumps(ids),)), known - len(ids)
+        return self.some(ids), known - len(ids)
+
+    def some(self, ids: Sequence[str]) -> list[RunRecord]:
+        """The runs of exactly these ids, in the order they were planned."""
+        return self._runs(_OF_THESE, (json.dumps(ids),))
 
     def settled_at(self, site: str) -> dict[str, int]:
         """The offset of each run there of which nothing more is to be heard, and whose root was not removed."""
@@ -151,8 +154,7 @@ class Index:
     def leases(self, open_only: bool = True) -> list[LeaseRecord]:
         """Leases, oldest first: those not let go yet, or all there ever were."""
         where = "WHERE state NOT IN ('released', 'settled')" if open_only else ""
-        query = f"SELECT {', '.join(_LEASE_COLUMNS)} FROM leases {where} ORDER BY generation"
-        return [_lease(row) for row in self._safely(_select, query, ())]
+        return [_lease(row) for row in self._safely(_select, f"{_OF_LEASES} {where} ORDER BY generation", ())]
 
     def lease(self, name: str) -> LeaseRecord | None:
         """The newest lease of exactly this name, open or not."""
@@ -161,6 +163,45 @@ class Index:
     def hear(self, run: str, offset: int, status: Status, keeper: str, payload: str, at_s: float) -> None:
         """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
         self._safely(_written, lambda db: rows.set_heard(db, run, offset, status, (keeper, payload), at_s))
+
+    def shown(self, code: str) -> list[tuple[str, str, str, bool, str | None]]:
+        """(run, its sweep, its lease, whether nothing more is to be heard of it, its row of `status --json` as text) of
+        all runs, in the order they were planned. The text is None where this `code` has kept none.
+        """
+        query = (
+            f"SELECT r.id, r.sweep, r.lease, r.attempt > 0 AND {_SETTLED}, s.text FROM runs r"
+            " LEFT JOIN shown s ON s.run = r.id AND s.code = ? ORDER BY r.n, r.rowid"
+        )
+        return self._safely(_select, query, (code,))
+
+    def show(
+        self, code: str, runs: Sequence[str], text_of: Callable[[RunRecord, LeaseRecord | None], str | None]
+    ) -> bool:
+        """Keep the text of each of these runs that `text_of` the run and the newest lease of its lease's name gives.
+
+        Both are read in the transaction that keeps the text, so that it is never older than they are. False: nothing
+        was kept, because the file is locked, full or damaged.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            leases = {one.name: one for one in map(_lease, _select(db, f"{_OF_LEASES} ORDER BY generation", ()))}
+            for row in _select(db, f"{_OF_RUNS} {_OF_THESE}", (json.dumps(runs),)):
+                record = _run(row)
+                text = text_of(record, leases.get(record.lease))
+                if text is not None:
+                    values = (record.id, record.lease, code, text)
+                    db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?)", values)
+
+        return self._try(write)
+
+    def shown_sweeps(self) -> dict[str, str]:
+        """By what its cells show: what `status --json` shows of a sweep, as text."""
+        return dict(self._safely(_select, "SELECT cells, text FROM shown_sweeps", ()))
+
+    def show_sweep(self, sweep: str, cells: str, text: str) -> None:
+        """Keep the text of a sweep, as long as its cells show what `cells` is the digest of."""
+        query = "INSERT OR REPLACE INTO shown_sweeps VALUES (?, ?, ?)"
+        self._try(lambda db: db.execute(query, (sweep, cells, text)))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -180,8 +221,7 @@ class Index:
                     self._db.execute(ending)
 
     def _runs(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
-        query = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs {where}"
-        return [_run(row) for row in self._safely(_select, query, values)]
+        return [_run(row) for row in self._safely(_select, f"{_OF_RUNS} {where}", values)]
 
     def _open(self) -> sqlite3.Connection:
         for attempt in (1, 2):
@@ -194,6 +234,14 @@ class Index:
 
     def _in_memory(self) -> sqlite3.Connection:
         return _opened(":memory:", self._journal)
+
+    def _try(self, write: Callable[[sqlite3.Connection], object]) -> bool:
+        """Write what can be done without; False where the file did not let us."""
+        try:
+            _written(self._db, write)
+        except sqlite3.Error:
+            return False
+        return True
 
     def _safely(self, act: Callable[..., T], *arguments: Any) -> T:
         """`act(db, ...)`; when the file fails under us (deleted, damaged, full, locked) once more on a new index."""
@@ -257,7 +305,7 @@ def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[t
     return db.execute(query, values).fetchall()
 
 
-def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], None]) -> None:
+def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object]) -> None:
     is_together = db.in_transaction
     if is_together:
         write(db)
@@ -312,7 +360,7 @@ def _emptied(db: sqlite3.Connection) -> None:
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     ).fetchall():
         db.execute(f'DROP TABLE "{table}"')
-    for statement in rows.TABLES.split(";"):
+    for statement in (*rows.TABLES.split(";"), *rows.TRIGGERS):
         db.execute(statement)
     db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
 
@@ -326,9 +374,12 @@ _RUN_COLUMNS = [
     *_SWEEP,
     *_RUN_TEXTS,
 ]
+_OF_RUNS = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs"
+_OF_THESE = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n, rowid"
 _RUN_FIELDS = [field.name for field in fields(RunRecord)]
 _LEASE_TEXTS = ("lease", "abandoned", "lost")
 _LEASE_COLUMNS = [*"name generation state began_s ended_s spent_micro line".split(), *_LEASE_TEXTS]
+_OF_LEASES = f"SELECT {', '.join(_LEASE_COLUMNS)} FROM leases"
 
 
 def _run(row: tuple[Any, ...]) -> RunRecord:

@@ -13,7 +13,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -40,8 +40,16 @@ CREATE TABLE leases (
 );
 CREATE INDEX leases_by_name ON leases (name);
 CREATE TABLE tenants (generation INTEGER NOT NULL, run TEXT NOT NULL, PRIMARY KEY (generation, run)) WITHOUT ROWID;
+CREATE TABLE shown (run TEXT PRIMARY KEY, lease TEXT NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE shown_sweeps (sweep TEXT PRIMARY KEY, cells TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+# What `status --json` shows of a run is forgotten with all that is written of the run, or of a lease of its name.
+TRIGGERS = [
+    f"CREATE TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN DELETE FROM shown WHERE {shown} = {row}.{key}; END"
+    for table, key, shown in (("runs", "id", "run"), ("leases", "name", "lease"))
+    for event, row in (("insert", "NEW"), ("update", "NEW"), ("delete", "OLD"))
+]
 
 
 # kind -> fields that a record of it must have. Kinds that are not here may have any.

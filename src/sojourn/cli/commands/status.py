@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Status
 
 SUMMARY = "one look at every run: state, progress, what is home, money"
 ABOUT = (
@@ -68,6 +72,9 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.wire.errors import Misuse
     from sojourn.wire.units import unstamp
 
+    selects = args.runs or args.since is not None or args.exit_status
+    if args.json and not selects and not screen.out_is_terminal:
+        return _all_as_json(args, screen)
     shows_all = args.json or args.all or args.runs or args.since is not None or args.exit_status
     with Context.open(say=screen.progress) as ctx:
         sweep = ctx.store.index.sweep(args.runs[0]) if len(args.runs) == 1 else ""
@@ -92,5 +99,20 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
         screen.show(show.lines(answer, screen.columns, finals=most))
     if args.exit_status:
         return answer.exit_status
+    return _reached(answer)
+
+
+def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:
+    from sojourn.verbs.context import Context
+    from sojourn.verbs.shown import shown
+
+    with Context.open(say=screen.progress) as ctx:
+        answer = shown(ctx, timeout_s=args.timeout)
+    screen.show([answer.json_text()])
+    return _reached(answer.anew)
+
+
+def _reached(answer: Status) -> int:
+    """3 where boxes were asked and none of them could be reached."""
     asked = [row.reach.ok for row in answer.rows if row.reach.ok is not None]
     return 3 if asked and not any(asked) else 0
