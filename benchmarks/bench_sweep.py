@@ -7,10 +7,11 @@ from __future__ import annotations
 import functools
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -80,6 +81,8 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
         **{what: functools.partial(planned, what) for what in ("plan", "reconcile", "all", "mib")},
         "index": lambda: many.say("status"),
         "index-json": lambda: many.say("status", "--json"),
+        "index-json-first": functools.partial(_first, many),
+        "sweep-json": lambda: big.say("status", "--json"),
     }
 
 
@@ -92,7 +95,16 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row(f"{CELLS:,} cells: both, memory", medians["mib"], "MiB", limit=300),
         Row(f"`status` of {MANY:,} finished runs, from the index", medians["index"], "s", limit=0.5),
         Row("`status --json` of the same", medians["index-json"], "s", limit=0.5),
+        Row("`status --json` of the same, for the first time", medians["index-json-first"], "s"),
+        Row(f"`status --json` of {CELLS:,} cells, all at home", medians["sweep-json"], "s"),
     ]
+
+
+def _first(desk: Desk) -> float:
+    """Seconds of `status --json` where the index holds no row of it yet."""
+    with closing(sqlite3.connect(desk.state / "index.sqlite", isolation_level=None)) as db:
+        db.execute("DELETE FROM shown")
+    return desk.say("status", "--json")
 
 
 def _big_sweep(desk: Desk) -> Path:
