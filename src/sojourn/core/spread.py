@@ -88,7 +88,8 @@ def expected(cells: Mapping[str, Wanted], done: Sequence[Sibling]) -> dict[str, 
 
 def _seconds(cell: Wanted, done: Sequence[Sibling]) -> float:
     shared = [len(cell.values.items() & one.values.items()) for one in done]
-    nearest = [one for one, count in zip(done, shared, strict=True) if count == max(shared)]
+    most = max(shared)
+    nearest = [one for one, count in zip(done, shared, strict=True) if count == most]
     per_epoch = [one.seconds / one.epochs for one in nearest if one.epochs]
     if cell.epochs and per_epoch:
         return median(per_epoch) * cell.epochs

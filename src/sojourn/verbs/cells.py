@@ -125,13 +125,9 @@ def costs_of(
     took.update(running)
     done = [record for record in records if record.id in took]
     stated = {record.id: wanted_of(record) for record in done}
-    fast = speeds(
-        [
-            (record.site_name, float(stated[record.id].epochs or 1), took[record.id])
-            for record in done
-            if all(one.epochs for one in stated.values()) or not any(one.epochs for one in stated.values())
-        ]
-    )
+    states_epochs = {bool(one.epochs) for one in stated.values()}
+    rates = [(record.site_name, float(stated[record.id].epochs or 1), took[record.id]) for record in done]
+    fast = speeds(rates if len(states_epochs) == 1 else [])  # those of some cells say nothing of the others
     siblings = [
         Sibling(stated[record.id].values, took[record.id] * fast.get(record.site_name, 1.0), stated[record.id].epochs)
         for record in done

@@ -73,11 +73,14 @@ def _count(rows: Sequence[Row], remaining_s: float | None) -> dict[str, Any]:
 
 def _seconds(views: Sequence[View], rows: Sequence[Row]) -> dict[str, float]:
     """How long each cell that lives or waits still takes, where it can be told."""
+    alive = {row.id: row for row in rows if row.state.is_alive}
+    if not alive:
+        return {}
     records = [view.record for view in views]
-    costs, fast = costs_of(records, {record.id: wanted_of(record) for record in records})
+    costs, fast = costs_of(records, {record.id: wanted_of(record) for record in records if record.id in alive})
     has_finished = any(record.status.state is State.SUCCEEDED and record.status.spent_s for record in records)
     left = {}
-    for row in rows:
+    for row in alive.values():
         if row.state is not State.QUEUED and row.remaining_s is not None:
             left[row.id] = row.remaining_s
         elif has_finished:
