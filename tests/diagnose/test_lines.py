@@ -19,7 +19,7 @@ def verdict_of(log: str) -> str:
 
 
 def test_no_harmless_line_is_a_verdict_whatever_comes_after_it() -> None:
-    logs = {"alone": "{}\nloading data\nready\n", "in the middle": STEPS + "{}\n" + STEPS}
+    logs = {"alone": "{}\nloading data\nready\n", "in the middle": STEPS + "{}\n" + STEPS, "at the end": STEPS + "{}\n"}
     wrong = [
         (line, where, v)
         for line in LINES

@@ -24,7 +24,7 @@ class Gates:
         self.begins = letters(BEGINS.encode())
         words = {*self.patterns, self.begins}
         # A gate found at a place also stands for the shorter ones that it begins with.
-        self._inside = {word: [part for part in words if word.startswith(part)] for word in words}
+        self._inside = {word: [word[:n] for n in range(1, len(word) + 1) if word[:n] in words] for word in words}
         trie = _trie(sorted(words))
         self.any = re.compile(trie)
         self._every = re.compile(b"(?=(" + trie + b"))")

@@ -31,6 +31,7 @@ ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multin
 TEXTS = ("run.log_text", "run.log_raised", "gpu.smi_text", "ssh.stderr")
 MAX_BLIND = 5
 MAX_VALUE = 300
+LAST = 5  # lines at the end of a log: what stands there and may be fatal had the last word
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
             if share > partly:
                 partly, lacking = share, list(missing)
     live = [(stream, hit) for stream, hit in hits if not case.is_past(stream, hit)]
-    proving = [(stream, hit) for stream, hit in live if hit.pattern.proves]
+    proving = [(stream, hit) for stream, hit in live if _is_proof(hit)]
     against = [
         name
         for c in gotcha.refute
@@ -213,9 +214,21 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
     if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
         return False
     end = case.log.end
-    if any(hit.pattern.proves and hit.pattern.fatal and end.progress_after(hit.last) < 3 for hit in case.log.hits):
+    if any(_is_proof(hit) and hit.pattern.fatal and end.progress_after(hit.last) < 3 for hit in case.log.hits):
         return end.kind == "done" and not end.is_short
-    return end.kind == "progress" or (end.kind == "done" and not end.is_short)
+    if end.kind == "progress":
+        open_ones = {
+            one.gotcha.id
+            for one in judged
+            if one.finding.status == "likely" and one.gotcha.role != "advice" and one.gotcha.severity != "note"
+        }
+        ends = [hit for hit in case.log.hits if hit.gotcha in open_ones and hit.pattern.fatal and not hit.is_again]
+        return all(hit.last <= case.log.lines - LAST or end.progress_after(hit.last) for hit in ends)
+    return end.kind == "done" and not end.is_short
+
+
+def _is_proof(hit: Hit) -> bool:
+    return hit.pattern.proves and not hit.is_again
 
 
 def _seen(case: Case, name: str) -> Evidence:

@@ -48,12 +48,18 @@ _OVER = re.compile(
     r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend "
     r"|\bW (?:tensorflow|external)/\S+\.cc:\d+\](?!.* allocation summary follows)"
 )
+# What is no end: the program tries again.
+_AGAIN = re.compile(
+    r"(?i)\bretrying (?:in \d|request|up to [1-9])|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
+)
 _FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A pattern found. `line`: the first one, without colours and rank; `number`: from 1; `last`: of the last one."""
+    """A pattern found. `line`: the first one, without colours and rank; `number`: from 1; `last`: of the last one;
+    `is_again`: these lines say that it is tried again.
+    """
 
     gotcha: str
     pattern: Pattern
@@ -62,6 +68,7 @@ class Hit:
     rank: int | None
     last: int
     times: int = 1
+    is_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ class LogSeen:
 
 
 _Row = tuple[int, bytes, bytes]  # the number of a line, the line before, the line
+_Key = tuple[str, str, int | None, bool]  # of a hit: gotcha, regex, rank, is_again
 
 
 class _Kind:
@@ -103,7 +111,7 @@ class _Kind:
         self.gates = gates
         self.tried = self.again = self.last = 0
         self.line = b""
-        self.keys: list[tuple[str, str, int | None]] = []
+        self.keys: list[_Key] = []
 
 
 class _Piece:
@@ -142,7 +150,7 @@ class Scan:
         self._enough = MAX_WORN
         self._late: list[_Row] = []
         self._held: list[tuple[_Piece, bytes]] = []  # the last ones of a large log
-        self._hits: dict[tuple[str, str, int | None], Hit] = {}
+        self._hits: dict[_Key, Hit] = {}
         self._raised: list[Raised] = []
         self._notable: list[str] = []
         self._rest = b""
@@ -299,11 +307,11 @@ class Scan:
         if _OVER.search(text):
             return False
         keys = []
-        lowered = text.lower()
+        lowered, is_again = text.lower(), _AGAIN.search(text) is not None
         for gate in state.gates:
             for gotcha, pattern in self._gate.patterns.get(gate, ()):
                 if self._gate.holds(pattern, text, lowered):
-                    keys.append((gotcha, pattern.regex, rank))
+                    keys.append((gotcha, pattern.regex, rank, is_again))
                     self._note(keys[-1], pattern, text, number)
         is_traceback = self._gate.begins in state.gates and text.lstrip().startswith(BEGINS)
         if is_traceback and len(self._raised) < MAX_HITS:
@@ -314,10 +322,10 @@ class Scan:
             self._notable.append(text[:2000])
         return len(self._hits) + len(self._raised) > before
 
-    def _note(self, key: tuple[str, str, int | None], pattern: Pattern, text: str, number: int) -> None:
+    def _note(self, key: _Key, pattern: Pattern, text: str, number: int) -> None:
         old = self._hits.get(key)
         if old is None and len(self._hits) < MAX_HITS:
-            self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number)
+            self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number, is_again=key[3])
         elif old is not None:
             self._hits[key] = replace(old, last=max(number, old.last), times=old.times + 1)
 
