@@ -19,7 +19,7 @@ PAGE = 4096
 # PyTorch's copy uses its threads, of which two are no faster than one memmove; for small tensors it is slower.
 _TORCH_COPY_BYTES, _TORCH_THREADS = 4 << 20, 4
 _MIB = 1 << 20
-_ALONE = 0.5  # that part of the copy is made before the writer begins
+_ALONE = 0.375  # that part of the copy is made before the writer begins
 _GRAIN, _GRAINS = 64 * _MIB, 64  # copied between two words to the writer; of these so many at most, whatever the size
 _PORTABLE = 1  # cudaHostRegisterPortable, driver_types.h of CUDA
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14, asm-generic/mman-common.h
@@ -75,7 +75,7 @@ class Arena:
 
     def fill(self, plan: Plan, copied: Callable[[int], None]) -> None:
         """Copy all pieces of the plan to their places. `copied(n)` is called, with growing n, when all that lies in the
-        first `n` bytes is there, at last with the plan's bytes. Not before about half of it is: whoever reads memory
+        first `n` bytes is there, at last with the plan's bytes. Not before more than a third of it is: whoever reads memory
         meanwhile slows the copy down, for which the training stands still.
 
         The state may change when this returns.   Raises: ValueError (a piece changed its size).
