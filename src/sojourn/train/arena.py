@@ -75,7 +75,7 @@ class Arena:
 
     def fill(self, plan: Plan, copied: Callable[[int], None]) -> None:
         """Copy all pieces of the plan to their places. `copied(n)` is called, with growing n, when all that lies in the
-        first `n` bytes is there, at last with the plan's bytes. Not before more than a third of it is: whoever reads memory
+        first `n` bytes is there, at last with the plan's bytes. Not before over a third of it is: whoever reads memory
         meanwhile slows the copy down, for which the training stands still.
 
         The state may change when this returns.   Raises: ValueError (a piece changed its size).
