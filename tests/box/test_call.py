@@ -176,7 +176,7 @@ def test_pulses_are_told_apart(rig: Rig) -> None:
         (row,) = rig.call("since", runs={"r": 0})["runs"]
         return row["keeper"], row["payload"]
 
-    root = rig.place("sleep 600")
+    root = rig.place("exec sleep 600")
     assert pulses() == ("none", "none")
     keeper = rig.supervise(root)
     started = heard(root, "started")

@@ -184,6 +184,38 @@ def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tel
     assert gone(child)
 
 
+def test_what_a_payload_left_without_a_keeper_is_held_until_the_next_one_records_the_end(rig: Rig) -> None:
+    """The first process was killed, and its shim recorded that; what it started lives on."""
+    inner = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.05; done'
+    root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
+    rig.supervise(root)
+    heard(root, "beat", 2)
+    parts, child = Parts(root), int(Path(root.path, "inner").read_text())
+    killed(rig, {parts.keeper, parts.payload})
+    until(lambda: os.path.exists(root.exit(1)) and gone(parts.shim))
+    row = rig.call("since", runs=None)["runs"][0]
+    assert (row["keeper"], row["payload"]) == ("gone", "held") and not gone(child)
+    rig.supervise(root)
+    end = the_end(root)
+    assert (end["state"], end["signal"], end["by"]) == ("killed", 9, "shim")
+    until(lambda: gone(child))
+    assert rig.call("since", runs=None)["runs"][0]["payload"] == "gone"
+
+
+def test_a_shim_that_has_not_begun_yet_is_held_and_not_none(rig: Rig) -> None:
+    """The instant between the shim's start and its word where the payload began, in which its keeper was killed."""
+    root = running(rig)
+    parts = Parts(root)
+    killed(rig, {parts.keeper})
+    os.rename(root.begun(1), root.begun(1) + ".later")
+    row = rig.call("since", runs=None)["runs"][0]
+    assert (row["keeper"], row["payload"]) == ("gone", "held")
+    os.rename(root.begun(1) + ".later", root.begun(1))
+    go(root)
+    rig.supervise(root)
+    assert the_end(root)["rc"] == 7
+
+
 def test_twenty_keepers_at_once_start_one_payload(rig: Rig) -> None:
     root = rig.place(SCRIPT)
     for _ in range(20):

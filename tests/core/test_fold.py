@@ -189,6 +189,7 @@ RUNNING = fold(told(ATTEMPT, STARTED), Status())
         ("alive", "alive", "running"), ("alive", "gone", "running"), ("alive", "unknown", "running"),
         ("unknown", "unknown", "running"), ("unknown", "gone", "running"), ("gone", "unknown", "running"),
         ("gone", "alive", "running"), ("none", "alive", "running"), ("gone", "gone", "lost"), ("gone", "none", "lost"),
+        ("gone", "held", "running"), ("none", "held", "running"), ("alive", "held", "running"),
     ],
 )  # fmt: skip
 def test_only_both_gone_is_lost_and_not_knowing_moves_nothing(keeper: str, payload: str, state: str) -> None:
@@ -197,6 +198,10 @@ def test_only_both_gone_is_lost_and_not_knowing_moves_nothing(keeper: str, paylo
 
 def test_a_process_without_its_keeper_is_running_and_says_so() -> None:
     assert "until it is adopted" in settle(RUNNING, "gone", "alive", 1).reason
+
+
+def test_something_that_lives_without_its_keeper_is_not_lost_and_says_so() -> None:
+    assert "something of the attempt lives" in settle(RUNNING, "gone", "held", 1).reason
 
 
 @pytest.mark.parametrize("state", [state for state in State if state.is_final])

@@ -94,7 +94,7 @@ def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
 
 def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued: bool = False) -> Status:
     """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown"; the keeper's
-    is "queued" while a scheduler has it wait.
+    is "queued" while a scheduler has it wait, the payload's "held" where something lives that only a keeper can name.
 
     `asked` is the attempt that was launched last; `is_queued`: a queue on the box begins it in its turn. Only evidence
     moves the state: a pulse that is unknown moves nothing.
@@ -113,6 +113,8 @@ def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued:
     if payload == "alive":
         state = State.RUNNING if status.state is State.STARTING else status.state
         return replace(status, state=state, reason="the keeper is gone; the process goes on until it is adopted")
+    if payload == "held" and keeper == "gone":
+        return replace(status, reason="the keeper is gone; something of the attempt lives, the next keeper says what")
     if payload in ("gone", "none") and keeper == "gone":
         return replace(
             status, state=State.LOST, remaining_s=None, reason="its processes are gone and left no record of an end"

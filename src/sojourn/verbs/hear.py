@@ -264,12 +264,13 @@ def _record(box: Box, views: list[View], timeout_s: float) -> None:
 
 
 def is_unrecorded(view: View) -> bool:
-    """Nothing of the run lives, and its events lack how its last attempt ended, or the seal of its manifest."""
+    """No keeper is there, nor a payload's first process, and the run's events lack how its last attempt ended, or the
+    seal of its manifest."""
     if view.word is not None:
         from sojourn.verbs import scheduled
 
         return scheduled.is_overdue(view)
-    if view.keeper != "gone" or view.payload not in ("gone", "none"):
+    if view.keeper != "gone" or view.payload not in ("gone", "none", "held"):
         return False
     heard = view.record.heard
     return heard.attempt >= view.record.attempt and not heard.is_sealed

@@ -119,7 +119,7 @@ def pulses(word: Word, keeper: str, payload: str) -> tuple[str, str]:
         return keeper, payload
     if word.pulse is Pulse.UNKNOWN or word.is_late:
         return "unknown", "unknown"
-    return "gone", payload if payload == "alive" else "gone"
+    return "gone", payload if payload in ("alive", "held") else "gone"
 
 
 def shown(status: Status, word: Word) -> Status:

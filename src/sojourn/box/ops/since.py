@@ -102,19 +102,20 @@ def _now(root: Root) -> Dict[str, Any]:
 
 
 def payload_pulse(root: Root, number: int) -> str:
-    """The payload of an attempt: alive, gone, none (it was not started), unknown (it was on another machine)."""
+    """The payload of an attempt: alive, gone, none (it was not started), unknown (it was on another machine), held
+    (something lives, and a keeper is wanted to say what: a shim before it told where its payload began, or what a
+    payload left that has ended).
+    """
     begun = read_fields(root.begun(number))
-    if not begun:
-        return "none"
     host = read_fields(root.keeper).get("host")
-    if host not in (None, machine.host()):
+    if begun and host not in (None, machine.host()):
         return "unknown"
-    if begun.get("boot_id") == machine.boot_id():
-        if process.is_alive(begun.get("pid", 0), begun.get("start", 0)):
-            return "alive"
-        if not os.path.exists(root.exit(number)) and locks.is_held(root):
-            return "alive"
-    return "gone"
+    was_here = begun.get("boot_id") == machine.boot_id()
+    if was_here and process.is_alive(begun.get("pid", 0), begun.get("start", 0)):
+        return "alive"
+    if locks.is_held(root):
+        return "alive" if was_here and not os.path.exists(root.exit(number)) else "held"
+    return "gone" if begun else "none"
 
 
 def _stat(path: str) -> os.stat_result | None:
