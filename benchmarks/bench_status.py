@@ -58,10 +58,10 @@ def rows(medians: dict[str, float]) -> list[Row]:
     ]
 
 
-def write_history(journal: Journal, count: int) -> None:
-    """`count` runs on one free lease: planned, launched, heard to their sealed end, pulled with a receipt."""
+def write_history(journal: Journal, count: int, rate_micro_per_h: int = 0) -> None:
+    """`count` runs on one lease: planned, launched, heard to their sealed end, pulled with a receipt."""
     site = plain(Site("local"))
-    lease = Lease("local", "local", "unmetered", "local-0", 0, "USD", _BEGAN_S, "nothing to stop", False)
+    lease = Lease("local", "local", "unmetered", "local-0", rate_micro_per_h, "USD", _BEGAN_S, "nothing to stop", False)
     journal.append("leased", lease=plain(lease))
     for number in range(count):
         run = f"digits-{number:04d}"

@@ -63,7 +63,7 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
     with mock.patch.object(os, "fsync"):  # what is only set up here need not outlive this machine
         big, many = Desk(folder / "big"), Desk(folder / "many")
         job = _big_sweep(big)
-        write_history(Journal(str(many.state / "journal.jsonl")), MANY)
+        write_history(Journal(str(many.state / "journal.jsonl")), MANY, rate_micro_per_h=1_000_000)
         Store(str(many.state)).close()
 
     told: dict[str, float] = {}
@@ -93,7 +93,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row(f"{CELLS:,} cells: reconcile, all at home", medians["reconcile"], "s"),
         Row(f"{CELLS:,} cells: both", medians["all"], "s", limit=5),
         Row(f"{CELLS:,} cells: both, memory", medians["mib"], "MiB", limit=300),
-        Row(f"`status` of {MANY:,} finished runs, from the index", medians["index"], "s", limit=0.5),
+        Row(f"`status` of {MANY:,} finished runs of one meter, from the index", medians["index"], "s", limit=0.5),
         Row("`status --json` of the same", medians["index-json"], "s", limit=0.5),
         Row("`status --json` of the same, for the first time", medians["index-json-first"], "s"),
         Row(f"`status --json` of {CELLS:,} cells, all at home", medians["sweep-json"], "s"),

@@ -67,7 +67,7 @@ class Records:
 
     def kept(self) -> set[str]:
         """The runs whose rows would not be made anew."""
-        return {run for run, _, _, _, text in self.store.index.shown(read_code()) if text is not None}
+        return {run for run, *_, text, _ in self.store.index.shown(read_code()) if text is not None}
 
     def same(self) -> dict[str, Any]:
         """The document, after both ways to it gave the same, the second time too."""
@@ -112,7 +112,7 @@ def random_step(records: Records, rng: random.Random) -> str:
     """Something that may be written of runs, sweeps and leases at any time, sensible or not; what it was."""
     store = records.store
     run = rng.choice(["one", "ab-1", "ab-2", "cd-1"])
-    lease = rng.choice(["free", "free", "free", "dear", "nowhere", ""])
+    lease = rng.choice(["free", "free", "dear", "dear", "nowhere", ""])
     known = store.index.run(run)
     if known is None or rng.random() < 0.05:
         records.plan(
@@ -124,7 +124,11 @@ def random_step(records: Records, rng: random.Random) -> str:
     def say() -> Status:
         before = known.heard
         number = max(attempt, before.attempt) if rng.random() < 0.8 else before.attempt + 1
-        how = {"why": rng.choice(["", "oom", "walltime"]), "detail": rng.choice(["", 'd\u00e9j\u00e0 "vu"\n\x1b[2J'])}
+        how = {
+            "why": rng.choice(["", "oom", "walltime"]),
+            "seconds": rng.choice([0, 0.25, 60.0, 3600.1]),
+            "detail": rng.choice(["", 'd\u00e9j\u00e0 "vu"\n\x1b[2J']),
+        }
         word = rng.choice([*(state.value for state in State if state.is_final), "vanished"])
         return ended(word, number, before, rng.choice([1, 2, 3, 4, *[5] * 12]), **how)
 
@@ -215,13 +219,40 @@ def test_what_is_written_of_a_run_that_was_over_is_shown_at_once(records: Record
         (lambda r: (r.finish("digits"), r.launch("digits", 2)), "its next attempt was asked for"),
         (lambda r: (r.plan("digits"), r.launch("digits"), r.heard("digits", ended("", said=3), "alive")), "it lives"),
         (lambda r: (r.plan("digits"), r.launch("digits"), r.heard("digits", ended("failed", said=4))), "not sealed"),
-        (lambda r: (r.lease("dear", 9), r.finish("digits", lease="dear")), "others may share its meter"),
     ],
 )
 def test_a_run_whose_row_may_still_change_is_not_kept(records: Records, say: Any, why: str) -> None:
     say(records)
     records.same()
     assert not records.kept(), why
+
+
+def test_what_runs_of_one_meter_spent_follows_those_beside_them_and_their_rows_are_kept(records: Records) -> None:
+    records.lease("dear", 3_600_000)
+    records.finish("one", lease="dear", sweep="ab")
+    records.finish("alone", lease="free")
+    assert records.row("one")["spent"] == {"amount": 0.06, "currency": "CNY", "micro": 60_000}
+    assert records.kept() == {"one", "alone"}
+    records.finish("two", lease="dear", sweep="ab")  # at the same time
+    assert [row["spent"]["micro"] for row in records.same()["runs"]] == [30_000, 0, 30_000]
+    records.plan("three")
+    records.launch("three", lease="dear")
+    records.heard("three", ended("", said=3), "alive", "alive")  # at work for a minute, all of it before they began
+    assert [row["spent"]["micro"] for row in records.same()["runs"]] == [30_000, 0, 30_000, 60_000]
+    beat = {"seq": 9, "attempt": 1, "kind": "beat", "at": "2026-11-21T10:03:30.000Z"}
+    records.heard("three", fold([beat], ended("", said=3)), "alive", "alive")
+    assert [row["spent"]["micro"] for row in records.same()["runs"]] == [20_000, 0, 20_000, 110_000]
+    assert [row.id for row in shown(records.ctx).anew.rows] == ["three"]
+
+
+def test_a_metric_that_is_called_spent_is_not_what_was_spent(records: Records) -> None:
+    records.lease("dear", 3_600_000)
+    records.plan("digits")
+    records.launch("digits", lease="dear")
+    spent = {"amount": 0.06, "currency": "CNY", "micro": 60_000}
+    told = fold([{"seq": 9, "attempt": 1, "kind": "beat", "progress": {"metrics": {"spent": spent}}}], ended("failed"))
+    records.heard("digits", told)
+    assert records.row("digits")["progress"]["metrics"] == {"spent": spent} and records.kept()
 
 
 def test_a_cell_that_joins_or_goes_on_has_its_sweep_counted_anew(records: Records) -> None:
@@ -240,7 +271,9 @@ def test_a_cell_that_joins_or_goes_on_has_its_sweep_counted_anew(records: Record
 
 def test_what_another_version_kept_is_not_shown(records: Records) -> None:
     records.finish("digits")
-    assert records.store.index.show("another version", ["digits"], lambda record, lease: '{"state": "old"}')
+    assert records.store.index.show(
+        "another version", ["digits"], lambda record, lease: ('{"state": "old"}', "[[], 0]")
+    )
     assert records.row("digits")["state"] == "succeeded"
 
 
@@ -249,11 +282,11 @@ def test_a_row_is_kept_in_the_transaction_in_which_its_run_was_read(records: Rec
     other = sqlite3.connect(records.state / "index.sqlite", timeout=0)
     refused = []
 
-    def meanwhile(*_: object) -> str:
+    def meanwhile(*_: object) -> tuple[str, str]:
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("UPDATE runs SET phase = 'pulling'")
         refused.append(True)
-        return "{}"
+        return "{}", "[[], 0]"
 
     assert records.store.index.show(read_code(), ["digits"], meanwhile) and refused
     other.execute("UPDATE runs SET phase = 'pulling'")

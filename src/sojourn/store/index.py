@@ -145,11 +145,12 @@ class Index:
 
     def runs_on(self, lease: str) -> list[RunRecord]:
         """Every run that was ever launched on the newest lease of this name, in the order they were planned."""
-        return self._runs(
-            "WHERE id IN (SELECT run FROM tenants WHERE generation ="
-            " (SELECT max(generation) FROM leases WHERE name = ?)) ORDER BY n",
-            (lease,),
-        )
+        return self._runs(f"WHERE id IN (SELECT run FROM tenants {_OF_LEASE}) ORDER BY n", (lease,))
+
+    def times_on(self, lease: str, code: str) -> dict[str, str | None]:
+        """By run of `runs_on`: when it ran, as `show` kept it; None where this `code` kept nothing."""
+        query = f"SELECT t.run, s.ran FROM tenants t LEFT JOIN shown s ON s.run = t.run AND s.code = ? {_OF_LEASE}"
+        return dict(self._safely(_select, query, (code, lease)))
 
     def leases(self, open_only: bool = True) -> list[LeaseRecord]:
         """Leases, oldest first: those not let go yet, or all there ever were."""
@@ -164,22 +165,26 @@ class Index:
         """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
         self._safely(_written, lambda db: rows.set_heard(db, run, offset, status, (keeper, payload), at_s))
 
-    def shown(self, code: str) -> list[tuple[str, str, str, bool, str | None]]:
-        """(run, its sweep, its lease, whether nothing more is to be heard of it, its row of `status --json` as text) of
-        all runs, in the order they were planned. The text is None where this `code` has kept none.
+    def shown(self, code: str) -> list[tuple[str, str, str, bool, str | None, str | None]]:
+        """(run, its sweep, its lease, whether nothing more is to be heard of it, and of its row of `status --json` what
+        `show` keeps) of all runs, in the order they were planned. The last two are None where this `code` kept none.
         """
         query = (
-            f"SELECT r.id, r.sweep, r.lease, r.attempt > 0 AND {_SETTLED}, s.text FROM runs r"
+            f"SELECT r.id, r.sweep, r.lease, r.attempt > 0 AND {_SETTLED}, s.text, s.ran FROM runs r"
             " LEFT JOIN shown s ON s.run = r.id AND s.code = ? ORDER BY r.n, r.rowid"
         )
         return self._safely(_select, query, (code,))
 
     def show(
-        self, code: str, runs: Sequence[str], text_of: Callable[[RunRecord, LeaseRecord | None], str | None]
+        self,
+        code: str,
+        runs: Sequence[str],
+        text_of: Callable[[RunRecord, LeaseRecord | None], tuple[str, str] | None],
     ) -> bool:
-        """Keep the text of each of these runs that `text_of` the run and the newest lease of its lease's name gives.
+        """Keep of each of these runs what `text_of` the run and the newest lease of its lease's name gives: the text of
+        its row, and when it ran.
 
-        Both are read in the transaction that keeps the text, so that it is never older than they are. False: nothing
+        Both are read in the transaction that keeps them, so that the text is never older than they are. False: nothing
         was kept, because the file is locked, full or damaged.
         """
 
@@ -187,10 +192,11 @@ class Index:
             leases = {one.name: one for one in map(_lease, _select(db, f"{_OF_LEASES} ORDER BY generation", ()))}
             for row in _select(db, f"{_OF_RUNS} {_OF_THESE}", (json.dumps(runs),)):
                 record = _run(row)
-                text = text_of(record, leases.get(record.lease))
-                if text is not None:
-                    values = (record.id, record.lease, code, text)
-                    db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?)", values)
+                texts = text_of(record, leases.get(record.lease))
+                if texts is not None:
+                    db.execute(
+                        "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)", (record.id, record.lease, code, *texts)
+                    )
 
         return self._try(write)
 
@@ -375,6 +381,7 @@ _RUN_COLUMNS = [
     *_RUN_TEXTS,
 ]
 _OF_RUNS = f"SELECT {', '.join(_RUN_COLUMNS)} FROM runs"
+_OF_LEASE = "WHERE generation = (SELECT max(generation) FROM leases WHERE name = ?)"
 _OF_THESE = "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY n, rowid"
 _RUN_FIELDS = [field.name for field in fields(RunRecord)]
 _LEASE_TEXTS = ("lease", "abandoned", "lost")

@@ -13,7 +13,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -40,7 +40,9 @@ CREATE TABLE leases (
 );
 CREATE INDEX leases_by_name ON leases (name);
 CREATE TABLE tenants (generation INTEGER NOT NULL, run TEXT NOT NULL, PRIMARY KEY (generation, run)) WITHOUT ROWID;
-CREATE TABLE shown (run TEXT PRIMARY KEY, lease TEXT NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE shown (
+  run TEXT PRIMARY KEY, lease TEXT NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL, ran TEXT NOT NULL
+);
 CREATE TABLE shown_sweeps (sweep TEXT PRIMARY KEY, cells TEXT NOT NULL, text TEXT NOT NULL);
 CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """

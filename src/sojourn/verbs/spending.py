@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from sojourn.core import money
 from sojourn.core.fold import Status
+from sojourn.store.program import read_code
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View
 from sojourn.wire import units
+
+# When a run's process ran, each attempt, and the seconds of older attempts of which no time of day is kept.
+Ran = tuple[Sequence[tuple[float, float]], float]
 
 
 def taken_s(ctx: Context, views: Sequence[View], leases: Mapping[str, LeaseRecord]) -> dict[str, float]:
@@ -17,17 +22,41 @@ def taken_s(ctx: Context, views: Sequence[View], leases: Mapping[str, LeaseRecor
 
     All runs of a lease count, heard now or not. They add up to no more than the time during which any of them ran.
     """
-    metered = dict.fromkeys(view.record.lease for view in views)
     out: dict[str, float] = {}
-    for name in metered:
-        lease = leases.get(name)
-        if lease is None or not lease.lease.rate_micro_per_h:
-            continue
-        every = {record.id: record.status for record in ctx.store.index.runs_on(name)}
-        heard = {view.record.id: view.status for view in views if view.record.lease == name}
-        asked = {view.record.id for view in views}
-        out.update((run, second) for run, second in _shared(every | heard).items() if run in asked)
+    for name in dict.fromkeys(view.record.lease for view in views):
+        if is_metered(leases.get(name)):
+            ours = {view.record.id: ran(view.status) for view in views if view.record.lease == name}
+            out.update(taken_of(ctx, name, ours))
     return out
+
+
+def taken_of(ctx: Context, lease: str, ours: dict[str, Ran]) -> dict[str, float]:
+    """`taken_s` of the runs `ours` of one lease, of which is known when they ran."""
+    index = ctx.store.index
+    others = {run: text for run, text in index.times_on(lease, read_code()).items() if run not in ours}
+    every: dict[str, Ran] = {run: json.loads(text) for run, text in others.items() if text is not None}
+    every.update(
+        (record.id, ran(record.status)) for record in index.some([run for run in others if others[run] is None])
+    )
+    seconds = shared_s(every | ours)
+    return {run: seconds[run] for run in ours}
+
+
+def is_metered(lease: LeaseRecord | None) -> bool:
+    """The runs on this lease share a meter."""
+    return lease is not None and bool(lease.lease.rate_micro_per_h)
+
+
+def ran(status: Status) -> Ran:
+    """When the process of a run ran, by what is known of it."""
+    known_s = sum(_seconds(status, end) for end in status.ends)
+    return _spans(status), max(0.0, status.spent_s - known_s)
+
+
+def shared_s(every: Mapping[str, Ran]) -> dict[str, float]:
+    """What each of all the runs of one lease takes of its meter. Older attempts count as if they had run alone."""
+    taken = money.shared_s({run: spans for run, (spans, _) in every.items()})
+    return {run: second + every[run][1] for run, second in taken.items()}
 
 
 def spent_micro(view: View, lease: LeaseRecord | None, taken: Mapping[str, float]) -> int | None:
@@ -38,13 +67,9 @@ def spent_micro(view: View, lease: LeaseRecord | None, taken: Mapping[str, float
         return 0
     if not status.seq:
         return None
-    own_s = sum(ended - began for began, ended in _spans(status)) + _older_s(status)
+    spans, older_s = ran(status)
+    own_s = sum(ended - began for began, ended in spans) + older_s
     return money.spent_micro(rate, 0.0, taken.get(record.id, own_s))
-
-
-def _shared(every: Mapping[str, Status]) -> dict[str, float]:
-    taken = money.shared_s({run: _spans(status) for run, status in every.items()})
-    return {run: second + _older_s(every[run]) for run, second in taken.items()}
 
 
 def _spans(status: Status) -> list[tuple[float, float]]:
@@ -58,11 +83,6 @@ def _spans(status: Status) -> list[tuple[float, float]]:
     if status.state.is_alive and status.started_at and status.beat_at >= status.started_at:
         spans.append((units.unstamp(status.started_at), units.unstamp(status.beat_at)))
     return spans
-
-
-def _older_s(status: Status) -> float:
-    """Of attempts whose time of day is not kept any more: they count as if they had run alone."""
-    return max(0.0, status.spent_s - sum(_seconds(status, end) for end in status.ends))
 
 
 def _seconds(status: Status, end: Mapping[str, object]) -> float:

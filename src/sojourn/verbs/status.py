@@ -50,10 +50,14 @@ def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0)
     return of_views(ctx, [views[record.id] for record in records])
 
 
-def of_views(ctx: Context, views: Sequence[View], *, whole: bool = True) -> Status:
-    """`status` of runs as they were heard. Asks nobody. `whole`: every cell of their sweeps is among them."""
+def of_views(
+    ctx: Context, views: Sequence[View], *, whole: bool = True, taken: Mapping[str, float] | None = None
+) -> Status:
+    """`status` of runs as they were heard. Asks nobody. `whole`: every cell of their sweeps is among them. `taken`: of
+    `taken_s`, where it is known already.
+    """
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
-    taken = taken_s(ctx, views, leases)
+    taken = taken_s(ctx, views, leases) if taken is None else taken
     rows = tuple(row(view, leases, taken) for view in views)
     codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
     sweeps: tuple[Mapping[str, Any], ...] = ()
