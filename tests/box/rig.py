@@ -35,6 +35,7 @@ class Rig:
         self.within: list[str] = []  # what keepers are started by: `nsenter ...`, a shell that joins a control group
         (folder / "tmp").mkdir()
         self.env = dict(os.environ, TMPDIR=str(folder / "tmp"))
+        self.env.pop("PYTHONPATH", None)  # a payload has that of its keeper behind its own
 
     def call(self, op: str, **fields: Any) -> dict[str, Any]:
         """One call; its JSON answer, with the byte frames as `blobs`."""

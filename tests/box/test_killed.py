@@ -32,6 +32,15 @@ def running(rig: Rig, **spec: Any) -> Root:
     return root
 
 
+def running_with_a_child(rig: Rig) -> "tuple[Root, int]":
+    """A run whose script waits for what it started; the pid of that."""
+    inner = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.05; done'
+    root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
+    rig.supervise(root)
+    heard(root, "beat", 2)
+    return root, int(Path(root.path, "inner").read_text())
+
+
 def starts(root: Root) -> int:
     return len(Path(root.path, "starts").read_text().splitlines())
 
@@ -168,11 +177,8 @@ def test_all_three_killed_is_lost_and_only_somebody_s_wish_starts_the_next_attem
 
 def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tell_more(rig: Rig) -> None:
     """First process, shim and keeper are gone, but the training itself lives: nothing is started over it."""
-    inner = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.05; done'
-    root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
-    rig.supervise(root)
-    heard(root, "beat", 2)
-    parts, child = Parts(root), int(Path(root.path, "inner").read_text())
+    root, child = running_with_a_child(rig)
+    parts = Parts(root)
     killed(rig, {parts.keeper, parts.shim, parts.payload})
     assert not gone(child)
     rig.supervise(root)
@@ -186,11 +192,8 @@ def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tel
 
 def test_what_a_payload_left_without_a_keeper_is_held_until_the_next_one_records_the_end(rig: Rig) -> None:
     """The first process was killed, and its shim recorded that; what it started lives on."""
-    inner = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.05; done'
-    root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
-    rig.supervise(root)
-    heard(root, "beat", 2)
-    parts, child = Parts(root), int(Path(root.path, "inner").read_text())
+    root, child = running_with_a_child(rig)
+    parts = Parts(root)
     killed(rig, {parts.keeper, parts.payload})
     until(lambda: os.path.exists(root.exit(1)) and gone(parts.shim))
     row = rig.call("since", runs=None)["runs"][0]
