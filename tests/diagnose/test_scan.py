@@ -219,3 +219,53 @@ def test_a_line_of_a_kind_seen_a_hundred_times_is_looked_at_when_it_is_the_last(
     quiet = b"worker pid=%d, exitcode: 0, seconds: 12\n"
     log = b"".join(quiet % n for n in range(100_000)) + b"worker pid=7, exitcode: -9, seconds: 12\n"
     assert "rank-killed" in {hit.gotcha for hit in scan.read(log, gotchas()).hits}
+
+
+FRAMES = 'Traceback (most recent call last):\n  File "train.pyx", line 7, in main\n{}: CUDA out of memory. Tried\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [("torch.OutOfMemoryError", ""), ("torch.OutOfMemoryError", "    "), ("ValueError", "  [child] ")],
+)
+def test_a_traceback_that_was_indented_keeps_its_exception(name: str, before: str) -> None:
+    log = "".join(f"{before}{line}\n" for line in FRAMES.format(name).splitlines())
+    seen = scan.read(log.encode(), gotchas())
+    assert [raised.said for raised in seen.raised] == [f"{name}: CUDA out of memory. Tried"]
+    assert verdict_of(log.encode()) == "gpu-out-of-memory"
+
+
+def test_a_loggers_words_before_each_line_of_a_traceback_may_differ_in_numbers() -> None:
+    lines_of_it = FRAMES.format("torch.OutOfMemoryError").splitlines()
+    log = "".join(f"worker ERROR 11:22:{second:02d}.5: {line}\n" for second, line in enumerate(lines_of_it))
+    seen = scan.read(log.encode(), gotchas())
+    assert seen.raised[0].said == "torch.OutOfMemoryError: CUDA out of memory. Tried"
+
+
+@pytest.mark.parametrize("before", ["", "    ", "worker ERROR 11:22:33: ", "2026-11-21 10:00:00 "])
+def test_a_line_of_the_programs_text_is_no_error_that_came(before: str) -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g("CUDA out of memory")\nKeyError: 1\n'
+    log = "".join(f"{before}{line}\n" for line in text.splitlines())
+    assert "gpu-out-of-memory" not in {hit.gotcha for hit in scan.read(log.encode(), gotchas()).hits}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "+ python train.py --epochs 2 --steps 100 --lr=0.1",
+        "$ python3 -u train.py epochs=2 lr=0.1",
+        "launching: torchrun --nproc_per_node=8 train.py epoch=3",
+        'Command: ["--epochs 2", "--num-epochs=3"]',
+    ],
+)
+def test_the_options_of_a_command_are_no_progress(line: str) -> None:
+    log = f"{line}\n" * 5
+    assert logend.read(log, 0).kind == "quiet"
+    assert logend.read("ModuleNotFoundError: No module named 'x'\n" + log, 0).kind == "error"
+
+
+@pytest.mark.parametrize(
+    "line", ["Train-Epoch: 3/10", "epoch 3 - loss: 0.3", "train.py:12 epoch 3", "- epoch 3", "loss: -inf at epoch 3"]
+)
+def test_a_dash_or_a_file_before_an_epoch_leaves_it_progress(line: str) -> None:
+    assert logend.read(f"{line}\n", 0).kind == "progress"

@@ -19,6 +19,11 @@ _METRICS = re.compile(
 _LOSS = re.compile(
     r"(?i)\b(?!\w*scale)\w*loss\w*['\"]?\s*(?:[:=]|\bis\b)?\s*(?:tensor\()?[\[(]?\s*(?:([-+]?(?:nan|inf(?:inity)?)\b)|[-+]?\.?\d)"
 )
+# What a program was started with: its options tell a plan, no progress.
+_OPTION = re.compile(
+    r"(?:\bpython[\d.]*\b.{0,80}?\s\S+\.py|\btorchrun|\baccelerate launch)\s.*"
+    r"|(?<![\w.-])--?(?!(?i:inf|nan)\b)[A-Za-z][\w.-]*(?:\s*=\s*|\s+)\S+"
+)
 _LASTING = 3  # losses in a row; a scaler of half precision skips one or two
 _DONE = re.compile(
     r"(?i)\b(?:training|train|run|job|fit|finetuning|fine-tuning|experiment|all epochs)\b[^.:]{0,30}"
@@ -38,7 +43,7 @@ _BAD = re.compile(
 )
 # The line that names an exception, whoever raised it; a worker may be named before it.
 _RAISED = re.compile(
-    r"^(?:\[[^\]]{1,60}\]:? |\([^)]{1,60}\) )?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?:: .*|:?\s*))$"
+    r"^\s*(?:\[[^\]]{1,60}\]:? |\([^)]{1,60}\) )?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?:: .*|:?\s*))$"
 )
 # What many a program says and goes on.
 _SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
@@ -86,6 +91,7 @@ def read(tail: str, first: int) -> End:
     losses = lost = 0
     epoch: tuple[int, int | None] | None = None
     for number, line in enumerate(tail.split("\n"), start=first + 1):
+        line = _OPTION.sub(" ", line) if "-" in line or ".py" in line else line
         if not line.strip():
             continue
         if told := _LOSS.findall(line):

@@ -36,6 +36,7 @@ LONG_KIND = 256  # a longer one is known by its digest
 LARGE = 2 << 20  # bytes from which on lines are looked for in whole pieces
 MAX_HITS = 2000
 TAIL = 64 << 10
+LONGEST_LEAD = 80  # what a logger writes before a line
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
 
 _EXCEPTION = re.compile(
@@ -46,13 +47,14 @@ _EXCEPTION = re.compile(
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
     r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend "
-    r"|\bW (?:tensorflow|external)/\S+\.cc:\d+\](?!.* allocation summary follows)"
+    r"|\bW (?:tensorflow|external)/(?!\S*op_kernel)\S+\.cc:\d+\](?!.* allocation summary follows)"
 )
 # What is no end: the program tries again.
 _AGAIN = re.compile(
-    r"(?i)\bretrying (?:in \d|request|up to [1-9])|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
+    r"(?i)\bretrying (?:in \d|request|up to [1-9]|\(try=)|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
 )
-_FRAME = re.compile(rb'^[^"]{0,80}File "[^"]+", line \d+(?:, in .*)?\r?$')
+_FRAME = re.compile(r'^([^"]{0,200})File "[^"]+", line \d+(?:, in .*)?\r?$')
+_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
@@ -302,8 +304,8 @@ class Scan:
         if not state.gates:
             return False
         rank, text = bare(plain(lines[index][:MAX_LINE]))
-        if index and text.startswith("    ") and _FRAME.search(lines[index - 1][-MAX_LINE:]):
-            return False  # a line of the program's text, which may speak of errors that did not come
+        if index and _is_source(lines[index - 1], lines[index]):
+            return False  # it may speak of errors that did not come
         if _OVER.search(text):
             return False
         keys = []
@@ -313,9 +315,9 @@ class Scan:
                 if self._gate.holds(pattern, text, lowered):
                     keys.append((gotcha, pattern.regex, rank, is_again))
                     self._note(keys[-1], pattern, text, number)
-        is_traceback = self._gate.begins in state.gates and text.lstrip().startswith(BEGINS)
-        if is_traceback and len(self._raised) < MAX_HITS:
-            self._raised.append(Raised(number, rank, _said(lines, index, rank)))
+        lead, is_traceback, _ = text.partition(BEGINS) if self._gate.begins in state.gates else ("", "", "")
+        if is_traceback and len(lead) <= LONGEST_LEAD and len(self._raised) < MAX_HITS:
+            self._raised.append(Raised(number, rank, _said(lines, index, rank, lead)))
         if keys:
             state.keys = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
@@ -337,10 +339,24 @@ def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     return scan.done()
 
 
-def _said(lines: Sequence[bytes], index: int, rank: int | None) -> str:
-    """The line that names the exception of the traceback at `index`: the first one that is not indented again."""
+def _is_source(before: bytes, line: bytes) -> bool:
+    """Whether a line is of the program's text: it stands below a frame of a traceback, and further in. The exception
+    of a traceback that was indented as a whole, or written by a logger, stands less far in than the frames."""
+    frame = _FRAME.match(plain(before[-MAX_LINE:])) if b'File "' in before else None
+    return frame is not None and _begins(plain(line[:MAX_LINE]), frame[1] + "  ")
+
+
+def _begins(line: str, lead: str) -> bool:
+    """Whether a line begins with what stands before another one, a logger's words in which numbers differ."""
+    return _DIGIT.sub("0", line[: len(lead)]) == _DIGIT.sub("0", lead)
+
+
+def _said(lines: Sequence[bytes], index: int, rank: int | None, lead: str = "") -> str:
+    """The line that names the exception of the traceback at `index`: the first one that is not indented again.
+    `lead`: what stands before the first line of the traceback, and mostly before the others."""
     for raw in lines[index + 1 : index + 600]:
         its, text = bare(plain(raw[:MAX_LINE]))
+        text = text[len(lead) :] if _begins(text, lead) else text
         if its != rank or not text.strip() or text[:1] in " \t|":
             continue
         if _EXCEPTION.match(text):
