@@ -40,3 +40,11 @@ def test_colours_carriage_returns_and_ranks_change_nothing(file: Path) -> None:
 def test_there_are_sixty_cases_of_different_sources() -> None:
     sources = {tomllib.loads(file.read_text(encoding="utf-8"))["source"] for file in FILES}
     assert len(sources) >= 60
+
+
+def test_a_bare_log_reaches_the_words_of_a_notebook_and_a_box_does_not() -> None:
+    log = "Epoch 3/10 loss 0.3\nYour runtime has been disconnected due to inactivity.\n"
+    assert answer(judged(log)) == "session-ended"
+    facts = {"box.boot_id_changed": True, "run.exit_record": False}
+    found = reason(gotchas(), evidence.from_document({"scope": ["generic-ssh"], "facts": facts}, gotchas()))
+    assert "session-ended" not in {finding.id for finding in found.findings}

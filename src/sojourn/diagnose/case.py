@@ -13,6 +13,8 @@ from sojourn.diagnose.scan import Hit, LogSeen
 ALIASES = {"ssh": "generic-ssh", "k8s": "kubernetes", "vast": "vastai", "vast.ai": "vastai", "lambdalabs": "lambda"}
 # A log alone does not say where it is from: what every scheduler writes is looked for, what one platform does is not.
 LOG_SCOPE = frozenset(("universal", "generic-ssh", "slurm", "kubernetes", "china"))
+# Of a log without any box it is not even known that it is from no notebook, whose own words are told apart.
+BARE_LOG_SCOPE = LOG_SCOPE | {"notebook"}
 
 # A log that ends with an error: after so many lines of progress an earlier text is not of this end, or after one where
 # it was said so often, over so many lines. Fewer are what other ranks, or a buffer, still had to say.

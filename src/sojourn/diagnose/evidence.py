@@ -11,7 +11,7 @@ from typing import Any
 
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import derive, scan, vocabulary
-from sojourn.diagnose.case import LOG_SCOPE, Case, scope_of
+from sojourn.diagnose.case import BARE_LOG_SCOPE, Case, scope_of
 from sojourn.diagnose.facts import kernel, ports, table, words
 from sojourn.diagnose.grammar import KEPT, Facts, Known
 from sojourn.diagnose.scan import LogSeen
@@ -90,7 +90,7 @@ def _observed(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str,
     return found
 
 
-def from_log(seen: LogSeen, scope: Iterable[str] = LOG_SCOPE) -> Case:
+def from_log(seen: LogSeen, scope: Iterable[str] = BARE_LOG_SCOPE) -> Case:
     """The case of a log that was scanned, and nothing else known."""
     return Case(Facts(_with_log({}, seen), {}), frozenset(scope), {"log": seen})
 
