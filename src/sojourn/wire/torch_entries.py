@@ -29,6 +29,7 @@ _DEFLATED, BZIP2, LZMA = 8, 12, 14
 OF_TORCH = (0, _DEFLATED)  # methods
 _METHODS = {9: "deflate64", 93: "zstandard", 95: "xz", 98: "PPMd", 99: "AES"}
 _LZMA_HEADER_BYTES = 9
+_APART_BYTES = 1 << 20  # from so many bytes an entry on, reading a header alone beats reading what is round it
 Read = Callable[[int, int], Iterator[memoryview]]  # (from which byte, how many) -> these, in pieces of any size
 _DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes so much memory; 7-Zip's largest preset asks for 64 MiB
 
@@ -202,10 +203,22 @@ def release(data: memoryview) -> None:
         data.obj.madvise(mmap.MADV_DONTNEED)
 
 
+def is_spread(data: memoryview, path: str) -> bool:
+    """The headers lie so far apart that what the system would read around each is mostly none.   Raises: Damaged."""
+    return len(data) > _directory(data, path)[2] * _APART_BYTES
+
+
 def sparse(data: memoryview) -> memoryview:
     """The same map, of which only headers here and there will be read: the system then fetches no more than these."""
     if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
         data.obj.madvise(mmap.MADV_RANDOM)
+    return data
+
+
+def dense(data: memoryview) -> memoryview:
+    """The same map, of which all will be read: what `sparse` said of it is over."""
+    if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_NORMAL"):
+        data.obj.madvise(mmap.MADV_NORMAL)
     return data
 
 

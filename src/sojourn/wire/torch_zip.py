@@ -15,19 +15,18 @@ A tree is made of None, bool, int, float, complex, str, bytes, list, tuple, set,
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
 import mmap
-import os
 import sys
-import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
 from sojourn.wire import torch_entries, torch_unpickle, torch_write
+from sojourn.wire.fetched import Fetched
 from sojourn.wire.torch_entries import Entry
 from sojourn.wire.torch_values import DTYPES, Damaged, Made, Name, Storage, Tensor, tensors
 
@@ -36,9 +35,10 @@ SCHEMA = torch_write.SCHEMA
 LIMIT_PICKLE_BYTES = 1 << 30
 _LIMIT_SMALL_BYTES = 64 << 20
 _RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory while it is read
-_AHEAD_BYTES = 8 << 20
+_CHECKERS = 2  # threads that look at entries; one alone is slower than a fast disk, or than memory that is new
 See = Callable[[str, int, memoryview], None]
 Watch = Callable[[Tuple[Tuple[str, Tensor], ...]], See]
+Verdict = Tuple[List[str], List[str]]
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,13 @@ def read(path: str, check: bool = True) -> Opened:
     Raises: Damaged (also "unsafe": weights_only would refuse it), OSError.
     """
     data = _map(path)
+    if torch_entries.is_spread(data, path):
+        torch_entries.sparse(data)  # else the system reads up to megabytes round each header, one after the other
     found = _Archive(path, data)
+    torch_entries.dense(data)
     if check:
-        with _fetched(path, len(data)):
+        with Fetched(path, data) as fetched:
+            found.read = fetched.read
             damages = found.damages(keep=True)
         for text in damages:
             raise Damaged(path, "corrupt", text)
@@ -167,31 +171,6 @@ def _map(path: str) -> memoryview:
         if not f.tell():
             return memoryview(b"")
         return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
-
-
-@contextlib.contextmanager
-def _fetched(path: str, size_bytes: int) -> Iterator[None]:
-    """Meanwhile a thread has the system read a large file, so that the disk never waits for whoever goes through its
-    map.
-    """
-    if size_bytes < _RELEASE_BYTES or not hasattr(os, "posix_fadvise"):
-        yield
-        return
-
-    def ask() -> None:
-        try:
-            for at in range(0, size_bytes, _AHEAD_BYTES):
-                os.posix_fadvise(f.fileno(), at, _AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
-        except OSError:
-            pass  # no more than a hint
-
-    with open(path, "rb") as f:
-        thread = threading.Thread(target=ask)
-        thread.start()
-        try:
-            yield
-        finally:
-            thread.join()
 
 
 class _Archive:
@@ -232,46 +211,62 @@ class _Archive:
 
     def damages(self, crc: bool = True, see: See | None = None, keep: bool = False) -> list[str]:
         """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`.
-        `keep`: what was read is used next, so its pages stay mapped.
+        `keep`: what was read is used next, so its pages stay mapped; large entries are then looked at two at a time.
         """
         rows = {row[0]: row for row in self.sums.get("pieces", [])} if self.ours and crc else {}
+        judge = functools.partial(self._judge, rows, crc, see)
         out, of_sums, passed = [], [], 0
-        for entry in self.entries:
-            row = rows.pop(entry.name, None)
-            if self.ours and crc and entry.name != self.prefix + SUMS and (row is None or row[1] != entry.bytes):
-                of_sums.append(f"{entry.name} is not what the sums say")
-                row = None
-            h = hashlib.sha256() if row and row[2] else None
-            key = entry.name[len(self.prefix) + 5 :] if entry.name.startswith(self.prefix + "data/") else ""
-            total = check = 0
-            try:
-                for piece in torch_entries.content(self.data, entry, self.read):
-                    if crc:
-                        check = zlib.crc32(piece, check)
-                    if h:
-                        h.update(piece)
-                    if see and key:
-                        see(key, total, piece)
-                    total += len(piece)
-            except zlib.error as e:
-                out.append(f"{entry.name} does not inflate: {e}")
-                continue
-            passed += total
+        verdicts = self._in_threads(judge) if keep else map(judge, self.entries)
+        for entry, (by_crc, by_sums) in zip(self.entries, verdicts):
+            out += by_crc
+            of_sums += by_sums
+            passed += entry.bytes
             if passed > _RELEASE_BYTES and not keep:
                 torch_entries.release(self.data)
                 passed = 0
-            if total != entry.bytes:
-                out.append(f"{entry.name} has {total} bytes, its directory says {entry.bytes}")
-            elif crc and check != entry.crc32:
-                out.append(f"{entry.name} is damaged (CRC)")
-            if h and row and h.hexdigest() != row[2]:
-                of_sums.append(f"{entry.name} is damaged (sha256)")
         if not keep:
             torch_entries.release(self.data)
-        of_sums += [f"{name} is missing" for name in sorted(rows)]
+        of_sums += [f"{name} is missing" for name in sorted(rows.keys() - self.by_name.keys())]
         if self.ours and crc:
             out += of_sums or torch_write.frame_problems(self.data, self.entries)
         return out
+
+    def _in_threads(self, judge: Callable[[Entry], Verdict]) -> Iterator[Verdict]:
+        """What `judge` says of each entry, in their order."""
+        with ThreadPoolExecutor(_CHECKERS) as pool:
+            large = {e.header: pool.submit(judge, e) for e in self.entries if e.bytes > torch_entries.CHUNK}
+            for entry in self.entries:
+                yield large[entry.header].result() if entry.header in large else judge(entry)
+
+    def _judge(self, rows: Mapping[str, Any], crc: bool, see: See | None, entry: Entry) -> Verdict:
+        """What is wrong with an entry by the directory, and by its row of the sums."""
+        row = rows.get(entry.name)
+        by_crc: list[str] = []
+        by_sums: list[str] = []
+        if self.ours and crc and entry.name != self.prefix + SUMS and (row is None or row[1] != entry.bytes):
+            by_sums.append(f"{entry.name} is not what the sums say")
+            row = None
+        h = hashlib.sha256() if row and row[2] else None
+        key = entry.name[len(self.prefix) + 5 :] if entry.name.startswith(self.prefix + "data/") else ""
+        total = check = 0
+        try:
+            for piece in torch_entries.content(self.data, entry, self.read):
+                if crc:
+                    check = zlib.crc32(piece, check)
+                if h:
+                    h.update(piece)
+                if see and key:
+                    see(key, total, piece)
+                total += len(piece)
+        except zlib.error as e:
+            return [f"{entry.name} does not inflate: {e}"], by_sums
+        if total != entry.bytes:
+            by_crc.append(f"{entry.name} has {total} bytes, its directory says {entry.bytes}")
+        elif crc and check != entry.crc32:
+            by_crc.append(f"{entry.name} is damaged (CRC)")
+        if h and row and h.hexdigest() != row[2]:
+            by_sums.append(f"{entry.name} is damaged (sha256)")
+        return by_crc, by_sums
 
     def pickled(self) -> torch_unpickle.Pickled:
         """The decoded pickle, its tensors looking into the map. Raises: Damaged."""

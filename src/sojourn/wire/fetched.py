@@ -1,0 +1,86 @@
+"""A mapped file that a thread has the system fetch, from its first byte to its last, while others go through it.
+
+One reader who goes in order is what a system reads ahead for. Who asks here for bytes gets them when they are there and
+mapped; a part that cannot be read (a bad sector, a file that became shorter) is then an error. Without this, touching
+it in a map is a signal that ends the process.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import Any, Iterator
+
+_STEP_BYTES = 8 << 20
+_PIECE_BYTES = 1 << 20
+_POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14: madvise(2), 2026-11
+
+
+class Fetched:
+    """The bytes of the file `path`, of which `data` is a map. A context: inside it the thread is at work."""
+
+    def __init__(self, path: str, data: memoryview) -> None:
+        self._path, self._data = path, data
+        self._reached = 0
+        self._error: OSError | None = None
+        self._is_over = False
+        self._moved = threading.Condition()
+        self._thread = threading.Thread(target=self._fetch)
+
+    def __enter__(self) -> Fetched:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._is_over = True
+        self._thread.join()
+
+    def read(self, begin: int, count: int) -> Iterator[memoryview]:
+        """So many bytes from `begin` on, in pieces of about 1 MiB; waits for each.   Raises: OSError."""
+        for at in range(begin, begin + count, _PIECE_BYTES):
+            end = min(at + _PIECE_BYTES, begin + count)
+            self._wait(end)
+            yield self._data[at:end]
+
+    def _wait(self, end: int) -> None:
+        with self._moved:
+            self._moved.wait_for(lambda: self._reached >= end or self._is_over)
+            if self._reached < end:
+                raise self._error or OSError(errno.EIO, "it was not read to its end", self._path)
+
+    def _fetch(self) -> None:
+        try:
+            with open(self._path, "rb", buffering=0) as f:
+                for at in range(0, len(self._data), _STEP_BYTES):
+                    if self._is_over:
+                        return
+                    count = min(_STEP_BYTES, len(self._data) - at)
+                    if not self._map(at, count):
+                        self._look(f.fileno(), at, count)
+                    with self._moved:
+                        self._reached = at + count
+                        self._moved.notify_all()
+        except OSError as e:
+            self._error = e
+        finally:
+            with self._moved:
+                self._is_over = True  # nobody waits for ever, whatever went wrong
+                self._moved.notify_all()
+
+    def _map(self, at: int, count: int) -> bool:
+        """Have the system read these bytes and put them into the map. False where it does not, for whatever reason."""
+        import ctypes  # not in every Python of a box
+
+        # Not by mmap.madvise, which keeps the GIL until the disk has answered.
+        here = ctypes.addressof(ctypes.c_char.from_buffer(self._data.obj)) + at
+        return bool(ctypes.CDLL(None).madvise(ctypes.c_void_p(here), ctypes.c_size_t(count), _POPULATE_READ) == 0)
+
+    def _look(self, fd: int, at: int, count: int) -> None:
+        """Read these bytes, so that the system has them.   Raises: OSError where they are not to be had."""
+        end, buffer = at + count, memoryview(bytearray(_PIECE_BYTES))
+        while at < end:
+            got = os.preadv(fd, [buffer[: end - at]], at)
+            if not got:
+                raise OSError(errno.EIO, "it became shorter while it was read", self._path)
+            at += got
