@@ -45,7 +45,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
         ("XDG_CACHE_HOME", ".cache"),
     ):
         monkeypatch.setenv(name, str(home / folder))
-    ours = (MARK, "SOJOURN_LAB", "SOJOURN_SOAK_TRIALS", "SOJOURN_SOAK_LEDGER")
+    ours = (MARK, "SOJOURN_LAB", "SOJOURN_SOAK_TRIALS", "SOJOURN_SOAK_LEDGER", "SOJOURN_SOAK_RECORD")
     for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in ours]:
         monkeypatch.delenv(name)
     return home
