@@ -76,6 +76,11 @@ def test_gives_the_bytes_asked_for_wherever_they_begin_and_end(checkpoint: Path)
             assert b"".join(fetched.read(begin, count)) == whole[begin : begin + count]
 
 
+def test_a_python_without_ctypes_reads_it_all_the_same(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    assert len(torch_zip.read(str(checkpoint)).tree) == TENSORS
+
+
 def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error_and_no_signal(
     checkpoint: Path, tmp_path: Path
 ) -> None:

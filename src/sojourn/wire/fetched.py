@@ -70,8 +70,10 @@ class Fetched:
 
     def _map(self, at: int, count: int) -> bool:
         """Have the system read these bytes and put them into the map. False where it does not, for whatever reason."""
-        import ctypes  # not in every Python of a box
-
+        try:
+            import ctypes
+        except ImportError:  # a Python that was built without it
+            return False
         # Not by mmap.madvise, which keeps the GIL until the disk has answered.
         here = ctypes.addressof(ctypes.c_char.from_buffer(self._data.obj)) + at
         return bool(ctypes.CDLL(None).madvise(ctypes.c_void_p(here), ctypes.c_size_t(count), _POPULATE_READ) == 0)
