@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import mmap
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import zlib
@@ -16,9 +19,11 @@ import pytest
 from sojourn.wire import torch_write, torch_zip
 from sojourn.wire.fetched import Fetched
 from sojourn.wire.torch_values import Damaged, Storage, Tensor
+from tests.lab import machine_faults
 from tests.train.killing import environment
 
 TENSORS = 6
+FIBMAP = 1  # linux/fs.h
 EACH_BYTES = (5 << 20) + 77  # of neither the fetching steps nor the pieces that are looked at a multiple
 READ = """
 import mmap, sys, zlib
@@ -28,6 +33,7 @@ with open(sys.argv[1], "rb") as f:
 with Fetched(sys.argv[1], data) as fetched:
     print(zlib.crc32(b"".join(fetched.read(0, len(data)))))
 """
+FACTS = "import sys; from sojourn.wire import torch_zip; print(dict(torch_zip.facts(sys.argv[1])))"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     storages = [Storage(EACH_BYTES, lambda b=b: memoryview(b)) for b in data]  # type: ignore[misc]
     tree = {str(at): Tensor("uint8", (EACH_BYTES,), (1,), 0, storage) for at, storage in enumerate(storages)}
     fd = os.open(str(path), os.O_WRONLY | os.O_CREAT)
-    torch_write.plan(tree, {}).write_to(fd)
+    torch_write.plan(tree, {"step": 7}).write_to(fd)
     os.close(fd)
     return path
 
@@ -96,9 +102,9 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error_and_no_signal(
 strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
 
-def read_under(faults: list[str], path: Path) -> subprocess.CompletedProcess[str]:
+def read_under(faults: list[str], path: Path, code: str = READ) -> subprocess.CompletedProcess[str]:
     argv = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "trace=madvise,preadv,preadv2"]
-    argv += [word for fault in faults for word in ("-e", "inject=" + fault)] + [sys.executable, "-c", READ, str(path)]
+    argv += [word for fault in faults for word in ("-e", "inject=" + fault)] + [sys.executable, "-c", code, str(path)]
     return subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=120)
 
 
@@ -115,3 +121,33 @@ def test_an_older_system_that_cannot_be_asked_to_fetch_is_read_from_all_the_same
 def test_a_sector_that_cannot_be_read_is_an_error_and_no_signal(checkpoint: Path, which: int) -> None:
     done = read_under(["madvise:error=EFAULT", f"preadv,preadv2:error=EIO:when={which}"], checkpoint)
     assert done.returncode == 1 and "OSError: [Errno 5] Input/output error" in done.stderr
+
+
+@pytest.mark.lab
+@strace
+def test_wherever_a_sector_under_headers_and_directory_cannot_be_read_it_is_an_error(checkpoint: Path) -> None:
+    assert read_under([], checkpoint, FACTS).stdout == "{'step': 7}\n"
+    looks = 0
+    while (done := read_under([f"preadv,preadv2:error=EIO:when={looks + 1}"], checkpoint, FACTS)).returncode:
+        assert "OSError: [Errno 5] Input/output error" in done.stderr
+        looks += 1
+    assert looks > 3 + TENSORS  # the end, the directory, a header for each entry, the sums
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts disks")
+def test_a_disk_that_cannot_read_the_end_of_a_file_is_an_error_and_no_signal(checkpoint: Path, tmp_path: Path) -> None:
+    with machine_faults.disk(tmp_path, 64) as point:
+        path = Path(shutil.copy(checkpoint, point))
+        with open(path, "rb") as f:
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            last = struct.pack("i", path.stat().st_size // os.statvfs(point).f_bsize)
+            block = struct.unpack("i", fcntl.ioctl(f, FIBMAP, last))[0]
+        os.truncate(
+            tmp_path / "disk.img", block * os.statvfs(point).f_bsize
+        )  # the loop device answers EIO from there on
+        for read in (torch_zip.facts, torch_zip.is_ours, torch_zip.read):
+            with pytest.raises(OSError) as e:
+                read(str(path))
+            assert e.value.errno == errno.EIO

@@ -17,6 +17,16 @@ _PIECE_BYTES = 1 << 20
 _POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14: madvise(2), 2026-11
 
 
+def look(fd: int, path: str, at: int, count: int) -> None:
+    """Read these bytes of the open file, so that the system has them.   Raises: OSError where it cannot."""
+    end, buffer = at + count, memoryview(bytearray(min(count, _PIECE_BYTES)))
+    while at < end:
+        got = os.preadv(fd, [buffer[: end - at]], at)
+        if not got:
+            raise OSError(errno.EIO, "it became shorter while it was read", path)
+        at += got
+
+
 class Fetched:
     """The bytes of the file `path`, of which `data` is a map. A context: inside it the thread is at work."""
 
@@ -57,7 +67,7 @@ class Fetched:
                         return
                     count = min(_STEP_BYTES, len(self._data) - at)
                     if not self._map(at, count):
-                        self._look(f.fileno(), at, count)
+                        look(f.fileno(), self._path, at, count)
                     with self._moved:
                         self._reached = at + count
                         self._moved.notify_all()
@@ -77,12 +87,3 @@ class Fetched:
         # Not by mmap.madvise, which keeps the GIL until the disk has answered.
         here = ctypes.addressof(ctypes.c_char.from_buffer(self._data.obj)) + at
         return bool(ctypes.CDLL(None).madvise(ctypes.c_void_p(here), ctypes.c_size_t(count), _POPULATE_READ) == 0)
-
-    def _look(self, fd: int, at: int, count: int) -> None:
-        """Read these bytes, so that the system has them.   Raises: OSError where they are not to be had."""
-        end, buffer = at + count, memoryview(bytearray(_PIECE_BYTES))
-        while at < end:
-            got = os.preadv(fd, [buffer[: end - at]], at)
-            if not got:
-                raise OSError(errno.EIO, "it became shorter while it was read", self._path)
-            at += got

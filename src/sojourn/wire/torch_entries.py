@@ -31,6 +31,7 @@ _METHODS = {9: "deflate64", 93: "zstandard", 95: "xz", 98: "PPMd", 99: "AES"}
 _LZMA_HEADER_BYTES = 9
 _APART_BYTES = 1 << 20  # from so many bytes an entry on, reading a header alone beats reading what is round it
 Read = Callable[[int, int], Iterator[memoryview]]  # (from which byte, how many) -> these, in pieces of any size
+Look = Callable[[int, int], None]  # (from which byte, how many): raises OSError where these cannot be read
 _DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes so much memory; 7-Zip's largest preset asks for 64 MiB
 
 
@@ -49,12 +50,16 @@ class Entry:
     crc32: int
 
 
-def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH) -> list[Entry]:
+def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH, look: Look | None = None) -> list[Entry]:
     """The entries of the archive `data`, in the order of its directory; each must be packed by one of `methods`.
 
-    Raises: Damaged ("truncated" where the end is missing, "corrupt", "unparseable" where it is no zip, "unsupported").
+    `look` is called before bytes are touched: of a map, touching what cannot be read ends the process.
+    Raises: Damaged ("truncated" where the end is missing, "corrupt", "unparseable" where it is no zip, "unsupported"),
+    and what `look` does.
     """
-    offset, size, count = _directory(data, path)
+    look = look or _trust
+    offset, size, count = _directory(data, path, look)
+    look(offset, size)
     out = []
     for _ in range(count):
         if offset + CENTRAL.size > len(data):
@@ -78,7 +83,7 @@ def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH) ->
         if method not in methods:
             how = _METHODS.get(method, f"method {method}") if method not in (BZIP2, LZMA) else "bzip2 or LZMA"
             raise Damaged(path, "unsupported", f"{name} is compressed by {how}, which we do not read here")
-        start = _data_offset(data, header, raw, name, path)
+        start = _data_offset(data, header, raw, name, path, look)
         if start + packed > len(data):
             raise Damaged(path, "corrupt", f"{name} leaves the file")
         out.append(Entry(name, header, start, plain, packed, method, crc))
@@ -203,9 +208,9 @@ def release(data: memoryview) -> None:
         data.obj.madvise(mmap.MADV_DONTNEED)
 
 
-def is_spread(data: memoryview, path: str) -> bool:
-    """The headers lie so far apart that what the system would read around each is mostly none.   Raises: Damaged."""
-    return len(data) > _directory(data, path)[2] * _APART_BYTES
+def is_spread(data: memoryview, path: str, look: Look) -> bool:
+    """The headers lie so far apart that what the system would read around each is mostly none. Raises as `entries`."""
+    return len(data) > _directory(data, path, look)[2] * _APART_BYTES
 
 
 def sparse(data: memoryview) -> memoryview:
@@ -222,11 +227,13 @@ def dense(data: memoryview) -> memoryview:
     return data
 
 
-def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
+def _directory(data: memoryview, path: str, look: Look) -> tuple[int, int, int]:
     """(offset, bytes, entries) of the central directory."""
     if not len(data):
         raise Damaged(path, "empty", "it has no bytes")
-    tail = bytes(data[max(0, len(data) - END.size - 65535) :])
+    begin = max(0, len(data) - END.size - 65535)
+    look(begin, len(data) - begin)
+    tail = bytes(data[begin:])
     hit = tail.rfind(b"PK\x05\x06")
     # A comment may hold the mark too: the end record is the one whose comment ends where the file does.
     at = hit
@@ -234,6 +241,7 @@ def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
         at = tail.rfind(b"PK\x05\x06", 0, at)
     hit = at if at >= 0 else hit
     if hit < 0 or len(tail) - hit < END.size:
+        look(0, min(4, len(data)))
         if bytes(data[:4]) == b"PK\x03\x04":
             raise Damaged(
                 path, "truncated", "it starts as a PyTorch file and has no end: cut off while it was written or copied"
@@ -248,6 +256,8 @@ def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
     finder = base + hit - FIND64.size
     if finder >= 0 and bytes(data[finder : finder + 4]) == b"PK\x06\x07":
         at = FIND64.unpack_from(data, finder)[2]
+        if at + END64.size <= finder:
+            look(at, END64.size)
         if at + END64.size > finder or bytes(data[at : at + 4]) != b"PK\x06\x06":
             raise Damaged(path, "corrupt", "its end record is broken")
         row = END64.unpack_from(data, at)
@@ -255,6 +265,10 @@ def _directory(data: memoryview, path: str) -> tuple[int, int, int]:
     if offset + size > base + hit:
         raise Damaged(path, "corrupt", "its directory leaves the file")
     return offset, size, count
+
+
+def _trust(at: int, count: int) -> None:
+    """Nobody looks."""
 
 
 def _wide(extra: bytes, plain: int, packed: int, header: int) -> tuple[int, int, int]:
@@ -274,13 +288,14 @@ def _wide(extra: bytes, plain: int, packed: int, header: int) -> tuple[int, int,
     return plain, packed, header
 
 
-def _data_offset(data: memoryview, header: int, raw: bytes, name: str, path: str) -> int:
+def _data_offset(data: memoryview, header: int, raw: bytes, name: str, path: str, look: Look) -> int:
     """Where the bytes after the local header at `header` start; the header must be one and must bear the same name."""
     if header + LOCAL.size > len(data):
         raise Damaged(path, "corrupt", f"{name} leaves the file")
+    look(header, min(LOCAL.size + len(raw), len(data) - header))
     row = LOCAL.unpack_from(data, header)
     at = header + LOCAL.size
-    if row[0] != b"PK\x03\x04" or bytes(data[at : at + row[9]]) != raw:
+    if row[0] != b"PK\x03\x04" or row[9] != len(raw) or bytes(data[at : at + row[9]]) != raw:
         raise Damaged(path, "corrupt", f"the header of {name} is broken")
     return int(at + row[9] + row[10])
 

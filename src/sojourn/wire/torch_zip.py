@@ -25,8 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
-from sojourn.wire import torch_entries, torch_unpickle, torch_write
-from sojourn.wire.fetched import Fetched
+from sojourn.wire import fetched, torch_entries, torch_unpickle, torch_write
 from sojourn.wire.torch_entries import Entry
 from sojourn.wire.torch_values import DTYPES, Damaged, Made, Name, Storage, Tensor, tensors
 
@@ -130,13 +129,10 @@ def read(path: str, check: bool = True) -> Opened:
     Raises: Damaged (also "unsafe": weights_only would refuse it), OSError.
     """
     data = _map(path)
-    if torch_entries.is_spread(data, path):
-        torch_entries.sparse(data)  # else the system reads up to megabytes round each header, one after the other
-    found = _Archive(path, data)
-    torch_entries.dense(data)
+    found = _looked_at(path, data)
     if check:
-        with Fetched(path, data) as fetched:
-            found.read = fetched.read
+        with fetched.Fetched(path, data) as whole:
+            found.read = whole.read
             damages = found.damages(keep=True)
         for text in damages:
             raise Damaged(path, "corrupt", text)
@@ -154,14 +150,25 @@ def is_ours(path: str) -> bool:
     OSError.
     """
     try:
-        return _Archive(path, _map(path)).ours
+        return _looked_at(path, _map(path)).ours
     except Damaged:
         return False
 
 
 def facts(path: str) -> Mapping[str, Any]:
     """What sojourn wrote into it beside the tensors; {} where another program wrote it. Raises: Damaged, OSError."""
-    return _Archive(path, _map(path)).facts
+    return _looked_at(path, _map(path)).facts
+
+
+def _looked_at(path: str, data: memoryview) -> _Archive:
+    """The archive that `data` maps, where a part that cannot be read is an error.   Raises: Damaged, OSError."""
+    with open(path, "rb", buffering=0) as f:
+        look = functools.partial(fetched.look, f.fileno(), path)
+        if torch_entries.is_spread(data, path, look):
+            torch_entries.sparse(data)  # else the system reads up to megabytes round each header, one after the other
+        found = _Archive(path, data, look=look)
+    torch_entries.dense(data)
+    return found
 
 
 def _map(path: str) -> memoryview:
@@ -178,9 +185,15 @@ class _Archive:
     none.
     """
 
-    def __init__(self, path: str, data: memoryview, read: torch_entries.Read | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        data: memoryview,
+        read: torch_entries.Read | None = None,
+        look: torch_entries.Look | None = None,
+    ) -> None:
         self.path, self.data, self.read = path, data, read
-        self.entries = torch_entries.entries(data, path)
+        self.entries = torch_entries.entries(data, path, look=look)
         self.prefix = self.entries[0].name.partition("/")[0] + "/" if self.entries else ""
         self.by_name: dict[str, Entry] = {}
         for entry in self.entries:
@@ -190,7 +203,10 @@ class _Archive:
         if self.prefix + "data.pkl" not in self.by_name:
             raise Damaged(path, "unparseable", "a zip archive that PyTorch did not write: it has no data.pkl")
         self.sums: dict[str, Any] = {}
-        if self.prefix + SUMS in self.by_name:
+        sums = self.by_name.get(self.prefix + SUMS)
+        if sums:
+            if look:
+                look(sums.offset, sums.packed)
             self.sums = self._json(self.prefix + SUMS)
         self.ours = self.sums.get("schema") == SCHEMA
         self.facts: Mapping[str, Any] = self.sums.get("facts", {}) if self.ours else {}
