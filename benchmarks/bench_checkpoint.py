@@ -131,7 +131,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
     disk = min(m["direct"], m["buffered"])
     own = [
         Row("limit: memcpy of the state", m["memcpy"], "s"),
-        Row("limit: its bytes to the disk, O_DIRECT, fsync", m["direct"], "s"),
+        Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", m["direct"], "s"),
         Row("limit: its bytes to the disk, buffered, fsync", m["buffered"], "s"),
         Row("stall: `Checkpointer.step`", m["stall"], "s"),
         Row("stall of `Checkpointer.step`, in memcpys", m["stall"] / m["memcpy"], "x", limit=2, goal=1.3),

@@ -35,7 +35,8 @@ from sojourn.wire import torch_write
 START = "import sys; sys.path.insert(0, sys.argv[1]); from sojourn.train.writer import main; main(sys.argv[2:])"
 PACKET_BYTES = 128 << 10
 _BLOCK = 4096
-_CHUNK = 32 << 20
+_CHUNK = 32 << 20  # written at once while the copy is made
+_TAIL = 64 << 20  # and when it is there: a disk rests between two of them
 _LARGE = 64 << 20  # from here on O_DIRECT is worth a probe, and hashing goes on beside writing
 _LATE = 4096  # spans to be written again; with more of them, writing waits for hashing
 _DIRECT = getattr(os, "O_DIRECT", 0)
@@ -221,15 +222,17 @@ def put(
         end = -(-plan.bytes // _BLOCK) * _BLOCK
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
         try:
-            for at in range(0, end, _CHUNK):
-                stop = min(at + _CHUNK, end)
+            at = 0
+            while at < end:
                 with moved:
+                    stop = min(at + (_CHUNK if at_byte["there"] < end else _TAIL), end)
                     while at_byte["there"] < stop or (len(late) > _LATE and at_byte["sealed"] < stop):
                         moved.wait()
                     at_byte["issued"] = stop
                 if sealing.done():
                     sealing.result()
                 _pwrite(fd, image, at, stop)
+                at = stop
                 check()
             sealing.result()
             if late:
