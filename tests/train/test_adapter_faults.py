@@ -114,14 +114,14 @@ def test_every_call_fails_or_is_the_last(tmp_path: Path, tmp_path_factory: pytes
     from tests import reliability
 
     began_s, rows = time.monotonic(), ["| | calls that failed | ended by it | kills |", "| --- | ---: | ---: | ---: |"]
-    for name in ("hf", "lightning"):
+    for name, told in (("hf", "Hugging Face Trainer"), ("lightning", "Lightning")):
         with Forge(*trials.KINDS[name].modules) as forge:
-            rows.append("| %s | %d | %d | %d |" % play(name, forge, tmp_path))
+            rows.append("| %s | %d | %d | %d |" % (told, *play(name, forge, tmp_path)))
     reliability.put(TITLE, [WHAT, "", *rows], time.monotonic() - began_s)
 
 
-def play(name: str, forge: Forge, folder: Path) -> tuple[str, int, int, int]:
-    """All faults and kills of one Trainer: (its name, faults, of these ended the training, kills)."""
+def play(name: str, forge: Forge, folder: Path) -> tuple[int, int, int]:
+    """All faults and kills of one Trainer: (faults, of these ended the training, kills)."""
     whole = folder / (name + "-whole")
     whole.mkdir()
     args = (SCRIPTS / (name + "_net.py"), whole / "ckpt", whole / "out", EPOCHS, "every_steps=7")
@@ -142,7 +142,7 @@ def play(name: str, forge: Forge, folder: Path) -> tuple[str, int, int, int]:
         assert forge.run("die_at.py", str(at), *args, said=trial / "said") == [-9]
         finish(trained, trial)
         shutil.rmtree(str(trial))
-    return name, faults, ended, kills
+    return faults, ended, kills
 
 
 def count(said: Path, word: str) -> int:
