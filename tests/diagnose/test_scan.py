@@ -269,3 +269,55 @@ def test_the_options_of_a_command_are_no_progress(line: str) -> None:
 )
 def test_a_dash_or_a_file_before_an_epoch_leaves_it_progress(line: str) -> None:
     assert logend.read(f"{line}\n", 0).kind == "progress"
+
+
+def test_lines_that_end_with_a_carriage_return_and_a_newline_are_lines_like_others() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g("CUDA out of memory")\nKeyError: 1\n'
+    log = (STEP * 3000 % tuple(range(6000))).decode() + text
+    plain, paired = (scan.read(some.encode(), gotchas()) for some in (log, log.replace("\n", "\r\n")))
+    assert (paired.hits, paired.raised, paired.lines) == (plain.hits, plain.raised, plain.lines)
+    read = scan.Scan(gotchas())
+    for part in log.encode().splitlines():
+        read.feed(part + b"\r")
+        read.feed(b"\n")
+    assert read.done().lines == plain.lines
+
+
+NORM = "{'loss': 0.7, 'grad_norm': %s, 'learning_rate': 1e-05, 'epoch': 0.%d}"
+
+
+@pytest.mark.parametrize(
+    ("norms", "verdict"),
+    [
+        (["nan", "1.2", "0.9"], "healthy"),
+        (["0.9", "1.2", "inf"], "healthy"),
+        (["0.9", "nan", "nan", "0.8"], "healthy"),
+        (["0.9", "nan", "nan", "nan"], "gradients-not-finite"),
+        (["nan", "nan"], "gradients-not-finite"),
+    ],
+)
+def test_a_norm_that_is_no_number_is_a_failure_where_it_stays(norms: list[str], verdict: str) -> None:
+    assert verdict_of("\n".join(NORM % (norm, at) for at, norm in enumerate(norms)).encode()) == verdict
+
+
+def test_a_norm_that_is_no_number_beside_a_loss_of_nothing_is_a_failure_at_once() -> None:
+    assert verdict_of((NORM % ("0.9", 1) + "\n" + NORM.replace("0.7", "0.0") % ("nan", 2)).encode()) == (
+        "gradients-not-finite"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "StopIteration",
+        "bdb.BdbQuit",
+        "_queue.Empty",
+        "optuna.exceptions.TrialPruned: at epoch 3",
+        "torch._dynamo.exc.Unsupported: call_method",
+        "ray.exceptions.RayTaskError(KeyError): ray::f()",
+        "subprocess.TimeoutExpired: Command 'git' timed out after 9 seconds",
+        "pkg.mod.SomethingException: no such thing",
+    ],
+)
+def test_a_line_that_names_an_exception_alone_is_an_error(line: str) -> None:
+    assert verdict_of(f"loading data\n{line}\n".encode()) == "program-error"

@@ -103,6 +103,7 @@ def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Know
             "run.log_traceback": bool(log.raised),
             "run.log_end": log.end.kind,
             "run.log_loss_finite": log.end.is_finite,
+            "run.log_norm_finite": log.end.is_norm_finite,
             "run.log_raised": log.end.raised or None,
             "run.step": log.end.step,
             "run.step_total": log.end.total,

@@ -19,6 +19,10 @@ _METRICS = re.compile(
 _LOSS = re.compile(
     r"(?i)\b(?!\w*scale)\w*loss\w*['\"]?\s*(?:[:=]|\bis\b)?\s*(?:tensor\()?[\[(]?\s*(?:([-+]?(?:nan|inf(?:inity)?)\b)|[-+]?\.?\d)"
 )
+_NORM = re.compile(
+    r"(?i)\bgrad(?:ient)?s?[_ ]?norm\w*['\"]?\s*[:=]\s*['\"]?(?:tensor\()?(?:([-+]?(?:nan|inf(?:inity)?)\b)|[-+]?\.?\d)"
+)
+_NO_LOSS = re.compile(r"(?i)\bloss['\"]?\s*[:=]\s*['\"]?(?:nan\b|0\.0*(?![\d.]|e-))")
 # What a program was started with: its options tell a plan, no progress.
 _OPTION = re.compile(
     r"(?:\bpython[\d.]*\b.{0,80}?\s\S+\.py|\btorchrun|\baccelerate launch)\s.*"
@@ -37,13 +41,17 @@ _BAD = re.compile(
     r"(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
     r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
     r"|\bNVRM: (?:Xid \(|.*(?:fallen off the bus|RmInitAdapter failed))"
+    r"|^Fatal Python error: |^F\d{4} \d\d:|\bF (?:tensorflow|external)/|^Exception has occurred: "
     r"|^fatal: |(?:exits? with|with) return code = -?[1-9]|\bKilling subprocess \d"
     r"|\bkernel\b.{0,80}appears to have died|^Kernel (?:died|Restarting)\b"
     r"|returned non-zero exit status|\bexit(?:ed)?(?: with)?(?: exit)? (?:code|status):? -?[1-9]"
 )
 # The line that names an exception, whoever raised it; a worker may be named before it.
 _RAISED = re.compile(
-    r"^\s*(?:\[[^\]]{1,60}\]:? |\([^)]{1,60}\) )?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b(?:: .*|:?\s*))$"
+    r"^\s*(?:\[[^\]]{1,60}\]:? |\([^)]{1,60}\) )?"
+    r"((?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Expired)\b(?:\(\w+\))?"
+    r"|(?:[A-Za-z_]\w*\.)+(?:_?exceptions?|errors?|exc)\.[A-Z]\w+|StopIteration|[a-z_]\w*(?:\.\w+)+\.OutOf[A-Z]\w+|bdb\.BdbQuit|_?queue\.(?:Empty|Full))"
+    r"(?:: .*|:?\s*))$"
 )
 # What many a program says and goes on.
 _SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
@@ -67,6 +75,9 @@ class End:
     progress: tuple[int, ...] = ()  # line numbers of the last progress lines
     losses: int = 0  # lines that tell a loss
     lost: int = 0  # the last of them that tell none but NaN and infinite ones
+    norms: int = 0  # the same of norms of the gradient
+    norms_lost: int = 0
+    is_nothing_learnt: bool = False  # the last norm is no number, and the loss beside it is none or exactly 0
 
     def progress_after(self, number: int) -> int:
         """How many progress lines came after a line (as far as the tail shows)."""
@@ -76,6 +87,13 @@ class End:
     def is_finite(self) -> bool | None:
         """Whether the loss is a number at the end; None where it is not told, or not often enough."""
         return False if self.lost >= _LASTING else True if self.losses and not self.lost else None
+
+    @property
+    def is_norm_finite(self) -> bool | None:
+        """The same of the gradient's norm: a step that half precision skips tells one that is no number."""
+        if self.norms_lost >= _LASTING or self.norms_lost == self.norms > 1 or self.is_nothing_learnt:
+            return False
+        return True if self.norms and not self.norms_lost else None
 
     @property
     def is_short(self) -> bool:
@@ -88,7 +106,8 @@ def read(tail: str, first: int) -> End:
     kind, step, total, unit, bad, enough = "", None, None, "", 0, 3
     raised = ""
     progress: list[int] = []
-    losses = lost = 0
+    losses = lost = norms = norms_lost = 0
+    is_nothing_learnt = False
     epoch: tuple[int, int | None] | None = None
     for number, line in enumerate(tail.split("\n"), start=first + 1):
         line = _OPTION.sub(" ", line) if "-" in line or ".py" in line else line
@@ -96,6 +115,9 @@ def read(tail: str, first: int) -> End:
             continue
         if told := _LOSS.findall(line):
             losses, lost = losses + 1, lost + 1 if all(told) else 0
+        if normed := _NORM.search(line):
+            norms, norms_lost = norms + 1, norms_lost + 1 if normed.group(1) else 0
+            is_nothing_learnt = bool(norms_lost and _NO_LOSS.search(line))
         own = bare(line)[1]
         named = _RAISED.match(own)
         if named:
@@ -132,6 +154,9 @@ def read(tail: str, first: int) -> End:
         tuple(progress[-200:]),
         losses,
         lost,
+        norms,
+        norms_lost,
+        is_nothing_learnt,
     )
 
 

@@ -41,13 +41,15 @@ NOTABLE = 400  # lines kept as text for conditions on run.log_text
 
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
-    r"|Unavailable|Denied)\b(?:: .*|$)|\w+(?:\.\w+)+: .+"
+    r"|Unavailable|Denied|Iteration|Quit)\b(?:: .*|\s*$)|(?:_?queue\.)?(?:Empty|Full)\s*$|\w+(?:\.\w+)+: .+"
 )
 # What says of itself that it is over, or that it is only a warning of a library that does without.
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
     r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend "
-    r"|\bW (?:tensorflow|external)/(?!\S*op_kernel)\S+\.cc:\d+\](?!.* allocation summary follows)"
+    r"|\bW (?:tensorflow|external)/(?!\S*(?:op_kernel|runtime/executor))\S+\.cc:\d+\]"
+    r"(?!.* allocation summary follows|.*\(rounded to (?!.*not a failure))"
+    r"|\[W[\d :.]{0,40}socket\.cpp:\d+\] \[c10d\] The (?:client socket has failed|hostname of|IPv6 network)"
 )
 # What is no end: the program tries again.
 _AGAIN = re.compile(
@@ -168,7 +170,7 @@ class Scan:
         if len(data) < MIN_PIECE:
             self._rest = data
             return
-        cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, -1)) + 1  # a pair of both is not to be parted
         if not cut:
             cut = len(data)
         self._rest = data[cut:]
@@ -187,6 +189,7 @@ class Scan:
         return LogSeen(hits, raised, logend.read(tail, first), tail, tuple(self._notable), self._lines, self._bytes)
 
     def _look(self, data: bytes) -> None:
+        data = data.replace(b"\r\n", b"\n")
         self._finish_traceback(data)
         piece = (self._look_at_many if self._bytes > LARGE else self._look_at_all)(data)
         self._lines = piece.ends

@@ -18,6 +18,7 @@ run.log_block_left | int | bytes | log | what the last block of the log, counted
 run.log_traceback | bool | | log | a Python traceback begins in this attempt's log
 run.log_end | text | | log | how the log ends: progress, done, error, traceback, cut, empty
 run.log_loss_finite | bool | | log | the losses that the log tells last are numbers; false when three in a row or more are NaN or infinite
+run.log_norm_finite | bool | | log | the same of the gradient's norm, also false when all are none, or the last one beside a loss of 0
 run.log_raised | text | | log | the exception that the log ends with: its name and what it says, no progress after it
 run.step | int? | steps | progress | newest step the run told, else the newest one its log shows
 run.step_total | int? | steps | progress | steps planned, as told or as the log shows them (step 3 of 100)
