@@ -16,6 +16,7 @@ _LEAD = re.compile(
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w./@-]+(?:\[\d+\])?: "
     r"|\[(?:pod|task|container)[/ ][^\]]{1,120}\] +|[\w.-]{1,60} +\| "
 )
+_QUOTED = re.compile(r"(?:> ?)*(?:`{1,3}|\*\*)?(?=[\w\[(])")  # as a person pastes it: a quotation, or marked as code
 _BAR = re.compile(r".*?(?:it/s|s/it)\b[^\]]{0,300}\]\s*(?=[A-Z\[(])")
 
 
@@ -38,5 +39,7 @@ def bare(line: str) -> tuple[int | None, str]:
     """(rank, the program's own words)."""
     bar = _BAR.match(line) if "it/s" in line or "s/it" in line else None
     text = line[bar.end() :] if bar else line
+    if text[:1] in (">", "`", "*") and (quoted := _QUOTED.match(text)):
+        text = text[quoted.end() :]
     lead = _LEAD.match(text)
     return split_rank(text[lead.end() :] if lead else text)
