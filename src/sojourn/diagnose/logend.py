@@ -75,6 +75,7 @@ class End:
     progress: tuple[int, ...] = ()  # line numbers of the last progress lines
     losses: int = 0  # lines that tell a loss
     lost: int = 0  # the last of them that tell none but NaN and infinite ones
+    is_nan: bool = False  # the last line that tells a loss tells none but NaN, and is not the only loss told
     norms: int = 0  # the same of norms of the gradient
     norms_lost: int = 0
     is_nothing_learnt: bool = False  # the last norm is no number, and the loss beside it is none or exactly 0
@@ -86,7 +87,9 @@ class End:
     @property
     def is_finite(self) -> bool | None:
         """Whether the loss is a number at the end; None where it is not told, or not often enough."""
-        return False if self.lost >= _LASTING else True if self.losses and not self.lost else None
+        if self.lost >= _LASTING or (self.is_nan and self.lost == self.losses):
+            return False
+        return True if self.losses and not self.lost else None
 
     @property
     def is_norm_finite(self) -> bool | None:
@@ -107,7 +110,7 @@ def read(tail: str, first: int) -> End:
     raised = ""
     progress: list[int] = []
     losses = lost = norms = norms_lost = 0
-    is_nothing_learnt = False
+    is_nan = is_nothing_learnt = False
     epoch: tuple[int, int | None] | None = None
     for number, line in enumerate(tail.split("\n"), start=first + 1):
         line = _OPTION.sub(" ", line) if "-" in line or ".py" in line else line
@@ -115,6 +118,7 @@ def read(tail: str, first: int) -> End:
             continue
         if told := _LOSS.findall(line):
             losses, lost = losses + 1, lost + 1 if all(told) else 0
+            is_nan = losses + len(told) > 2 and all("nan" in one.lower() for one in told)
         if normed := _NORM.search(line):
             norms, norms_lost = norms + 1, norms_lost + 1 if normed.group(1) else 0
             is_nothing_learnt = bool(norms_lost and _NO_LOSS.search(line))
@@ -154,6 +158,7 @@ def read(tail: str, first: int) -> End:
         tuple(progress[-200:]),
         losses,
         lost,
+        is_nan,
         norms,
         norms_lost,
         is_nothing_learnt,
