@@ -36,7 +36,7 @@ _DONE = re.compile(
     r"|^\s*(?:all )?done[.! ]*$|'train_runtime':|训练(?:完成|结束)"
 )
 _BAD = re.compile(
-    r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$)|^Traceback "
+    r"^\s*(?:[\w.]+(?:Error|Exception|Interrupt))\b(?::|\s*$|\s+Traceback \()|^Traceback "
     r"|^\s*(?:\S+: line \d+:\s+\d+ |zsh: |\[\d+\][-+]?\s+(?:\d+ +)?)?"
     r"(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Hangup)\b"
     r"|\b(?:FATAL|fatal error|core dumped|srun: error|slurmstepd: error|CANCELLED AT|ChildFailedError|error: )"
