@@ -321,3 +321,26 @@ def test_a_norm_that_is_no_number_beside_a_loss_of_nothing_is_a_failure_at_once(
 )
 def test_a_line_that_names_an_exception_alone_is_an_error(line: str) -> None:
     assert verdict_of(f"loading data\n{line}\n".encode()) == "program-error"
+
+
+IGNORED = (
+    "Exception ignored in: <function Loader.__del__ at 0x7f00>\nTraceback (most recent call last):\n"
+    '  File "a.py", line 3, in __del__\n    self.shutdown()\nAssertionError: can only test a child process\n'
+)
+
+
+def test_an_exception_that_python_ignores_is_no_error() -> None:
+    steps = (STEP * 3 % tuple(range(6))).decode()
+    for log in (IGNORED, steps + IGNORED, IGNORED.replace("\n", "\r\n") + steps, IGNORED + IGNORED):
+        seen = scan.read(log.encode(), gotchas())
+        assert not seen.raised
+        assert verdict_of(log.encode()) in ("healthy", "undetermined")
+        assert seen.end.kind != "error"
+
+
+def test_what_comes_beside_an_ignored_exception_is_an_error() -> None:
+    own = IGNORED.partition("\n")[2]
+    assert verdict_of((IGNORED + own).encode()) == verdict_of((own + IGNORED).encode()) == "program-error"
+    assert verdict_of(
+        IGNORED.replace("AssertionError: can only test a child process", "KeyboardInterrupt").encode()
+    ) == ("ended-by-int")

@@ -107,7 +107,7 @@ class End:
 def read(tail: str, first: int) -> End:
     """The end of a log. `first`: number of the lines before the tail."""
     kind, step, total, unit, bad, enough = "", None, None, "", 0, 3
-    raised = ""
+    raised = ignored = ""
     progress: list[int] = []
     losses = lost = norms = norms_lost = 0
     is_nan = is_nothing_learnt = False
@@ -116,13 +116,22 @@ def read(tail: str, first: int) -> End:
         line = _OPTION.sub(" ", line) if "-" in line or ".py" in line else line
         if not line.strip():
             continue
+        own = bare(line)[1]
+        if own.startswith("Exception ignored in"):
+            ignored = "said"
+            continue
+        if ignored and own.startswith(("Traceback ",) if ignored == "said" else (" ", "\t")):
+            ignored = "told"  # Python goes on after this one
+            continue
+        is_passed, ignored = ignored == "told" and not own.startswith("KeyboardInterrupt"), ""
+        if is_passed:
+            continue
         if told := _LOSS.findall(line):
             losses, lost = losses + 1, lost + 1 if all(told) else 0
             is_nan = losses + len(told) > 2 and all("nan" in one.lower() for one in told)
         if normed := _NORM.search(line):
             norms, norms_lost = norms + 1, norms_lost + 1 if normed.group(1) else 0
             is_nothing_learnt = bool(norms_lost and _NO_LOSS.search(line))
-        own = bare(line)[1]
         named = _RAISED.match(own)
         if named:
             raised = named.group(1).strip()[:500]

@@ -309,6 +309,8 @@ class Scan:
         rank, text = bare(plain(lines[index][:MAX_LINE]))
         if index and _is_source(lines[index - 1], lines[index]):
             return False  # it may speak of errors that did not come
+        if _is_ignored(lines, index):
+            return False
         if _OVER.search(text):
             return False
         keys = []
@@ -347,6 +349,19 @@ def _is_source(before: bytes, line: bytes) -> bool:
     of a traceback that was indented as a whole, or written by a logger, stands less far in than the frames."""
     frame = _FRAME.match(plain(before[-MAX_LINE:])) if b'File "' in before else None
     return frame is not None and _begins(plain(line[:MAX_LINE]), frame[1] + "  ")
+
+
+def _is_ignored(lines: Sequence[bytes], index: int) -> bool:
+    """Whether a line is of a traceback that Python goes on after, as it says: of a destructor, or a weak reference."""
+    said = ""
+    for at in range(index, max(index - 100, -1), -1):
+        before, said = said, bare(plain(lines[at][:MAX_LINE]))[1]
+        if before.startswith(BEGINS):
+            return said.startswith("Exception ignored in")
+        is_first = at == index and not said.startswith("KeyboardInterrupt")
+        if not (is_first or said.startswith((" ", "\t", BEGINS))):
+            return False
+    return False
 
 
 def _begins(line: str, lead: str) -> bool:
