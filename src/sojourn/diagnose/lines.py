@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+MAX_LINE = 4096  # longer lines are looked at in parts
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _RANK = re.compile(
     r"\s*(?:\[(?:rank|default|Rank|RANK)?[ :_-]?(\d+)\]\s*:?|(\d{1,4}): |\[1,(\d+)\]<std(?:out|err)>:|"

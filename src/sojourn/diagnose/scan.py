@@ -17,11 +17,11 @@ from typing import Any
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
 from sojourn.diagnose.gates import BEGINS, gates_of
-from sojourn.diagnose.lines import bare, plain
+from sojourn.diagnose.lines import MAX_LINE, bare, plain
 from sojourn.diagnose.sieve import Lines
+from sojourn.diagnose.tracebacks import is_ignored, is_source, said
 
-MAX_LINE = 4096  # longer lines are looked at in parts,
-OVERLAP = 512  # of which the ends are looked at twice
+OVERLAP = 512  # the ends of the parts of a line that are looked at twice
 MIN_PIECE = 256 << 10  # smaller pieces are gathered
 MAX_KINDS = 100_000  # kinds of lines that are remembered
 MAX_TRIED = 100  # lines of one kind that are looked at closely, fewer long ones, and the last; others are counted
@@ -39,10 +39,6 @@ TAIL = 64 << 10
 LONGEST_LEAD = 80  # what a logger writes before a line
 NOTABLE = 400  # lines kept as text for conditions on run.log_text
 
-_EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"
-    r"|Unavailable|Denied|Iteration|Quit)\b(?:: .*|\s*$)|(?:_?queue\.)?(?:Empty|Full)\s*$|\w+(?:\.\w+)+: .+"
-)
 # What says of itself that it is over, or that it is only a warning of a library that does without.
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
@@ -55,8 +51,6 @@ _OVER = re.compile(
 _AGAIN = re.compile(
     r"(?i)\bretrying (?:in \d|request|up to [1-9]|\(try=)|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
 )
-_FRAME = re.compile(r'^([^"]{0,200})File "[^"]+", line \d+(?:, in .*)?\r?$')
-_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
@@ -298,7 +292,7 @@ class Scan:
         if self._raised and not self._raised[-1].said:
             last = self._raised[-1]
             lines = data[: 16 * MAX_LINE].replace(b"\r", b"\n").split(b"\n")
-            self._raised[-1] = replace(last, said=_said(lines, -1, last.rank))
+            self._raised[-1] = replace(last, said=said(lines, -1, last.rank))
 
     def _closely(self, lines: Sequence[bytes], index: int, number: int, state: _Kind) -> bool:
         """Whether the line told of something that no line told before."""
@@ -307,9 +301,9 @@ class Scan:
         if not state.gates:
             return False
         rank, text = bare(plain(lines[index][:MAX_LINE]))
-        if index and _is_source(lines[index - 1], lines[index]):
+        if index and is_source(lines[index - 1], lines[index]):
             return False  # it may speak of errors that did not come
-        if _is_ignored(lines, index):
+        if is_ignored(lines, index):
             return False
         if _OVER.search(text):
             return False
@@ -322,7 +316,7 @@ class Scan:
                     self._note(keys[-1], pattern, text, number)
         lead, is_traceback, _ = text.partition(BEGINS) if self._gate.begins in state.gates else ("", "", "")
         if is_traceback and len(lead) <= LONGEST_LEAD and len(self._raised) < MAX_HITS:
-            self._raised.append(Raised(number, rank, _said(lines, index, rank, lead)))
+            self._raised.append(Raised(number, rank, said(lines, index, rank, lead)))
         if keys:
             state.keys = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
@@ -342,44 +336,6 @@ def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     scan = Scan(gotchas)
     scan.feed(data)
     return scan.done()
-
-
-def _is_source(before: bytes, line: bytes) -> bool:
-    """Whether a line is of the program's text: it stands below a frame of a traceback, and further in. The exception
-    of a traceback that was indented as a whole, or written by a logger, stands less far in than the frames."""
-    frame = _FRAME.match(plain(before[-MAX_LINE:])) if b'File "' in before else None
-    return frame is not None and _begins(plain(line[:MAX_LINE]), frame[1] + "  ")
-
-
-def _is_ignored(lines: Sequence[bytes], index: int) -> bool:
-    """Whether a line is of a traceback that Python goes on after, as it says: of a destructor, or a weak reference."""
-    said = ""
-    for at in range(index, max(index - 100, -1), -1):
-        before, said = said, bare(plain(lines[at][:MAX_LINE]))[1]
-        if before.startswith(BEGINS):
-            return said.startswith("Exception ignored in")
-        is_first = at == index and not said.startswith("KeyboardInterrupt")
-        if not (is_first or said.startswith((" ", "\t", BEGINS))):
-            return False
-    return False
-
-
-def _begins(line: str, lead: str) -> bool:
-    """Whether a line begins with what stands before another one, a logger's words in which numbers differ."""
-    return _DIGIT.sub("0", line[: len(lead)]) == _DIGIT.sub("0", lead)
-
-
-def _said(lines: Sequence[bytes], index: int, rank: int | None, lead: str = "") -> str:
-    """The line that names the exception of the traceback at `index`: the first one that is not indented again.
-    `lead`: what stands before the first line of the traceback, and mostly before the others."""
-    for raw in lines[index + 1 : index + 600]:
-        its, text = bare(plain(raw[:MAX_LINE]))
-        text = text[len(lead) :] if _begins(text, lead) else text
-        if its != rank or not text.strip() or text[:1] in " \t|":
-            continue
-        if _EXCEPTION.match(text):
-            return text.strip()[:500]
-    return ""
 
 
 def _within(rows: list[_Row], limit_bytes: int) -> list[_Row]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import lines, scan
+from sojourn.diagnose.lines import MAX_LINE
 from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
 FIELDS = ("title", "symptom", "synonyms", "patterns", "id", "cause", "fix", "platform")
@@ -192,7 +193,7 @@ def _matching(pattern: Pattern, lines: Sequence[str], kinds: Sequence[str]) -> s
     for kind, line in zip(kinds, lines, strict=True):
         if pattern.gate in kind and tried[kind] < _ALIKE:
             tried[kind] += 1
-            if regex.search(line[: scan.MAX_LINE]):
+            if regex.search(line[:MAX_LINE]):
                 return line
     return None
 
