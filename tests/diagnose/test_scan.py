@@ -136,6 +136,10 @@ def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
         ("KeyError: 'x'\nstep 1 loss=1\n", "error"),
         ("KeyError: 'x'\nstep 1 loss=1\nstep 2 loss=1\nstep 3 loss=1\n", "progress"),
         ("`Trainer.fit` stopped: `max_epochs=3` reached.\n", "done"),
+        ("Training is over.\n", "done"),
+        ("Training over 8 GPUs\n", "quiet"),
+        ("Job has gone over its limit\n", "quiet"),
+        ("job 7 has not been completed\n", "quiet"),
     ],
 )
 def test_how_a_log_ends(tail: str, kind: str) -> None:

@@ -31,7 +31,7 @@ _OPTION = re.compile(
 _LASTING = 3  # losses in a row; a scaler of half precision skips one or two
 _DONE = re.compile(
     r"(?i)\b(?:training|train|run|job|fit|finetuning|fine-tuning|experiment|all epochs)\b[^.:]{0,30}"
-    r"\b(?:completed?|finished|done|ended|over)\b(?!.*\b(?:fail|error|abort))"
+    r"\b(?<!not )(?<!not been )(?<!never )(?:completed?|finished|done|ended|over(?! +\w))\b(?!.*\b(?:fail|error|abort))"
     r"|`Trainer\.fit` stopped: `max_(?:epochs|steps)=\d+` reached|\bfinished training\b"
     r"|^\s*(?:all )?done[.! ]*$|'train_runtime':|训练(?:完成|结束)"
 )

@@ -42,7 +42,7 @@ NOTABLE = 400  # lines kept as text for conditions on run.log_text
 # What says of itself that it is over, or that it is only a warning of a library that does without.
 _OVER = re.compile(
     r"(?i)\bresum(?:ed|ing) normal\b|\b(?:error|connection|network|link)\b.{0,40}\b(?:resolved|restored|recovered)\b"
-    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend "
+    r"|\bsucceeded (?:after|on) (?:retry|attempt|\d)|\bINFO\b.*Unable to initialize backend |\d DEBUG : "
     r"|\bW (?:tensorflow|external)/(?!\S*(?:op_kernel|runtime/executor))\S+\.cc:\d+\]"
     r"(?!.* allocation summary follows|.*\(rounded to (?!.*not a failure))"
     r"|\[W[\d :.]{0,40}socket\.cpp:\d+\] \[c10d\] The (?:client socket has failed|hostname of|IPv6 network)"
@@ -50,6 +50,7 @@ _OVER = re.compile(
 # What is no end: the program tries again.
 _AGAIN = re.compile(
     r"(?i)\bretrying (?:in \d|request|up to [1-9]|\(try=)|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
+    r"|\blow level retry [1-9]"
 )
 
 
