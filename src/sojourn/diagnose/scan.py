@@ -302,20 +302,24 @@ class Scan:
         if not state.gates:
             return False
         rank, text = bare(plain(lines[index][:MAX_LINE]))
+        lowered = text.lower()
+        found = [
+            (gotcha, pattern)
+            for gate in state.gates
+            for gotcha, pattern in self._gate.patterns.get(gate, ())
+            if self._gate.holds(pattern, text, lowered)
+        ]
+        lead, is_traceback, _ = text.partition(BEGINS) if self._gate.begins in state.gates else ("", "", "")
+        if not found and not is_traceback:
+            return False
         if index and is_source(lines[index - 1], lines[index]):
             return False  # it may speak of errors that did not come
-        if is_ignored(lines, index):
+        if is_ignored(lines, index) or _OVER.search(text):
             return False
-        if _OVER.search(text):
-            return False
-        keys = []
-        lowered, is_again = text.lower(), _AGAIN.search(text) is not None
-        for gate in state.gates:
-            for gotcha, pattern in self._gate.patterns.get(gate, ()):
-                if self._gate.holds(pattern, text, lowered):
-                    keys.append((gotcha, pattern.regex, rank, is_again))
-                    self._note(keys[-1], pattern, text, number)
-        lead, is_traceback, _ = text.partition(BEGINS) if self._gate.begins in state.gates else ("", "", "")
+        is_again = _AGAIN.search(text) is not None
+        keys = [(gotcha, pattern.regex, rank, is_again) for gotcha, pattern in found]
+        for key, (_, pattern) in zip(keys, found, strict=True):
+            self._note(key, pattern, text, number)
         if is_traceback and len(lead) <= LONGEST_LEAD and len(self._raised) < MAX_HITS:
             self._raised.append(Raised(number, rank, said(lines, index, rank, lead)))
         if keys:
