@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -149,12 +150,13 @@ def found(root: Root, kind: str) -> list[dict[str, Any]]:
 
 
 def until(what: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
-    """Wait for something to come true; its value."""
+    """Wait for something to come true; its value. A file that it reads may come later too."""
     deadline = time.monotonic() + patience_s
     while True:
-        value = what()
-        if value:
-            return value
+        with contextlib.suppress(FileNotFoundError):
+            value = what()
+            if value:
+                return value
         assert time.monotonic() < deadline, "waited %s s in vain" % patience_s
         time.sleep(0.01)
 
