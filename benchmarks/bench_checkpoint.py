@@ -5,7 +5,9 @@ than 2 GB our own part is measured alone, since the others' copies would not fit
 rounds: a memcpy of the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced. Every reading begins
 when the disk has nothing left to do, and removing the checkpoint before is in none of them, nor in the others', but for
 `torch.save` and its rename. A training is held up in two ways: one that computes on every core, and one that leaves a
-core free, as most do whose work is on a GPU. Without PyTorch there is nothing to compare and nothing is measured.
+core free, as most do whose work is on a GPU. What the disk can do is measured before and after what we do with it: a
+rented box gives it in bursts, and the one that comes first may be twice as fast. Without PyTorch there is nothing to
+compare and nothing is measured.
 """
 
 from __future__ import annotations
@@ -88,10 +90,11 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
     measures: dict[str, Callable[[], float]] = {
         "first": lambda: first_s,
         "memcpy": target.copy,
+        "direct": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
         "stall": own.of("stall"),
         "durable": own.of("durable"),
         "cpu": own.of("cpu"),
-        "direct": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
+        "direct_again": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
         "buffered": lambda: written(folder / "limit", target.image, 0),
     }
     if not IS_LARGE:
@@ -119,6 +122,7 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
         "dcp_durable": theirs.of("durable"),
         "cold": lambda: cold(newest(folder), read_all),
         "restore": lambda: cold(newest(folder), lambda path: restored(folder, state)),
+        "cold_again": lambda: cold(newest(folder), read_all),
         "load": lambda: cold(newest(folder), lambda path: torch.load(path, weights_only=True)),
     }
 
@@ -128,10 +132,12 @@ def rows(medians: dict[str, float]) -> list[Row]:
     if not medians:
         return []
     m, gigabytes = medians, BYTES / 1e9
-    disk = min(m["direct"], m["buffered"])
+    direct_s = (m["direct"] + m["direct_again"]) / 2
+    disk = min(direct_s, m["buffered"])
+    cold_s = 0 if IS_LARGE else (m["cold"] + m["cold_again"]) / 2
     own = [
         Row("limit: memcpy of the state", m["memcpy"], "s"),
-        Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", m["direct"], "s"),
+        Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", direct_s, "s"),
         Row("limit: its bytes to the disk, buffered, fsync", m["buffered"], "s"),
         Row("stall: `Checkpointer.step`", m["stall"], "s"),
         Row("stall of `Checkpointer.step`, in memcpys", m["stall"] / m["memcpy"], "x", limit=2, goal=1.3),
@@ -156,10 +162,10 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row("durable: Checkpointer, in `dcp.async_save`s", m["durable"] / m["dcp_durable"], "x", limit=1, goal=0.5),
         *lost(m, "all", "on every core"),
         *lost(m, "some", "with a core free"),
-        Row("restore: cold read of the bytes", m["cold"], "s"),
+        Row("restore: cold read of the bytes", cold_s, "s"),
         Row("restore: `torch.load`", m["load"], "s"),
         Row("restore: Checkpointer, every byte checked", m["restore"], "s"),
-        Row("restore: Checkpointer, in cold reads", m["restore"] / m["cold"], "x", limit=6, goal=1.3),
+        Row("restore: Checkpointer, in cold reads", m["restore"] / cold_s, "x", limit=6, goal=1.3),
     ]
 
 
