@@ -5,9 +5,9 @@ than 2 GB our own part is measured alone, since the others' copies would not fit
 rounds: a memcpy of the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced. Every reading begins
 when the disk has nothing left to do, and removing the checkpoint before is in none of them, nor in the others', but for
 `torch.save` and its rename. A training is held up in two ways: one that computes on every core, and one that leaves a
-core free, as most do whose work is on a GPU. What the disk can do is measured before and after what we do with it: a
-rented box gives it in bursts, and the one that comes first may be twice as fast. Without PyTorch there is nothing to
-compare and nothing is measured.
+core free, as most do whose work is on a GPU. What the disk can do is measured before and after what we do with it: on
+a rented box one and the same read took twice as long a few seconds later. Without PyTorch there is nothing to compare
+and nothing is measured.
 """
 
 from __future__ import annotations
