@@ -42,7 +42,7 @@ echo "{\\"steps\\": $n}" > result.json
 """
 
 
-def kbox(*words: str, timeout_s: float = 90.0) -> str:
+def kbox(*words: str, timeout_s: float = 180.0) -> str:
     done = subprocess.run(
         [str(HERE / "kbox"), *words],
         env={**os.environ, "LAB": str(FOLDER), "KBOX_KEEP": "1", "KBOX_VOL_MB": "128"},
@@ -82,6 +82,17 @@ def far(script: str) -> str:
         return ""
 
 
+def told(script: str) -> str:
+    """The same, asked again until the box answers: for what must be seen there, and for what must not."""
+    deadline_s = time.monotonic() + 30
+    while True:
+        try:
+            return kbox("ssh", "1", f"{script}; true")
+        except AssertionError:
+            assert time.monotonic() < deadline_s, "the box does not answer any more"
+            time.sleep(1)
+
+
 def until(holds: Callable[[], object], within_s: float) -> None:
     deadline_s = time.monotonic() + within_s
     while not holds():
@@ -107,7 +118,7 @@ def step() -> int:
 def test_a_run_goes_on_by_itself_after_a_restart_and_its_line_is_gone_at_the_end(
     site: str, how: str, tmp_path: Path
 ) -> None:
-    far(f"printf '{USERS}' | crontab -; sync")
+    told(f"printf '{USERS}' | crontab -; sync")
     job = tmp_path / "project" / "sojourn.yaml"
     job.parent.mkdir()
     lines = "".join(f"  {line}\n" for line in STEPS.strip().splitlines())
@@ -115,19 +126,20 @@ def test_a_run_goes_on_by_itself_after_a_restart_and_its_line_is_gone_at_the_end
     with Context(Store()) as ctx:
         answer = begun(ctx, str(job))
         assert (answer.state, answer.remarks) == (State.RUNNING, ())
-        until(lambda: step() >= 6, 60)
-        assert "# sojourn:steps:" in far("crontab -l")
-        boot, stood = far("cat /proc/sys/kernel/random/boot_id"), step()
+        until(lambda: step() >= 6, 120)
+        assert "# sojourn:steps:" in told("crontab -l")
+        boot, stood = told("cat /proc/sys/kernel/random/boot_id"), int(told(f"cat {RUNS}/checkpoints/step"))
         if how == "reboot":
             kbox("reboot", "1")
         else:
             kbox("power-off", "1")
             kbox("up", "1")
-        assert far("cat /proc/sys/kernel/random/boot_id") != boot
-        until(lambda: "0" in far(f"ls {RUNS}/exits/2.json >/dev/null 2>&1 && echo 0"), 90)  # no client had a part in it
-        until(lambda: far("crontab -l") == USERS, 20)
+        assert told("cat /proc/sys/kernel/random/boot_id") != boot
+        # No client has a part in this.
+        until(lambda: "0" in far(f"ls {RUNS}/exits/2.json >/dev/null 2>&1 && echo 0"), 180)
+        until(lambda: far("crontab -l") == USERS, 60)
         (row,) = status(ctx, ["steps"]).rows
     assert (row.state, row.attempt) == (State.SUCCEEDED, 2)
-    said = far(f"cat {RUNS}/events.jsonl")
-    assert said.count('"kind":"started"') == 2 and far(f"ls {RUNS}/reboot.*  2>/dev/null") == ""
-    assert stood >= 6 and far(f"cat {RUNS}/attempts/2/result.json") == '{"steps": 24}\n'
+    said = told(f"cat {RUNS}/events.jsonl")
+    assert said.count('"kind":"started"') == 2 and told(f"ls {RUNS}/reboot.* 2>/dev/null") == ""
+    assert stood >= 6 and told(f"cat {RUNS}/attempts/2/result.json") == '{"steps": 24}\n'
