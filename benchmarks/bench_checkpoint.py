@@ -1,13 +1,13 @@
 """What a checkpoint costs a training, against the limits of this machine and against PyTorch's own ways.
 
 The state is 1 GB of float32 in 64 tensors, on a GPU where there is one. SOJOURN_BENCH_GB sets another size; of more
-than 2 GB our own part is measured alone, since the others' copies would not fit beside it. Limits are taken in the same
-rounds: a memcpy of the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced. Every reading begins
-when the disk has nothing left to do, and removing the checkpoint before is in none of them, nor in the others', but for
-`torch.save` and its rename. A training is held up in two ways: one that computes on every core, and one that leaves a
-core free, as most do whose work is on a GPU. What the disk can do is measured before and after what we do with it: on
-a rented box one and the same read took twice as long a few seconds later. Without PyTorch there is nothing to compare
-and nothing is measured.
+than 2 GB our own part is measured alone, since the others' copies would not fit beside it. The limits are a memcpy of
+the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced, and from it. Each round takes them right
+before and right after what we do, and a figure in times of a limit is the median of the rounds' own ratios: on a rented
+box one and the same read took three times as long a few seconds later. Every reading begins when the disk has nothing
+left to do, and removing the checkpoint before is in none of them, nor in the others', but for `torch.save` and its
+rename. A training is held up in two ways: one that computes on every core, and one that leaves a core free, as most do
+whose work is on a GPU. Without PyTorch there is nothing to compare and nothing is measured.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.protocol import Row
 
 GB = float(os.environ.get("SOJOURN_BENCH_GB", "1"))
 IS_LARGE = GB > 2
 TITLE = f"A checkpoint of {GB:g} GB: stall, durability" + ("" if IS_LARGE else ", lost time, restore")
-ROUNDS = 7
+ROUNDS = 9
 BYTES = int(GB * 1e9) // 256 * 256
+T = TypeVar("T")
 _TENSORS = 64
 _CHUNK = 32 << 20
 
@@ -43,15 +44,15 @@ class Readings:
         self.act = act
         self.pending: dict[str, float] = {}
 
-    def of(self, name: str) -> Callable[[], float]:
-        """A measure that gives this figure."""
+    def all(self, *names: str) -> dict[str, Callable[[], float]]:
+        """A measure for each of these figures."""
 
-        def read() -> float:
+        def read(name: str) -> float:
             if name not in self.pending:
                 self.pending = self.act()
             return self.pending.pop(name)
 
-        return read
+        return {name: partial(read, name) for name in names}
 
 
 @contextmanager
@@ -74,7 +75,18 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
         first_s = time.perf_counter() - began
         ckpt.wait()
 
-    def ours() -> dict[str, float]:
+    target = Target(torch, state, device)
+
+    def write(flags: int) -> float:
+        rest(folder / "dcp")
+        return written(folder / "limit", target.image, flags)
+
+    def limits() -> dict[str, float]:
+        rest(folder / "dcp")
+        return {"memcpy": target.copy(), "direct": write(getattr(os, "O_DIRECT", 0))}
+
+    def save() -> dict[str, float]:
+        rest(folder / "dcp")
         before = cpu_s()
         begin = time.perf_counter()
         ckpt.step()
@@ -86,21 +98,17 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
             time.sleep(0.01)  # the older one goes; others shall not pay for it
         return {"stall": stall_s, "durable": durable_s, "cpu": cpu_s() - before}
 
-    target, own = Target(torch, state, device), Readings(ours)
-    measures: dict[str, Callable[[], float]] = {
-        "first": lambda: first_s,
-        "memcpy": target.copy,
-        "direct": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
-        "stall": own.of("stall"),
-        "durable": own.of("durable"),
-        "cpu": own.of("cpu"),
-        "direct_again": lambda: written(folder / "limit", target.image, getattr(os, "O_DIRECT", 0)),
-        "buffered": lambda: written(folder / "limit", target.image, 0),
-    }
+    def ours() -> dict[str, float]:
+        m = between(limits, save) | {"buffered": write(0)}
+        disk_s = min(m["direct"], m["buffered"])
+        return m | {"stall_x": m["stall"] / m["memcpy"], "durable_x": m["durable"] / disk_s}
+
+    names = ("memcpy", "direct", "stall", "durable", "cpu", "buffered", "stall_x", "durable_x")
+    measures = {"first": lambda: first_s} | Readings(ours).all(*names)
     if not IS_LARGE:
         measures.update(others(torch, state, folder, device, ckpt))
     with redirect_stderr(said):
-        yield {name: rested(measure, folder / "dcp") for name, measure in measures.items()}
+        yield measures
     ckpt.close()
 
 
@@ -112,18 +120,29 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
     cores = torch.get_num_threads()
     ways = {"": (lambda: None, lambda: None), "ours": (begin_ours, end_ours)}
     ways |= {"save": (save, lambda: None), "dcp": (begin_dcp, end_dcp)}
-    theirs = Readings(lambda: stalled(begin_dcp, end_dcp))
     trainings = {"all": Work(torch, device, cores), "some": Work(torch, device, max(1, cores - 1))}
+
+    def calm(act: Callable[[], T]) -> T:
+        rest(folder / "dcp")
+        return act()
+
+    def read(act: Callable[[str], Any]) -> float:
+        return calm(lambda: cold(newest(folder), act))
+
+    def restore() -> dict[str, float]:
+        back = partial(restored, state)
+        m = between(lambda: {"cold": read(read_all)}, lambda: {"restore": read(back)})
+        return m | {"restore_x": m["restore"] / m["cold"]}
+
     return {
-        f"{name}_{way}": partial(work.run, *acts) for name, work in trainings.items() for way, acts in ways.items()
+        f"{name}_{way}": partial(calm, partial(work.run, *acts))
+        for name, work in trainings.items()
+        for way, acts in ways.items()
     } | {
-        "save": lambda: timed(save),
-        "dcp_stall": theirs.of("stall"),
-        "dcp_durable": theirs.of("durable"),
-        "cold": lambda: cold(newest(folder), read_all),
-        "restore": lambda: cold(newest(folder), lambda path: restored(folder, state)),
-        "cold_again": lambda: cold(newest(folder), read_all),
-        "load": lambda: cold(newest(folder), lambda path: torch.load(path, weights_only=True)),
+        "save": partial(calm, lambda: timed(save)),
+        **Readings(lambda: calm(lambda: stalled(begin_dcp, end_dcp))).all("dcp_stall", "dcp_durable"),
+        **Readings(restore).all("cold", "restore", "restore_x"),
+        "load": lambda: read(partial(torch.load, weights_only=True)),
     }
 
 
@@ -132,24 +151,15 @@ def rows(medians: dict[str, float]) -> list[Row]:
     if not medians:
         return []
     m, gigabytes = medians, BYTES / 1e9
-    direct_s = (m["direct"] + m["direct_again"]) / 2
-    disk = min(direct_s, m["buffered"])
-    cold_s = 0 if IS_LARGE else (m["cold"] + m["cold_again"]) / 2
     own = [
         Row("limit: memcpy of the state", m["memcpy"], "s"),
-        Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", direct_s, "s"),
+        Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", m["direct"], "s"),
         Row("limit: its bytes to the disk, buffered, fsync", m["buffered"], "s"),
         Row("stall: `Checkpointer.step`", m["stall"], "s"),
-        Row("stall of `Checkpointer.step`, in memcpys", m["stall"] / m["memcpy"], "x", limit=2, goal=1.3),
+        Row("stall of `Checkpointer.step`, in memcpys", m["stall_x"], "x", limit=2, goal=1.3),
         Row("stall of the very first save (memory is touched)", m["first"], "s"),
         Row("durable: Checkpointer", m["durable"], "s"),
-        Row(
-            "durable: Checkpointer, in best disk writes",
-            m["durable"] / disk,
-            "x",
-            limit=3,
-            goal=1.8 if IS_LARGE else 1.3,
-        ),
+        Row("durable: Checkpointer, in best disk writes", m["durable_x"], "x", limit=3, goal=1.8 if IS_LARGE else 1.3),
         Row("CPU seconds a GB, both processes", m["cpu"] / gigabytes, "s", limit=4, goal=2),
     ]
     if IS_LARGE:
@@ -162,10 +172,10 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row("durable: Checkpointer, in `dcp.async_save`s", m["durable"] / m["dcp_durable"], "x", limit=1, goal=0.5),
         *lost(m, "all", "on every core"),
         *lost(m, "some", "with a core free"),
-        Row("restore: cold read of the bytes", cold_s, "s"),
+        Row("restore: cold read of the bytes", m["cold"], "s"),
         Row("restore: `torch.load`", m["load"], "s"),
         Row("restore: Checkpointer, every byte checked", m["restore"], "s"),
-        Row("restore: Checkpointer, in cold reads", m["restore"] / cold_s, "x", limit=6, goal=1.3),
+        Row("restore: Checkpointer, in cold reads", m["restore_x"], "x", limit=6, goal=1.3),
     ]
 
 
@@ -285,16 +295,17 @@ def stalled(begin: Callable[[], None], end: Callable[[], None]) -> dict[str, flo
     return {"stall": stall_s, "durable": time.perf_counter() - began}
 
 
-def rested(measure: Callable[[], float], left: Path) -> Callable[[], float]:
-    """The same when the folder `left` is gone and the disk has nothing left to do."""
+def between(limits: Callable[[], dict[str, float]], act: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """What `act` says, and the means of what the limits were before and after it."""
+    before, told, after = limits(), act(), limits()
+    return told | {name: (before[name] + after[name]) / 2 for name in before}
 
-    def read() -> float:
-        shutil.rmtree(left, ignore_errors=True)
-        os.sync()
-        time.sleep(0.3)
-        return measure()
 
-    return read
+def rest(left: Path) -> None:
+    """Until the folder `left` is gone and the disk has nothing left to do."""
+    shutil.rmtree(left, ignore_errors=True)
+    os.sync()
+    time.sleep(0.3)
 
 
 def timed(act: Callable[[], Any]) -> float:
@@ -339,12 +350,12 @@ def read_all(path: str) -> None:
             pass
 
 
-def restored(folder: Path, state: dict[str, Any]) -> None:
-    """What the next start does: find the newest, check every byte, put the state back in place."""
+def restored(state: dict[str, Any], path: str) -> None:
+    """What the next start does: check every byte, put the state back in place."""
     from sojourn.train.arrays import thaw
     from sojourn.wire import torch_zip
 
-    tree = torch_zip.read(newest(folder)).tree
+    tree = torch_zip.read(path).tree
     for name, tensor in thaw(tree["state"], share=True).items():
         state[name].copy_(tensor)
 
