@@ -3,8 +3,8 @@
 The state is 1 GB of float32 in 64 tensors, on a GPU where there is one. SOJOURN_BENCH_GB sets another size; of more
 than 2 GB our own part is measured alone, since the others' copies would not fit beside it. The limits are a memcpy of
 the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced, and from it. Each round takes them right
-before and right after what we do, and a figure in times of a limit is the median of the rounds' own ratios: on a rented
-box one and the same read took three times as long a few seconds later. Every reading begins when the disk has nothing
+before and right after what we do, and the mean is the round's: on a rented box one and the same read took three times
+as long a few seconds later. Every reading begins when the disk has nothing
 left to do, and removing the checkpoint before is in none of them, nor in the others', but for `torch.save` and its
 rename. A training is held up in two ways: one that computes on every core, and one that leaves a core free, as most do
 whose work is on a GPU. Without PyTorch there is nothing to compare and nothing is measured.
@@ -99,11 +99,9 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
         return {"stall": stall_s, "durable": durable_s, "cpu": cpu_s() - before}
 
     def ours() -> dict[str, float]:
-        m = between(limits, save) | {"buffered": write(0)}
-        disk_s = min(m["direct"], m["buffered"])
-        return m | {"stall_x": m["stall"] / m["memcpy"], "durable_x": m["durable"] / disk_s}
+        return between(limits, save) | {"buffered": write(0)}
 
-    names = ("memcpy", "direct", "stall", "durable", "cpu", "buffered", "stall_x", "durable_x")
+    names = ("memcpy", "direct", "stall", "durable", "cpu", "buffered")
     measures = {"first": lambda: first_s} | Readings(ours).all(*names)
     if not IS_LARGE:
         measures.update(others(torch, state, folder, device, ckpt))
@@ -116,11 +114,7 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
     """PyTorch's two ways, what a training loses by each, and reading back."""
     save = torch_save(torch, state, folder)
     begin_dcp, end_dcp = dcp(state, folder)
-    begin_ours, end_ours = (lambda: ckpt.step()), (lambda: ckpt.wait())
     cores = torch.get_num_threads()
-    ways = {"": (lambda: None, lambda: None), "ours": (begin_ours, end_ours)}
-    ways |= {"save": (save, lambda: None), "dcp": (begin_dcp, end_dcp)}
-    trainings = {"all": Work(torch, device, cores), "some": Work(torch, device, max(1, cores - 1))}
 
     def calm(act: Callable[[], T]) -> T:
         rest(folder / "dcp")
@@ -131,17 +125,25 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
 
     def restore() -> dict[str, float]:
         back = partial(restored, state)
-        m = between(lambda: {"cold": read(read_all)}, lambda: {"restore": read(back)})
-        return m | {"restore_x": m["restore"] / m["cold"]}
+        return between(lambda: {"cold": read(read_all)}, lambda: {"restore": read(back)})
+
+    def trained(name: str, work: Work) -> dict[str, Callable[[], float]]:
+        def run(begin: Callable[[], Any] = lambda: None, end: Callable[[], Any] = lambda: None) -> float:
+            return calm(lambda: work.run(begin, end))
+
+        def ours() -> dict[str, float]:
+            saving = partial(run, lambda: ckpt.step(), lambda: ckpt.wait())
+            return between(lambda: {f"{name}_": run()}, lambda: {f"{name}_ours": saving()})
+
+        alone = {f"{name}_save": lambda: run(save), f"{name}_dcp": lambda: run(begin_dcp, end_dcp)}
+        return Readings(ours).all(f"{name}_", f"{name}_ours") | alone
 
     return {
-        f"{name}_{way}": partial(calm, partial(work.run, *acts))
-        for name, work in trainings.items()
-        for way, acts in ways.items()
-    } | {
+        **trained("all", Work(torch, device, cores)),
+        **trained("some", Work(torch, device, max(1, cores - 1))),
         "save": partial(calm, lambda: timed(save)),
-        **Readings(lambda: calm(lambda: stalled(begin_dcp, end_dcp))).all("dcp_stall", "dcp_durable"),
-        **Readings(restore).all("cold", "restore", "restore_x"),
+        **Readings(lambda: calm(lambda: by_dcp(begin_dcp, end_dcp))).all("dcp_stall", "dcp_durable"),
+        **Readings(restore).all("cold", "restore"),
         "load": lambda: read(partial(torch.load, weights_only=True)),
     }
 
@@ -151,15 +153,22 @@ def rows(medians: dict[str, float]) -> list[Row]:
     if not medians:
         return []
     m, gigabytes = medians, BYTES / 1e9
+    disk_s = min(m["direct"], m["buffered"])
     own = [
         Row("limit: memcpy of the state", m["memcpy"], "s"),
         Row("limit: its bytes to the disk, O_DIRECT, 32 MiB at once, fsync", m["direct"], "s"),
         Row("limit: its bytes to the disk, buffered, fsync", m["buffered"], "s"),
         Row("stall: `Checkpointer.step`", m["stall"], "s"),
-        Row("stall of `Checkpointer.step`, in memcpys", m["stall_x"], "x", limit=2, goal=1.3),
+        Row("stall of `Checkpointer.step`, in memcpys", m["stall"] / m["memcpy"], "x", limit=2, goal=1.3),
         Row("stall of the very first save (memory is touched)", m["first"], "s"),
         Row("durable: Checkpointer", m["durable"], "s"),
-        Row("durable: Checkpointer, in best disk writes", m["durable_x"], "x", limit=3, goal=1.8 if IS_LARGE else 1.3),
+        Row(
+            "durable: Checkpointer, in best disk writes",
+            m["durable"] / disk_s,
+            "x",
+            limit=3,
+            goal=1.8 if IS_LARGE else 1.3,
+        ),
         Row("CPU seconds a GB, both processes", m["cpu"] / gigabytes, "s", limit=4, goal=2),
     ]
     if IS_LARGE:
@@ -175,7 +184,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
         Row("restore: cold read of the bytes", m["cold"], "s"),
         Row("restore: `torch.load`", m["load"], "s"),
         Row("restore: Checkpointer, every byte checked", m["restore"], "s"),
-        Row("restore: Checkpointer, in cold reads", m["restore_x"], "x", limit=6, goal=1.3),
+        Row("restore: Checkpointer, in cold reads", m["restore"] / m["cold"], "x", limit=6, goal=1.3),
     ]
 
 
@@ -286,13 +295,13 @@ def dcp(state: dict[str, Any], folder: Path) -> tuple[Callable[[], None], Callab
     return begin, end
 
 
-def stalled(begin: Callable[[], None], end: Callable[[], None]) -> dict[str, float]:
+def by_dcp(begin: Callable[[], None], end: Callable[[], None]) -> dict[str, float]:
     """Seconds until `begin` comes back, and until `end` does."""
     began = time.perf_counter()
     begin()
     stall_s = time.perf_counter() - began
     end()
-    return {"stall": stall_s, "durable": time.perf_counter() - began}
+    return {"dcp_stall": stall_s, "dcp_durable": time.perf_counter() - began}
 
 
 def between(limits: Callable[[], dict[str, float]], act: Callable[[], dict[str, float]]) -> dict[str, float]:
