@@ -19,6 +19,7 @@ import sojourn
 from sojourn.train import arena, writer
 from sojourn.train.around import say
 from sojourn.train.preempt import SIGNALS
+from sojourn.wire import crc
 from sojourn.wire.torch_write import Plan
 
 FLUSH_S = 600.0  # at exit, for a write that is under way
@@ -172,7 +173,7 @@ def _start(channel: int, memory: int) -> subprocess.Popen[bytes]:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_IT)
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", writer.START, root, *tail],
+            [sys.executable, "-I", "-S", "-c", writer.START, root, crc.FOLDER, *tail],
             stdin=null, stdout=null, stderr=null, pass_fds=(channel, memory),
         )  # fmt: skip
     finally:

@@ -1,8 +1,9 @@
 """The writer process: takes the copy of a checkpoint from shared memory, while it is made, and does all that is slow.
 
-A fresh Python (never a fork of the training) with the standard library alone. It ignores the signals the training gets,
-and dies with it: by the kernel's word where Linux gives it, else because its socket ends; and before anything becomes
-visible it looks whether the training still lives. Messages are JSON, one a packet:
+A fresh Python (never a fork of the training) with the standard library alone, and isal where the training has it. It
+ignores the signals the training gets, and dies with it: by the kernel's word where Linux gives it, else because its
+socket ends; and before anything becomes visible it looks whether the training still lives.
+Messages are JSON, one a packet:
 
     {"op": "reserve", "bytes"}                                -> {"ok": true}
     {"op": "save", "path", "token", "keep", "damaged", "step", "at_s", "bytes", "outline": [offset, bytes], "best"},
@@ -32,7 +33,10 @@ from typing import Any, Callable
 from sojourn.train.shelf import Orphaned, Shelf, Superseded
 from sojourn.wire import torch_write
 
-START = "import sys; sys.path.insert(0, sys.argv[1]); from sojourn.train.writer import main; main(sys.argv[2:])"
+START = (
+    "import sys; sys.path[:] = [sys.argv[1], *sys.path, *filter(None, sys.argv[2:3])]; "
+    "from sojourn.train.writer import main; main(sys.argv[3:])"
+)
 PACKET_BYTES = 128 << 10
 _BLOCK = 4096
 _CHUNK = 32 << 20  # written at once while the copy is made

@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator
 
+from sojourn.wire.crc import crc32
 from sojourn.wire.torch_values import Damaged
 
 LOCAL = struct.Struct("<4s5H3I2H")  # sig need flags method time date crc packed bytes name extra
@@ -187,7 +188,7 @@ def damage(data: memoryview, entry: Entry) -> str:
     crc = total = 0
     try:
         for piece in content(data, entry):
-            crc = zlib.crc32(piece, crc)
+            crc = crc32(piece, crc)
             total += len(piece)
     except zlib.error as e:
         return f"{entry.name} does not inflate: {e}"

@@ -19,11 +19,11 @@ import json
 import os
 import struct
 import sys
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from sojourn.wire import torch_pickle
+from sojourn.wire.crc import crc32
 from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, Entry
 from sojourn.wire.torch_values import Storage
 
@@ -107,7 +107,7 @@ class Plan:
         done: list[Entry] = []
 
         def crc_of(entry: Entry) -> int:
-            return zlib.crc32(image[entry.offset : entry.offset + entry.bytes])
+            return crc32(image[entry.offset : entry.offset + entry.bytes])
 
         with ThreadPoolExecutor(_HASHERS) as pool:
             crcs = {entry.header: pool.submit(crc_of, entry) for entry in self.entries[:-1] if entry.bytes > _CHUNK}
@@ -121,7 +121,7 @@ class Plan:
                 done.append(entry_with(entry, crc))
                 placed(entry.header, entry.offset)
         sums, last = self._sums(rows), self.entries[-1]
-        crc, self.sums_sha256 = zlib.crc32(sums), hashlib.sha256(sums).hexdigest()
+        crc, self.sums_sha256 = crc32(sums), hashlib.sha256(sums).hexdigest()
         pad = last.offset - last.header - len(_local(last.name, last.bytes, 0, 0))
         done.append(entry_with(last, crc))
         tail = _local(last.name, last.bytes, crc, pad) + sums + _directory(done, last.offset + last.bytes)
@@ -206,7 +206,7 @@ class _Out:
         """Append header and bytes of one entry; (CRC, sha256 or "") of the bytes."""
         pad = entry.offset - entry.header - len(_local(entry.name, entry.bytes, 0, 0))
         if len(data) <= _CHUNK or entry.name == _FOLDER + SUMS:
-            crc = zlib.crc32(data)
+            crc = crc32(data)
             self.add(_local(entry.name, entry.bytes, crc, pad))
             self.add(data)
             return crc, hashlib.sha256(data).hexdigest()
@@ -215,7 +215,7 @@ class _Out:
         self.flush()
         for at in range(0, len(data), _CHUNK):
             chunk = data[at : at + _CHUNK]
-            crc = zlib.crc32(chunk, crc)
+            crc = crc32(chunk, crc)
             _write(self.fd, chunk)
         os.pwrite(self.fd, _local(entry.name, entry.bytes, crc, pad), entry.header)
         return crc, ""

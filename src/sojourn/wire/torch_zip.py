@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, List, Mapping, Tuple
 
 from sojourn.wire import fetched, torch_entries, torch_unpickle, torch_write
+from sojourn.wire.crc import crc32
 from sojourn.wire.torch_entries import Entry
 from sojourn.wire.torch_values import DTYPES, Damaged, Made, Name, Storage, Tensor, tensors
 
@@ -268,7 +269,7 @@ class _Archive:
         try:
             for piece in torch_entries.content(self.data, entry, self.read):
                 if crc:
-                    check = zlib.crc32(piece, check)
+                    check = crc32(piece, check)
                 if h:
                     h.update(piece)
                 if see and key:

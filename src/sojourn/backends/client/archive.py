@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sojourn.wire import torch_entries
+from sojourn.wire.crc import crc32
 from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, Entry
 from sojourn.wire.torch_values import Damaged
@@ -176,7 +177,7 @@ class Member:
         except zlib.error as error:
             raise Unloadable("corrupt", f"{self.entry.name[:80]} does not inflate: {error}") from None
         if len(self._rest):
-            self._crc = zlib.crc32(self._rest, self._crc)
+            self._crc = crc32(self._rest, self._crc)
             self._count += len(self._rest)
             if self._count % _RELEASE_BYTES < len(self._rest):
                 torch_entries.release(self._data)

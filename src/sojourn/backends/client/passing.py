@@ -6,11 +6,11 @@ is nobody's and may hold anything.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sojourn.wire import torch_entries
+from sojourn.wire.crc import crc32
 from sojourn.wire.damage import Unloadable
 from sojourn.wire.torch_values import DTYPES, Storage, Tensor
 
@@ -98,7 +98,7 @@ def scan(tensors: Iterable[tuple[str, Tensor]], read: torch_entries.Read) -> con
         at = crc = 0
         for piece in read(storage.begin, storage.bytes):
             if storage.crc32 is not None:
-                crc = zlib.crc32(piece, crc)
+                crc = crc32(piece, crc)
             passing.see(key, at, piece)
             at += len(piece)
         if storage.crc32 not in (None, crc):
