@@ -4,10 +4,11 @@ The state is 1 GB of float32 in 64 tensors, on a GPU where there is one. SOJOURN
 than 2 GB our own part is measured alone, since the others' copies would not fit beside it. The limits are a memcpy of
 the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced, and from it. Each round takes them right
 before and right after what we do, and the mean is the round's: on a rented box one and the same read took three times
-as long a few seconds later. Every reading begins when the disk has nothing
-left to do, and removing the checkpoint before is in none of them, nor in the others', but for `torch.save` and its
-rename. A training is held up in two ways: one that computes on every core, and one that leaves a core free, as most do
-whose work is on a GPU. Without PyTorch there is nothing to compare and nothing is measured.
+as long a few seconds later. Every reading begins when the disk has nothing left to do, and removing the checkpoint
+before is in none of them, nor in the others', but for `torch.save` and its rename. A training is held up in two ways:
+one that computes on every core, and one that leaves a core free, as most do whose work is on a GPU; what it loses is
+taken against the same training without a save right before and right after, for a minute later this box computes a
+tenth faster or slower. Without PyTorch there is nothing to compare and nothing is measured.
 """
 
 from __future__ import annotations
@@ -131,12 +132,16 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
         def run(begin: Callable[[], Any] = lambda: None, end: Callable[[], Any] = lambda: None) -> float:
             return calm(lambda: work.run(begin, end))
 
-        def ours() -> dict[str, float]:
-            saving = partial(run, lambda: ckpt.step(), lambda: ckpt.wait())
-            return between(lambda: {f"{name}_": run()}, lambda: {f"{name}_ours": saving()})
+        def late() -> dict[str, float]:
+            ways = {"ours": (lambda: ckpt.step(), lambda: ckpt.wait()), "save": (save,), "dcp": (begin_dcp, end_dcp)}
+            told, before_s = {}, run()
+            for way, acts in ways.items():
+                with_s, after_s = run(*acts), run()
+                told[f"{name}_{way}"] = with_s - (before_s + after_s) / 2
+                before_s = after_s
+            return told
 
-        alone = {f"{name}_save": lambda: run(save), f"{name}_dcp": lambda: run(begin_dcp, end_dcp)}
-        return Readings(ours).all(f"{name}_", f"{name}_ours") | alone
+        return Readings(late).all(f"{name}_ours", f"{name}_save", f"{name}_dcp")
 
     return {
         **trained("all", Work(torch, device, cores)),
@@ -190,14 +195,12 @@ def rows(medians: dict[str, float]) -> list[Row]:
 
 def lost(m: dict[str, float], name: str, what: str) -> list[Row]:
     """How much later a training ends that saves once."""
-    late = {way: m[f"{name}_{way}"] - m[f"{name}_"] for way in ("ours", "save", "dcp")}
+    ours_s, save_s = m[f"{name}_ours"], m[f"{name}_save"]
     return [
-        Row(f"a training {what} ends later by, Checkpointer", late["ours"], "s"),
-        Row("the same, `dcp.async_save`", late["dcp"], "s"),
-        Row("the same, `torch.save`", late["save"], "s"),
-        Row(
-            "lost by Checkpointer, of `torch.save`'s", late["ours"] / max(1e-3, late["save"]), "x", limit=0.5, goal=0.1
-        ),
+        Row(f"a training {what} ends later by, Checkpointer", ours_s, "s"),
+        Row("the same, `dcp.async_save`", m[f"{name}_dcp"], "s"),
+        Row("the same, `torch.save`", save_s, "s"),
+        Row("lost by Checkpointer, of `torch.save`'s", ours_s / max(1e-3, save_s), "x", limit=0.5, goal=0.1),
     ]
 
 
