@@ -58,7 +58,7 @@ def relay(address: str, port: int, break_after_bytes: int, up: bool) -> Callable
     """Pass bytes to and fro, and reset both sides once `break_after_bytes` went up (to the box) or down."""
 
     def answer(near: socket.socket) -> None:
-        far = socket.create_connection((address, port), timeout=10)
+        far = socket.create_connection((address, port), timeout=60)
         far.settimeout(None)
         left = break_after_bytes
 
@@ -91,6 +91,6 @@ def held_logins(address: str, port: int, count: int) -> Iterator[None]:
     """Hold `count` connections open that never log in."""
     with contextlib.ExitStack() as stack:
         for _ in range(count):
-            held = stack.enter_context(socket.create_connection((address, port), timeout=5))
+            held = stack.enter_context(socket.create_connection((address, port), timeout=60))
             held.recv(64)
         yield

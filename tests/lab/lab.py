@@ -93,7 +93,7 @@ def client_namespace() -> Iterator[None]:
         os.close(before)
 
 
-def boxes(*words: str, timeout_s: float = 60.0, **knobs: str) -> str:
+def boxes(*words: str, timeout_s: float = 300.0, **knobs: str) -> str:
     """Run the script `boxes`; what it printed. Raises: CalledProcessError, TimeoutExpired."""
     done = subprocess.run(
         [str(HERE / "boxes"), *words],
@@ -119,7 +119,7 @@ class Box:
         """Where its sshd listens, at port 22."""
         return f"10.213.0.{10 + self.number}"
 
-    def sh(self, script: str, timeout_s: float = 30.0) -> str:
+    def sh(self, script: str, timeout_s: float = 120.0) -> str:
         """Run a shell script as root inside, without ssh; what it printed."""
         return boxes("sh", str(self.number), "sh", "-ec", script, timeout_s=timeout_s)
 
@@ -137,7 +137,7 @@ class Box:
             env={**os.environ, "LAB": str(FOLDER)},
             stdin=subprocess.DEVNULL,
             check=True,
-            timeout=30,
+            timeout=120,
         )
 
     def memory(self, spare_bytes: int) -> None:
@@ -153,7 +153,7 @@ class Box:
         """Undo `cut`, `blackhole`, `refuse`, `loss`, `rate` and `wire`; switch it on where it is off."""
         if (FOLDER / f"wire.{self.number}").exists():
             words = [sys.executable, str(HERE / "wire"), "down", str(self.number)]
-            subprocess.run(words, env={**os.environ, "LAB": str(FOLDER)}, check=True, timeout=30)
+            subprocess.run(words, env={**os.environ, "LAB": str(FOLDER)}, check=True, timeout=120)
         boxes("heal", str(self.number))
         boxes("power-on", str(self.number))
         listening = subprocess.run(["ip", "netns", "exec", f"{SJ}-b{self.number}", "ss", "-ltn"], capture_output=True)
@@ -162,15 +162,19 @@ class Box:
             boxes("power-on", str(self.number))
 
     def sshd(self, port: int, *lines: str) -> None:
-        """A second sshd inside, with settings of its own (they win over the box's). Gone with the box."""
+        """A second sshd inside, with settings of its own (they win over the box's). Gone with the box.
+
+        It leaves for the background before it listens: so we wait until it does.
+        """
         config = "\\n".join([f"Port {port}", f"PidFile /run/sshd-{port}.pid", *lines]).replace("'", "'\\''")
         keys = "|".join(line.split()[0] for line in lines) or "Port"  # sshd takes the first or the last, it depends
         self.sh(
             f"printf '{config}\\n' > /etc/ssh/box_config_{port};"
             f"grep -viE '^({keys}) ' /etc/ssh/box_config >> /etc/ssh/box_config_{port};"
             f"[ ! -e /run/sshd-{port}.pid ] || kill $(cat /run/sshd-{port}.pid);"
-            f"for i in 1 2 3 4 5 6 7 8 9; do ss -ltn | grep -q ':{port} ' || break; sleep 0.05; done;"
-            f"/usr/sbin/sshd -f /etc/ssh/box_config_{port} -E /var/log/sshd-{port}.log"
+            f"while ss -ltn | grep -q ':{port} '; do sleep 0.05; done;"
+            f"/usr/sbin/sshd -f /etc/ssh/box_config_{port} -E /var/log/sshd-{port}.log;"
+            f"until ss -ltn | grep -q ':{port} '; do sleep 0.05; done"
         )
 
     def user(self, name: str, shell: str) -> None:
