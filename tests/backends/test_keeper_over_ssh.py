@@ -170,7 +170,8 @@ def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tm
 
     ours = keeper()
     hello = value(ours.ask("hello"))
-    spec = run_json(ours, "over-ssh", "echo '{\"n\": 1}' > out.json; echo said; sleep 2; exit 3")
+    script = "echo '{\"n\": 1}' > out.json; echo said; until [ -e /tmp/gate ]; do sleep 0.1; done; exit 3"
+    spec = run_json(ours, "over-ssh", script)
     placed = value(ours.ask("place", run=spec, want={"attempt": 1, "by": "run", "token": "t"}))
     root = str(placed["root"])
     path = f"{hello['base']}/keepers/{ours.file}"
@@ -178,7 +179,8 @@ def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tm
     tether = Setsid().start(ours.transport, argv, root)
     assert not isinstance(tether, NoAnswer) and Setsid().pulse(ours.transport, tether) is Pulse.ALIVE
     box.fault("drop-conns")  # the connection that started it goes; it does not
-    deadline = time.monotonic() + 60
+    box.sh("touch /tmp/gate")
+    deadline = time.monotonic() + 120
     while True:
         assert time.monotonic() < deadline
         answer = ours.ask("since", runs={"over-ssh": 0})

@@ -62,7 +62,7 @@ def test_login_files_that_chat_on_both_streams_change_nothing(box: Box) -> None:
 def test_a_login_file_that_keeps_us_out_is_named_and_nothing_was_sent(box: Box, line: str, kind: str) -> None:
     box.user("odd", "/bin/bash")
     box.sh(f"echo '{line}' > /home/odd/.bashrc")
-    answer = backend("odd@box1").call(["touch", "/tmp/made"], stdin=b"touch /tmp/made\n" * 10, timeout_s=4)
+    answer = backend("odd@box1").call(["touch", "/tmp/made"], stdin=b"touch /tmp/made\n" * 10, timeout_s=12)
     assert isinstance(answer, NoAnswer) and (answer.kind, answer.sent) == (kind, False), answer
     assert box.sh("ls /tmp/made 2>&1 || true").startswith("ls: cannot")
 
@@ -81,7 +81,7 @@ def test_output_is_bounded_on_both_streams(box: Box) -> None:
 
 
 def test_input_that_nobody_reads_does_not_hold_the_call(box: Box) -> None:
-    assert ended(backend().call(["true"], stdin=b"x" * 20_000_000, timeout_s=20)).rc == 0
+    assert ended(backend().call(["true"], stdin=b"x" * 20_000_000, timeout_s=100)).rc == 0
 
 
 def test_a_large_input_and_output_pass_whole(box: Box) -> None:
@@ -90,15 +90,16 @@ def test_a_large_input_and_output_pass_whole(box: Box) -> None:
 
 
 def test_a_child_left_behind_with_our_pipes_open_does_not_hold_the_call(box: Box) -> None:
-    answer = ended(backend().call(["sh", "-c", "sleep 30 & echo out"], timeout_s=20))
+    answer = ended(backend().call(["sh", "-c", "sleep 300 & echo out"], timeout_s=100))
     assert answer.stdout == b"out\n"
 
 
 def test_a_call_ends_at_its_deadline_and_may_have_been_received(box: Box) -> None:
+    ended(backend().call(["true"]))  # the connection is there: what follows takes no login
     began = time.monotonic()
-    answer = backend().call(["sleep", "60"], timeout_s=2)
+    answer = backend().call(["sleep", "300"], timeout_s=8)
     assert isinstance(answer, NoAnswer) and (answer.kind, answer.sent) == ("timeout", True)
-    assert 2 <= time.monotonic() - began < 40
+    assert 8 <= time.monotonic() - began < 100
 
 
 def test_one_connection_serves_many_calls(box: Box) -> None:
@@ -149,7 +150,7 @@ def test_a_master_that_hangs_is_left_and_the_call_comes_through(box: Box) -> Non
     hung = wait_for(masters)
     for master in hung:
         os.kill(master, signal.SIGSTOP)
-    answer = ended(backend().call(["echo", "through"], timeout_s=30))
+    answer = ended(backend().call(["echo", "through"], timeout_s=100))
     assert answer.stdout == b"through\n"
     before = logins(box)
     assert ended(backend().call(["true"])).rc == 0
@@ -163,7 +164,7 @@ def test_a_shared_connection_that_lost_its_link_is_left_and_the_call_comes_throu
     # As after a change of network here: the old connection's packets go nowhere, new ones pass.
     port = box.sh("ss -Htn state established sport = :22 | awk '{print $4}' | sed 's/.*://'").split()[0]
     drop(box, int(port))
-    answer = ended(backend().call(["echo", "through"], timeout_s=30))
+    answer = ended(backend().call(["echo", "through"], timeout_s=100))
     assert answer.stdout == b"through\n"
 
 
@@ -178,14 +179,14 @@ def test_hanging_up_ends_the_masters(box: Box) -> None:
     ended(backend().call(["true"]))
     wait_for(masters)
     ssh_share.hang_up(site())
-    wait_for(lambda: not masters(), 5)
+    wait_for(lambda: not masters())
 
 
 def test_a_killed_client_leaves_nothing_running_on_the_box(box: Box, tmp_path: Path) -> None:
     code = (
         "from sojourn.core.values import Site; from sojourn.backends.transport.ssh import Backend;"
         "Backend(Site('b', transport='ssh', address='box1')).call(['sh', '-c', 'cat; : victim'], "
-        "stdin=b'x' * (1 << 26), timeout_s=60)"
+        "stdin=b'x' * (1 << 26), timeout_s=300)"
     )
     box.fault("rate", "8")  # so that its output takes a minute
     client = subprocess.Popen([sys.executable, "-c", code])
@@ -224,7 +225,7 @@ def drop(box: Box, client_port: int) -> None:
     subprocess.run(["ip", "netns", "exec", f"{lab.SJ}-b{box.number}", "nft", rule], check=True)
 
 
-def wait_for(claim: Callable[[], T], seconds: float = 15.0) -> T:
+def wait_for(claim: Callable[[], T], seconds: float = 60.0) -> T:
     """What the claim says once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := claim()):
