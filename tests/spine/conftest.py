@@ -16,6 +16,8 @@ import pytest
 
 HERE = Path(__file__).parent
 SRC = HERE.parent.parent / "src"
+PROGRAM = ("-m", "sojourn")
+PATIENT = (str(HERE / "patient.py"),)
 
 
 @dataclass
@@ -56,14 +58,21 @@ class Desk:
         lines = [f"{key}: {json.dumps(value)}" for key, value in job.items() if value is not None]
         (self.project / "sojourn.yaml").write_text("\n".join(lines) + "\n")
 
-    def __call__(self, *words: str, rc: int | None = 0, timeout_s: float = 60, **env: str) -> Said:
+    def __call__(
+        self,
+        *words: str,
+        rc: int | None = 0,
+        timeout_s: float = 200,
+        program: tuple[str, ...] = PROGRAM,
+        **env: str,
+    ) -> Said:
         """Run `sojourn WORDS...` without a terminal. Fails where the exit status is not `rc` (None: any)."""
-        said = self.finish(self.start(*words, **env), timeout_s)  # type: ignore[arg-type]
+        said = self.finish(self.start(*words, program=program, **env), timeout_s)
         assert rc is None or said.rc == rc, f"sojourn {' '.join(words)}: {said.rc}\n{said.out}\n{said.err}"
         assert "Traceback" not in said.err, said.err
         return said
 
-    def start(self, *words: str, program: tuple[str, ...] = ("-m", "sojourn"), **env: str) -> "subprocess.Popen[str]":
+    def start(self, *words: str, program: tuple[str, ...] = PROGRAM, **env: str) -> "subprocess.Popen[str]":
         argv = [sys.executable, *program, *words]
         pipe = subprocess.PIPE
         return subprocess.Popen(
@@ -76,7 +85,7 @@ class Desk:
             text=True,
         )
 
-    def finish(self, child: "subprocess.Popen[str]", timeout_s: float = 60) -> Said:
+    def finish(self, child: "subprocess.Popen[str]", timeout_s: float = 200) -> Said:
         out, err = child.communicate(timeout=timeout_s)
         return Said(child.returncode, out, err)
 
@@ -86,7 +95,7 @@ class Desk:
         return row
 
     def until(
-        self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 30
+        self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 120
     ) -> dict[str, Any]:
         """Look at the run until `holds` of its row; the row."""
         deadline_s = time.monotonic() + within_s
@@ -106,7 +115,19 @@ class Desk:
         return self.home / "gate"
 
     def final(self, run: str = "digits") -> dict[str, Any]:
-        return self.until(lambda row: row["state"] not in ("starting", "running", "planned", "stalled"), run)
+        """Wait until it has ended, is sealed, and its keeper has left; the row."""
+        self.until(lambda row: row["state"] not in ("starting", "running", "planned", "stalled"), run)
+        self.is_left(run)
+        return self.row(run)
+
+    def is_left(self, run: str = "digits") -> None:
+        """Wait until its keeper has left. An end is told before secrets are removed and outputs are hashed."""
+        wait_for(lambda: not (self.root(run) / "keeper.json").exists() or not alive(self.keeper(run)))
+
+    def log(self, run: str = "digits", attempt: int = 1) -> str:
+        """An attempt's log as it is on the box; "" where there is none yet."""
+        path = self.root(run) / f"logs/{attempt}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def root(self, run: str = "digits") -> Path:
         return self.base / "runs" / run
@@ -128,26 +149,31 @@ class Desk:
 
     def payload(self, run: str = "digits") -> int:
         """The pid of the newest attempt's training process."""
-        begun = sorted((self.root(run) / "exits").glob("*.begun.json"), key=lambda p: int(p.name.split(".")[0]))
-        return int(json.loads(begun[-1].read_text())["pid"])
+        return int(self.begun(run)["pid"])
+
+    def begun(self, run: str) -> dict[str, Any]:
+        """What the newest attempt's shim noted when it began."""
+        paths = sorted((self.root(run) / "exits").glob("*.begun.json"), key=lambda p: int(p.name.split(".")[0]))
+        noted: dict[str, Any] = json.loads(paths[-1].read_text())
+        return noted
 
     def kill(self, *pids: int) -> None:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        deadline_s = time.monotonic() + 10
-        while any(alive(pid) for pid in pids):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+        wait_for(lambda: not any(alive(pid) for pid in pids))
 
     def kill_training(self, run: str = "digits") -> None:
-        """SIGKILL to the training process and to the shell around it, as the oom killer of a whole group would."""
-        group = os.getpgid(self.payload(run))
-        os.killpg(group, signal.SIGKILL)
+        """SIGKILL to the training process and to the shell around it, as the oom killer of a group would. Its shim has
+        noted that and left.
+        """
+        begun = self.begun(run)
+        os.killpg(os.getpgid(begun["pid"]), signal.SIGKILL)
+        wait_for(lambda: not alive(begun["pid"]) and not alive(begun["shim"]["pid"]))
 
     def end_all(self) -> None:
         """End every process that carries this home, and wait until none is left."""
         mark = f"HOME={self.home}".encode()
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while pids := [pid for pid in processes() if mark in environment(pid)]:
             assert time.monotonic() < deadline_s, pids
             for pid in pids:
@@ -156,6 +182,14 @@ class Desk:
                 except ProcessLookupError:
                     pass
             time.sleep(0.05)
+
+
+def wait_for(holds: Callable[[], object], within_s: float = 120) -> None:
+    """Look again and again until it holds."""
+    deadline_s = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline_s, "it did not come true in time"
+        time.sleep(0.05)
 
 
 def processes() -> list[int]:

@@ -26,7 +26,11 @@ def one_line(said: Said) -> str:
     """The one line that says what is wrong. `next` and the typed error come after it; progress, before it, where the
     machine is slow.
     """
-    beside = ("next ", "{", "sojourn: reading ")
+    beside = (
+        "next ",
+        "{",
+        *(f"sojourn: {doing} " for doing in ("reading", "pushing", "digits: asking", "digits: the box")),
+    )
     lines = [line for line in said.err.splitlines() if not line.startswith(beside)]
     assert len(lines) == 1, said.err
     assert not said.out

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from tests.spine.conftest import Desk
+from tests.spine.conftest import PATIENT, Desk
 
 
 def result(epochs: int) -> str:
@@ -51,7 +51,7 @@ def test_the_identical_run_does_nothing_while_it_lives_and_after_it_succeeded(sl
 
 def test_a_process_that_dies_at_once_is_told_with_the_end_of_its_log(desk: Desk) -> None:
     desk.job("echo about to fail; python -c 'import no_such_module'")
-    said = desk("run", "--json", rc=1).json
+    said = desk("run", "--json", rc=1, program=PATIENT).json
     assert said["state"] == "failed" and "no_such_module" in said["log_tail"]
     assert desk.row()["state"] == "failed"
     desk("status", "digits", "--exit-status", rc=100)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spine.conftest import Desk
+from tests.spine.conftest import PATIENT, Desk
 
 OLD_S = 7200
 
@@ -161,7 +161,8 @@ def test_what_a_run_refers_to_stays_and_the_rest_goes_by_the_sites_name(done: De
 def test_what_was_just_sent_is_not_unused(done: Desk) -> None:
     done("pull")
     done("clean", "local", "digits", "--confirm", "digits")
-    assert {one["keep"].split(" min")[0] for one in listed(done).values() if one["kind"] == "train"} == {"put here 0"}
+    keeps = [one["keep"] for one in listed(done).values() if one["kind"] == "train"]
+    assert keeps and all(keep.startswith("put here ") for keep in keeps)
     done("clean", "local", "--unused", "--confirm", "local")
     assert (done.base / "train").iterdir().__next__().exists()
 
@@ -192,7 +193,7 @@ def test_several_runs_are_asked_for_at_once_by_the_sites_name(desk: Desk) -> Non
 
 def test_after_a_failed_run_was_removed_its_name_says_so(desk: Desk) -> None:
     desk.job("exit 3")
-    desk("run", rc=1)
+    desk("run", rc=1, program=PATIENT)
     desk("pull", rc=None)
     desk("clean", "local", "--abandon", "digits", "--confirm", "digits")
     assert "removed from its box" in desk("run", "--json", rc=2).error["message"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spine.conftest import Desk
+from tests.spine.conftest import PATIENT, Desk
 
 
 @pytest.fixture
@@ -84,7 +84,8 @@ def test_a_living_run_is_never_let_go_from_under(slow: Desk) -> None:
 
 def test_a_failed_run_is_let_go_once_what_it_made_is_home_and_what_it_never_made_is_listed(desk: Desk) -> None:
     desk.job("echo '{}' > result.json; exit 3")
-    desk("run", rc=1)
+    desk("run", rc=1, program=PATIENT)
+    desk.is_left()
     assert "digits: result.json is not home" in withheld(desk)
     pulled = desk("pull", "digits", "--json", rc=1).json
     assert pulled["missing"] == ["checkpoints/best.pt"] and pulled["receipts"] == 1

@@ -49,7 +49,7 @@ def test_a_run_goes_to_a_box_loses_everything_and_comes_home_proven(box: Box, aw
     again = away("run", *SITE, "--json").json
     assert (again["attempt"], again["did"]) == (2, "launched")
     assert before > 5 and "begins at epoch 0" not in away("logs", "digits", "--attempt", "2").out
-    away.until(lambda row: row["state"] == "succeeded", within_s=90)
+    away.until(lambda row: row["state"] == "succeeded", within_s=200)
 
     pulled = away("pull", "digits", "--to", "results", "--json").json
     assert pulled["ok"] and pulled["receipts"] == 2

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from tests.spine.conftest import Desk, alive
+from tests.spine.conftest import Desk, alive, wait_for
 
 
 def test_stop_asks_for_the_name_and_only_resume_continues(slow: Desk) -> None:
@@ -13,6 +13,7 @@ def test_stop_asks_for_the_name_and_only_resume_continues(slow: Desk) -> None:
     assert said["next"] == "sojourn stop digits --confirm digits"
     slow("stop", "digits", "--confirm", "digit", rc=4)
     assert slow.row()["state"] == "running"
+    wait_for(lambda: (slow.root() / "checkpoints/best.pt").exists())
     stopped = slow("stop", "digits", "--confirm", "digits", "--json").json
     assert stopped["ended"] and stopped["state"] == "cancelled"
     assert not alive(slow.payload())
@@ -21,6 +22,7 @@ def test_stop_asks_for_the_name_and_only_resume_continues(slow: Desk) -> None:
     assert refused["code"] == "stopped" and refused["next"] == "sojourn resume digits"
     resumed = slow("resume", "digits", "--json").json
     assert resumed["attempt"] == 2 and resumed["state"] == "running"
+    wait_for(lambda: "begins at epoch" in slow.log(attempt=2))
     assert "begins at epoch 0\n" not in slow("logs", "digits").out
     again = slow("resume", "digits", "--json").json
     assert again["did"] == "nothing" and slow.attempts() == [1, 2]

@@ -16,16 +16,19 @@ pytest_plugins = ["tests.lab.fixtures"]
 pytestmark = pytest.mark.lab
 SLOW_S = 300.0  # for a command that speaks to three boxes, on a busy machine
 SITES = ["ssh:box1", "ssh:box2", "ssh:box3"]
+GATE = "/srv/gate"
 
 
 @pytest.fixture
 def away(ssh_config: Path, inside: Lab, desk: Desk) -> Iterator[Desk]:
-    """A user with nine cells of different length; each epoch of them takes a box 0.1 s."""
+    """A user with nine cells of different length; each epoch of them takes a box 0.1 s, and each waits before its
+    fourth until its box has a gate.
+    """
     desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
     matrix = {"epochs": [6, 10, 14], "seed": [0, 1, 2]}
-    desk.job("python3 train.py ${epochs} 0.1", name="ab", candidates=SITES, sweep={"matrix": matrix})
+    desk.job(f"python3 train.py ${{epochs}} 0.1 {GATE}", name="ab", candidates=SITES, sweep={"matrix": matrix})
     for box in inside.boxes:
-        box.sh("rm -rf /root/.local")
+        box.sh(f"rm -rf /root/.local {GATE}")
     yield desk
     for box in inside.boxes:
         box.heal()
@@ -55,7 +58,7 @@ def successes(box: Box, run: str) -> int:
 def test_nine_cells_on_three_boxes_survive_client_link_and_box(inside: Lab, away: Desk) -> None:
     one, two, three = inside.boxes
     child = away.start("sweep")
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 200
     while not (away.state / "journal.jsonl").exists() or not away.journal("queueing"):
         assert time.monotonic() < deadline_s and child.poll() is None
         time.sleep(0.02)
@@ -68,6 +71,8 @@ def test_nine_cells_on_three_boxes_survive_client_link_and_box(inside: Lab, away
 
     two.fault("cut")
     three.fault("power-off")  # with its disk
+    for box in (one, two):
+        box.sh(f"mkdir -p /srv; touch {GATE}")
     on_one = [name for name, site in placed.items() if site == SITES[0]]
     until_over(away, on_one)
     seen = away("reconcile", "ab", "--repair", "--json", rc=None, timeout_s=SLOW_S).json

@@ -23,6 +23,7 @@ from tests.spine.test_secrets import CANARY, LINES, PAYLOAD, holding
 pytest_plugins = ["tests.lab.fixtures"]
 pytestmark = pytest.mark.lab
 SITE = ("--site", "ssh:box1")
+LOG = "/root/.local/share/sojourn/runs/digits/logs/1.log"
 SAMPLER = "for i in $(seq 200); do cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '; sleep 0.05; done > /srv/argv"
 
 
@@ -61,6 +62,7 @@ def test_stop_and_resume_work_on_what_was_recovered(away: Desk) -> None:
 def test_the_handbook_is_typed_into_shells_here_and_there(box: Box, away: Desk) -> None:
     away("run", *SITE)
     steps = {step["title"]: step for step in book(away)["steps"]}
+    box.sh(f"until grep -q 'begins at epoch' {LOG}; do sleep 0.1; done")
     assert re.fullmatch(r"ssh -F \S+ box1", steps["reach the box"]["commands"][0])
     there = commands(away, "where everything lies", "see its log", "see whether it lives")
     said = box.sh("\n".join(there))
@@ -70,7 +72,7 @@ def test_the_handbook_is_typed_into_shells_here_and_there(box: Box, away: Desk) 
     said = bare(away, steps["copy its outputs and logs, and check them"]["commands"])
     assert "logs/1.log: OK" in said and "checkpoints/best.pt: OK" in said and "FAILED" not in said
     box.sh("\n".join(commands(away, "go on with the next attempt")))
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while "attempt 2 lives" not in box.sh("\n".join(commands(away, "see whether it lives"))):
         assert time.monotonic() < deadline_s
         time.sleep(0.5)
@@ -98,12 +100,12 @@ def opened(desk: Desk, *words: str) -> "tuple[subprocess.Popen[str], dict[str, o
 def closed(child: "subprocess.Popen[str]") -> tuple[int, str]:
     """Ctrl-C."""
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=120)
     return child.returncode, err
 
 
 def fetched(address: object) -> bytes:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while True:
         try:
             data: bytes = urllib.request.urlopen(f"http://{address}/x", timeout=5).read()
@@ -134,17 +136,17 @@ def test_a_port_that_is_taken_here_is_exchanged_for_a_free_one(serving: Desk) ->
 def test_its_time_is_bounded_and_a_broken_link_is_said(box: Box, serving: Desk) -> None:
     child, up = opened(serving, "--for", "2s")
     assert up["limit_s"] == 2.0
-    assert child.wait(20) == 0
+    assert child.wait(120) == 0
     child, _ = opened(serving)
     box.fault("drop-conns")
-    assert child.wait(60) == 3
+    assert child.wait(120) == 3
     child.communicate()
 
 
 def test_where_nothing_listens_there_it_is_said(box: Box, away: Desk) -> None:
     away("run", *SITE)
-    child = away.start("tunnel", "digits", "7007", "--for", "3s")
-    out, err = child.communicate(timeout=60)
+    child = away.start("tunnel", "digits", "7007", "--for", "6s")
+    out, err = child.communicate(timeout=120)
     assert child.returncode == 0 and "127.0.0.1:7007" in out
     assert "nothing" in out + err
 
@@ -155,10 +157,14 @@ def test_a_box_that_cannot_be_reached_has_no_tunnel(box: Box, serving: Desk) -> 
 
 
 def test_a_canary_is_in_no_argv_here_or_there_and_on_no_disk_at_the_end(box: Box, away: Desk) -> None:
-    away.job(PAYLOAD + "sleep 2; echo '{}' > result.json", outputs=["result.json"], secrets=["CANARY"])
+    box.sh("rm -rf /srv/gate")
+    wait = "until [ -e /srv/gate ]; do sleep 0.1; done; "
+    away.job(PAYLOAD + wait + "echo '{}' > result.json", outputs=["result.json"], secrets=["CANARY"])
     box.sh(f"mkdir -p /srv; echo {join([SAMPLER])} > /srv/sampler; setsid sh /srv/sampler </dev/null >/dev/null 2>&1 &")
     started = away("run", *SITE, "--json", CANARY=CANARY)
+    box.sh(f"until grep -q 'now canary-' {LOG}; do sleep 0.1; done")
     assert "***CANARY***" in away("logs", "digits").out
+    box.sh("touch /srv/gate")
     away.final()
     pulled = away("pull", "digits", "--to", "home", "--json")
     assert "***CANARY***" in (away.project / "home/logs/1.log").read_text()
