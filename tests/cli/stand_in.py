@@ -4,10 +4,11 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
 import types
 
-from sojourn.cli import live, main
+from sojourn.cli import live, main, progress
 from sojourn.cli.ask import confirm
 from sojourn.cli.commands.logs import show
 from sojourn.cli.parser import add_json
@@ -53,10 +54,18 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         for i in range(100_000):
             screen.show([f"line {i}"], stream=True)
     if how == "slow":
+        shown, rewrite = threading.Event(), screen._rewrite
+
+        def told(line: str) -> None:
+            rewrite(line)
+            shown.set()
+
+        screen._rewrite = told  # type: ignore[method-assign]
         screen.progress("reading \x1b[2J 1 of 2")
-        time.sleep(1.4)
+        shown.wait(50)
         screen.show(["done"])
     if how == "quick":
+        progress.QUIET_S = 60.0  # a slow machine is not done within a second
         screen.progress("reading 1 of 2")
         screen.show(["done"])
     if how == "document":

@@ -28,7 +28,7 @@ def test_a_shell_reads_the_script_without_a_word(shell: str, tmp_path: Path) -> 
         pytest.skip(f"{shell} is not installed")
     file = tmp_path / "completion"
     file.write_text(script(grammar(), shell))
-    done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -47,7 +47,7 @@ $function sojourn "${{COMP_WORDS[$COMP_CWORD]}}" "${{COMP_WORDS[$COMP_CWORD-1]}}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     argv = ["bash", "--norc", "-c", ask]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert {line.strip() for line in done.stdout.splitlines()} == offered, done.stderr
 
 
@@ -57,7 +57,9 @@ def test_fish_completes_commands_and_flags(tmp_path: Path) -> None:
         pytest.skip("fish is not installed")
     (tmp_path / "completion").write_text(script(grammar(), "fish"))
     ask = "source ./completion; complete -C 'sojourn p'; complete -C 'sojourn pull --t'"
-    done = subprocess.run([program, "--no-config", "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [program, "--no-config", "-c", ask], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["plan", "pull", "--to"], done.stderr
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,12 +26,30 @@ def home() -> Iterator[Path]:
 
 
 def project(home: Path) -> Path:
-    """The folder that the page asks for."""
+    """The folder that the page asks for. Its first attempt is too slow to end before it is stopped."""
     folder = home / "digits"
     folder.mkdir()
     for name, text in re.findall(r"(?ms)^```python title=(\S+)\n(.*?)^```\n", PAGE.read_text()):
-        (folder / name).write_text(text)
+        pace = "time.sleep(0.2 if ckpt.step_count < 40 or os.environ.get('SOJOURN_ATTEMPT') != '1' else 3)"
+        (folder / name).write_text(text.replace("time.sleep(0.2)", pace).replace("import json", "import json, os"))
     return folder
+
+
+def rests(run: Path, folder: Path, env: dict[str, str], line: str) -> None:
+    """Wait until what the next command shows does not hang on the moment: the first epoch where the page waits for
+    steps, the seal where an attempt has ended.
+    """
+    deadline_s = time.monotonic() + 120
+    events = lambda: (run / "events.jsonl").read_text() if run.exists() else ""  # noqa: E731
+    while events().count('"kind":"ended"') != events().count('"kind":"sealed"'):
+        assert time.monotonic() < deadline_s, events()
+        time.sleep(0.05)
+    while line.startswith("sleep "):
+        argv = ["sojourn", "status", "digits"]
+        if "accuracy" in subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120).stdout:
+            return
+        assert time.monotonic() < deadline_s, events()
+        time.sleep(0.5)
 
 
 def perform(block: str, folder: Path, home: Path) -> str:
@@ -39,9 +58,12 @@ def perform(block: str, folder: Path, home: Path) -> str:
     env |= {"HOME": str(home), "COLUMNS": "80", "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"}
     shown = []
     for line in re.findall(r"(?m)^\$ (.*)$", block):
+        rests(home / ".local/share/sojourn/runs/digits", folder, env, line)
         argv = ["bash", "-c", line]
         done = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
-        progress = re.compile(r"^sojourn: (digits: |reading |copying |smoke: |pushing |pulling ).*\n", re.M)
+        progress = re.compile(
+            r"^sojourn: (digits: |reading |copying |smoke: |pushing |pulling |asking |letting ).*\n", re.M
+        )
         said = progress.sub("", done.stderr.decode())
         shown.append(f"$ {line}\n{done.stdout.decode()}{said}".replace(str(home), "/home/you"))
     return "".join(shown)

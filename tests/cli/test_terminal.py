@@ -25,7 +25,7 @@ def at_terminal(how: str, typed: bytes = b"", *, wait_for: bytes = b"", **env: s
         start_new_session=True,
     )
     os.close(there)
-    got, deadline_s = b"", time.monotonic() + 30
+    got, deadline_s = b"", time.monotonic() + 120
     while time.monotonic() < deadline_s:
         if not select.select([here], [], [], 0.1)[0]:
             continue
@@ -43,7 +43,7 @@ def at_terminal(how: str, typed: bytes = b"", *, wait_for: bytes = b"", **env: s
                 os.write(here, typed)
             typed = b""
     os.close(here)
-    return process.wait(timeout=30), got.decode().replace("\r\n", "\n")
+    return process.wait(timeout=60), got.decode().replace("\r\n", "\n")
 
 
 def test_a_question_shows_what_it_is_about_and_takes_what_is_typed() -> None:

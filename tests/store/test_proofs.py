@@ -56,6 +56,8 @@ def test_every_way_to_write_a_file_changes_its_identity(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"aaaa")
     before = os.stat(path)
+    while os.stat(tmp_path).st_ctime_ns <= before.st_ctime_ns:  # some file systems have a coarse clock
+        os.utime(tmp_path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as it was, and the change time moved
     assert identity(os.stat(path)) != identity(before)
     other = tmp_path / "b"

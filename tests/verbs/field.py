@@ -76,7 +76,7 @@ class Field:
 
     def until(self, holds: Callable[[dict[str, str]], Any]) -> dict[str, str]:
         """Look until `holds` of the cells' states."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while True:
             states = self.states()
             if holds(states):
@@ -87,7 +87,7 @@ class Field:
     def over(self) -> dict[str, str]:
         """Wait until every cell has ended and is sealed."""
         self.until(lambda states: not set(states.values()) & {"queued", "starting", "running", "planned"})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while not all(r.is_settled or r.heard.attempt == 0 for r in self.ctx.store.index.cells("ab")):
             assert time.monotonic() < deadline
             time.sleep(0.25)

@@ -52,7 +52,7 @@ def test_a_project_gets_the_job_file_that_its_source_asks_for(case: Path, tmp_pa
 def test_the_job_file_of_an_empty_folder_runs(tmp_path: Path) -> None:
     draft = init(str(tmp_path))
     job = read_job(draft.path)
-    subprocess.run(["bash", "-eo", "pipefail", "-c", job.run], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run(["bash", "-eo", "pipefail", "-c", job.run], cwd=tmp_path, check=True, timeout=120)
     assert (tmp_path / job.outputs[0]).read_text() == '{"hello": "world"}\n'
 
 
@@ -61,7 +61,7 @@ def test_the_smoke_line_of_a_script_with_a_difficult_name_runs(tmp_path: Path) -
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--steps', type=int)\n"
     (tmp_path / name).write_text(text + "open('steps.txt', 'w').write(str(p.parse_args().steps))\n")
     job = read_job(init(str(tmp_path)).path)
-    subprocess.run(["bash", "-eo", "pipefail", "-c", job.smoke], cwd=tmp_path, check=True, timeout=30)
+    subprocess.run(["bash", "-eo", "pipefail", "-c", job.smoke], cwd=tmp_path, check=True, timeout=120)
     assert (tmp_path / "steps.txt").read_text() == "2"
 
 
@@ -76,7 +76,7 @@ def test_a_module_of_a_package_is_run_from_its_import_root(tmp_path: Path) -> No
         ["bash", "-euo", "pipefail", "-c", job.run],
         cwd=tmp_path,
         check=True,
-        timeout=30,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": ""},
     )
     assert (tmp_path / "n.txt").read_text() == "3"

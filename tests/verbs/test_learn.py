@@ -69,8 +69,8 @@ def test_a_root_caused_entry_with_a_near_miss_becomes_a_patch_that_applies(tmp_p
     assert made.kind == "patch"
     repository = tmp_path / "r"
     repository.mkdir()
-    subprocess.run(["git", "init", "-q"], cwd=repository, check=True, timeout=30)
-    subprocess.run(["git", "apply", "-"], cwd=repository, input=made.text, text=True, check=True, timeout=30)
+    subprocess.run(["git", "init", "-q"], cwd=repository, check=True, timeout=120)
+    subprocess.run(["git", "apply", "-"], cwd=repository, input=made.text, text=True, check=True, timeout=120)
     entry = repository / "src/sojourn/data/gotchas/fluxerror.toml"
     gotcha = read(entry.name, entry.read_text(encoding="utf-8"))
     assert gotcha.title == FILLED["title"] and gotcha.is_decidable
@@ -165,8 +165,8 @@ def test_bytes_are_no_evidence_and_no_draft(tmp_path: Path) -> None:
 def test_a_patch_brings_a_specimen_that_must_miss_and_does(tmp_path: Path) -> None:
     log, draft = filled(tmp_path, source="https://example.org/flux (2026-11)")
     made = learn.patch(log, draft, "mechanistic", environ=ENVIRON)
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=30)
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=30)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=120)
     entry = tmp_path / "src/sojourn/data/gotchas/fluxerror.toml"
     catalog = (*gotchas(), read(entry.name, entry.read_text(encoding="utf-8")))
     for name, is_it in (("hit-1", True), ("miss-1", False)):
@@ -247,8 +247,8 @@ def test_a_fact_of_a_platform_becomes_a_patch_of_its_file(tmp_path: Path) -> Non
     where = tmp_path / "src/sojourn/data/platforms/runpod.toml"
     where.parent.mkdir(parents=True)
     where.write_text(text_of("runpod"), encoding="utf-8")
-    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=30)
-    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=30)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=120)
     data = tomllib.loads(where.read_text(encoding="utf-8"))
     assert data["traffic"]["out"] == {
         "is": "0.01 USD/GB",

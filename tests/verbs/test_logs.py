@@ -1,17 +1,30 @@
 """Following a log: nothing twice and nothing left out, also when the box moves the log aside under the reader."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from sojourn.verbs.logs import NoLog, logs
+from tests.box.rig import until
 from tests.verbs.conftest import World
 
 COUNT = "i=0; while [ ! -e stop ]; do echo line $i; i=$((i+1)); sleep 0.01; done; echo line $i"
+
+
+def states(group: int) -> list[str]:
+    """Of every process of a group, as the kernel has them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            found += [fields[0]] if int(fields[2]) == group else []
+    return found
 
 
 def test_a_log_that_is_rotated_while_it_is_followed_is_read_whole(world: World) -> None:
@@ -23,6 +36,7 @@ def test_a_log_that_is_rotated_while_it_is_followed_is_read_whole(world: World) 
         seen += piece
         if rotated < 2 and seen.count(b"\n") > 60 * (rotated + 1):
             os.killpg(group, signal.SIGSTOP)
+            until(lambda: all(state in "TZ" for state in states(group)))  # nobody is in the middle of a line
             shutil.copy(log, f"{log}.1")
             os.truncate(log, 0)
             rotated += 1

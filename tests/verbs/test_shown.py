@@ -94,7 +94,7 @@ def states(seen: Shown) -> dict[str, str]:
 
 
 def until_over(world: World) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not all(record.is_settled for record in world.ctx.store.index.runs()):
         assert time.monotonic() < deadline
         shown(world.ctx)
