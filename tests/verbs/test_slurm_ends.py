@@ -38,7 +38,7 @@ QUICK, SLOWLY, CUT = 'PAUSE: "0"', 'PAUSE: "2.5"', 'PAUSE: "2.5", DEAF: "1"'
 AWAKE = "n=0; while :; do n=$((n + 1)); echo $n; sleep 0.2; done"
 SAVES = "trap 'exit 75' TERM; echo ready; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done"
 DEAF = "trap '' TERM; while :; do sleep 0.2; done"
-HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(20)'"
+HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(200)'"
 
 
 def ends(client: Client, state: State, names: tuple[str, str], finding: str, *words: str) -> None:
