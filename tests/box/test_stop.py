@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from sojourn.box.root import Root
+from sojourn.wire import atomic
 from tests.box.rig import Rig, all_events, found, gone, heard, kill, log, until
 
 SLEEP = "echo on; sleep 600"
@@ -28,7 +30,7 @@ def running(rig: Rig, script: str, **spec: Any) -> Root:
 
 def test_a_stopped_run_is_cancelled_and_nothing_starts_by_itself(rig: Rig) -> None:
     root = running(rig, SLEEP)
-    answer = rig.call("stop", run="r", attempt=1, grace_s=5, why="stop")
+    answer = rig.call("stop", run="r", attempt=1, grace_s=60, why="stop")
     assert answer["keeper"] == "alive"
     end = heard(root, "ended")
     assert (end["state"], end["why"]) == ("cancelled", "stop")
@@ -39,11 +41,9 @@ def test_a_stopped_run_is_cancelled_and_nothing_starts_by_itself(rig: Rig) -> No
 
 
 def test_the_stop_is_obeyed_at_once_not_at_the_next_beat(rig: Rig) -> None:
-    root = running(rig, SLEEP, beat_s=60)
-    began = time.monotonic()
+    root = running(rig, SLEEP, beat_s=3600)
     rig.call("stop", run="r")
-    heard(root, "ended")
-    assert time.monotonic() - began < 5
+    assert heard(root, "ended")["state"] == "cancelled"  # which is not waited for as long as a beat takes
 
 
 def test_a_script_that_is_stopped_waits_for_its_training_process_and_passes_its_exit_status_on(rig: Rig) -> None:
@@ -56,11 +56,11 @@ def test_a_script_that_is_stopped_waits_for_its_training_process_and_passes_its_
 
 
 def test_a_payload_that_ignores_the_signal_is_killed_after_its_grace(rig: Rig) -> None:
-    root = running(rig, DEAF)
+    root = running(rig, DEAF, grace_s=3600)
     began = time.monotonic()
     rig.call("stop", run="r", grace_s=0.5)
     end = heard(root, "ended")
-    assert 0.5 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.5  # and not after the job's own grace, for which nobody would wait
     assert (end["state"], end["signal"]) == ("cancelled", 9)
     assert [event["signal"] for event in found(root, "signal")] == ["TERM", "KILL"]
 
@@ -95,8 +95,10 @@ def test_after_a_stop_a_resume_starts_the_next_attempt(rig: Rig) -> None:
 
 def test_a_resume_while_the_old_attempt_is_being_stopped_is_not_lost(rig: Rig) -> None:
     root = running(rig, DEAF)
-    rig.call("stop", run="r", attempt=1, grace_s=0.5)
+    rig.call("stop", run="r", attempt=1, grace_s=600)
     rig.call("want", run="r", attempt=2, by="resume")
+    assert not found(root, "ended")
+    kill({found(root, "started")[0]["pid"]})
     assert heard(root, "started", 2)["attempt"] == 2
 
 
@@ -127,19 +129,25 @@ def test_a_payload_that_had_ended_by_itself_is_not_cancelled(rig: Rig) -> None:
 
 @pytest.mark.parametrize("word", ["max_duration", "budget"])
 def test_a_spent_limit_ends_the_payload_with_grace(rig: Rig, word: str) -> None:
-    root = running(rig, SAVES, **{word + "_s": 0.6})
+    root = running(rig, SAVES)
+    # Told while it runs: before its trap it would die of the signal, and how long that takes nobody knows.
+    atomic.write_json(root.want, dict(atomic.read_json(root.want), **{word + "_s": 0.6}))
     end = heard(root, "ended")
     assert (end["state"], end["why"], end["rc"]) == ("timeout", word, 75)
-    assert 0.5 <= end["seconds"] < 5
+    assert end["seconds"] >= 0.5
     assert json.loads(Path(root.stop).read_text())["why"] == word
 
 
 def test_a_budget_counts_all_attempts_and_a_duration_each(rig: Rig) -> None:
-    root = rig.place("sleep 0.5; exit 75", budget_s=1.2, max_duration_s=0.9, retry={"attempts": 9, "on": ["preempted"]})
-    rig.finish(root)
-    ends = found(root, "ended")
-    assert [end["state"] for end in ends] == ["preempted", "preempted", "timeout"]
-    assert ends[-1]["why"] == "budget" and ends[-1]["seconds"] < 0.45
+    root = rig.place("test $SOJOURN_ATTEMPT = 3 || exit 75; sleep 600", budget_s=100, max_duration_s=60)
+    for attempt in (1, 2):
+        rig.call("want", run="r", attempt=attempt, by="resume")
+        assert rig.finish(root)["state"] == "preempted"
+    path = Path(root.events)  # as if each had run for 49.9 s
+    path.write_text(re.sub(r'("kind":"ended".*"seconds":)[0-9.]+', r"\g<1>49.9", path.read_text()))
+    rig.call("want", run="r", attempt=3, by="resume")
+    end = rig.finish(root)
+    assert (end["state"], end["why"]) == ("timeout", "budget") and end["seconds"] < 50
 
 
 def test_who_asks_for_the_next_attempt_may_bring_another_limit(rig: Rig) -> None:
@@ -150,7 +158,8 @@ def test_who_asks_for_the_next_attempt_may_bring_another_limit(rig: Rig) -> None
 
 
 def test_an_adopter_goes_on_with_what_its_dead_predecessor_began_to_end(rig: Rig) -> None:
-    root = running(rig, DEAF, grace_s=0.5, max_duration_s=0.3)
+    root = rig.place(DEAF, grace_s=0.5, max_duration_s=0.3)
+    rig.supervise(root)
     heard(root, "signal")
     keeper = rig.started[0]
     kill({keeper.pid})
