@@ -33,7 +33,9 @@ def spec(script: str, run: str = "r") -> Dict[str, Any]:
     return {"run": run, "name": run, "argv": argv, "identity": "same", "beat_s": 0.1, "grace_s": 2.0, "outputs": []}
 
 
-def begin(rig: Rig, script: str, wait_s: float = 30.0, words: Any = None) -> List[Dict[str, Any]]:
+def begin(
+    rig: Rig, script: str, wait_s: float = 30.0, words: Any = None, settle_s: float = SETTLE_S
+) -> List[Dict[str, Any]]:
     """Place, start the keeper as `setsid` would, and stay until it is proven."""
     argv = rig.call("hello", run="r")["argv"]
     words = words or ["sh", "-c", 'setsid "$@" </dev/null >/dev/null 2>&1 & echo $!', "sojourn", *argv]
@@ -41,7 +43,7 @@ def begin(rig: Rig, script: str, wait_s: float = 30.0, words: Any = None) -> Lis
         rig,
         {"op": "place", "run": spec(script), "want": {"attempt": 1, "by": "run"}},
         {"op": "command", "run": "r", "argv": argv, "words": words, "timeout_s": 20},
-        {"op": "proven", "run": "r", "attempt": 1, "settle_s": SETTLE_S, "wait_s": wait_s},
+        {"op": "proven", "run": "r", "attempt": 1, "settle_s": settle_s, "wait_s": wait_s},
     )[0]
 
 
@@ -117,7 +119,7 @@ def test_one_call_places_starts_and_sees_it_live(rig: Rig) -> None:
 
 
 def test_what_ends_at_once_is_answered_with_its_end(rig: Rig) -> None:
-    _, _, proven = begin(rig, "exit 3")
+    _, _, proven = begin(rig, "exit 3", settle_s=60.0)  # its end comes first, however slow its shell is
     assert proven["proven"] is False
     assert [event["rc"] for event in found(_root(rig), "ended")] == [3]
 

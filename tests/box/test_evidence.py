@@ -65,7 +65,7 @@ def test_a_living_run_is_told_with_what_was_kept_at_its_launch(rig: Rig) -> None
     root = rig.place("echo hello; sleep 300 & wait")
     rig.supervise(root)
     begun, started = heard(root, "attempt"), heard(root, "started")
-    until(lambda: said(root, "hello"))
+    until(lambda: said(root, "hello") and len(below(started["pid"])) == 2)
     evidence = rig.evidence(root)
     assert (evidence["schema"], evidence["run"], evidence["attempt"]) == ("sojourn/evidence/v1", "r", 1)
     assert evidence["here"] is True and "now" not in evidence
@@ -88,7 +88,7 @@ def test_a_living_run_is_told_with_what_was_kept_at_its_launch(rig: Rig) -> None
 
 
 def test_an_end_that_was_bad_is_kept_with_the_machine_as_it_was_then(rig: Rig) -> None:
-    root = rig.place("sleep 300 & exit 3")
+    root = rig.place("sleep 300 & until grep -q sleep /proc/$!/comm; do sleep 0.05; done; exit 3")
     assert rig.finish(root)["state"] == "failed"
     kept = json.loads(Path(root.evidence(1)).read_text(encoding="utf-8"))
     assert kept["why"] == "end" and "sleep" in kept["probes"]["process tree"]["stdout"]  # before it was tidied away
@@ -210,7 +210,7 @@ def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig,
         heard(root, "beat")
         began = time.monotonic()
         evidence = rig.evidence(root)
-        assert time.monotonic() - began < 30  # it never answers at all
+        assert time.monotonic() - began < 55  # it never answers at all
         df = evidence["probes"]["df -Pk"]
         assert df["rc"] == 1 and "%s: no answer" % dead in df["stderr"] and len(df["stdout"].splitlines()) > 1
         assert evidence["probes"]["write probe"]["stdout"] == "ok\n"

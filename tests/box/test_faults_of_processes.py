@@ -30,7 +30,7 @@ def killed_by_hand(rig: Rig, folder: Path) -> None:
     root = rig.place("exec sleep 300")
     keeper = rig.supervise(root)
     os.kill(heard(root, "started")["pid"], signal.SIGKILL)
-    assert keeper.wait(30) == 0
+    assert keeper.wait(60) == 0
     evidence = rig.evidence(root)
     assert '"signal":9' in text(evidence, "exits/1.json")
     assert '"state":"killed"' in text(evidence, "events.jsonl")
@@ -45,7 +45,7 @@ def hung_up(rig: Rig, folder: Path) -> None:
     pid = heard(root, "started")["pid"]
     until(lambda: process.command(pid).startswith("sleep"))
     os.kill(pid, signal.SIGHUP)
-    assert keeper.wait(30) == 0
+    assert keeper.wait(60) == 0
     assert '"signal":1,' in text(rig.evidence(root), "exits/1.json")
 
 
@@ -55,7 +55,8 @@ def stopped(rig: Rig, folder: Path) -> None:
     pid = heard(root, "started")["pid"]
     child = until(lambda: process.children(pid))[0]
     os.kill(child, signal.SIGSTOP)
-    until(lambda: getattr(process.read_stat(child), "state", "") == "T")
+    states = [(child, "T"), (pid, "S")]  # the shell may not have come to wait for it yet
+    until(lambda: all(getattr(process.read_stat(one), "state", "") == state for one, state in states))
     rows = {row["pid"]: row for row in tree(rig.evidence(root))}
     assert rows[str(child)]["state"] == "T" and rows[str(child)]["cpu_delta_s"] == "0.00"
     assert rows[str(pid)]["state"] == "S"
@@ -65,6 +66,8 @@ def silent_log(rig: Rig, folder: Path) -> None:
     """A block-buffered log of a payload that works: empty file, moving CPU, and the variable that is not set."""
     root = rig.place("exec env -u PYTHONUNBUFFERED %s -c 'while True: print(1) if 0 else None'" % sys.executable)
     rig.supervise(root)
+    pid = heard(root, "started")["pid"]
+    until(lambda: process.command(pid).startswith(sys.executable))
     heard(root, "beat", 2)
     evidence = rig.evidence(root)
     assert evidence["probes"]["logs/1.log"]["size"] == 0
@@ -113,7 +116,7 @@ def keeper_gone(rig: Rig, folder: Path) -> None:
     keeper = rig.supervise(root)
     pid = heard(root, "started")["pid"]
     keeper.kill()
-    keeper.wait(30)
+    keeper.wait(60)
     evidence = rig.evidence(root)
     assert evidence["probes"]["keeper.json"]["alive"] is False and not evidence["facts"]["box.session_present"]
     assert text(evidence, "/proc/%d/stat" % pid).split()[21] == str(evidence["launch"]["start"])
@@ -129,7 +132,7 @@ def container_restarted(rig: Rig, folder: Path) -> None:
     heard(root, "beat")
     first = process.children(keeper.pid)
     os.kill(until(lambda: first)[0], signal.SIGKILL)
-    keeper.wait(30)
+    keeper.wait(60)
     evidence = rig.evidence(root)  # asked inside the next container
     assert evidence["launch"]["boot_id"] == text(evidence, "/proc/sys/kernel/random/boot_id").strip()
     assert int(text(evidence, "/proc/1/stat").rpartition(")")[2].split()[19]) != evidence["launch"]["pid1_start"]

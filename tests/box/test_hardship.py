@@ -63,17 +63,17 @@ def test_where_proc_is_hidden_runs_still_end_with_their_true_exit_status(rig: Ri
 
 
 def test_a_clock_that_jumps_ages_nothing_and_limits_nothing(rig: Rig) -> None:
-    root = rig.place("sleep 1", max_duration_s=30)
+    root = rig.place("sleep 1", max_duration_s=600)
     rig.supervise(root)
     heard(root, "beat", 2)
     ahead = time.time() + 7200
     for path in (root.log(1), root.events):
         os.utime(path, (ahead, ahead))  # as after a jump back by two hours
     (row,) = rig.call("since", runs={"r": 0})["runs"]
-    assert 0 <= row["log_age_s"] < 20 and 0 <= row["beat_age_s"] < 20  # a beat may have come since
+    assert 0 <= row["log_age_s"] < 600 and 0 <= row["beat_age_s"] < 600  # a beat may have come since
     end = heard(root, "ended")
-    assert end["state"] == "succeeded" and 0.9 < end["seconds"] < 20
-    assert all(beat["log_age_s"] < 20 and beat["payload_s"] < 20 for beat in found(root, "beat"))
+    assert end["state"] == "succeeded" and 0.9 < end["seconds"] < 600
+    assert all(beat["log_age_s"] < 600 and beat["payload_s"] < 600 for beat in found(root, "beat"))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def running_with_a_child(rig: Rig) -> "tuple[Root, int]":
     root = rig.place("bash -c '%s' & echo $! > \"$SOJOURN_RUN_DIR/inner\"; wait" % inner)
     rig.supervise(root)
     heard(root, "beat", 2)
-    return root, int(Path(root.path, "inner").read_text())
+    return root, int(until(Path(root.path, "inner").read_text))
 
 
 def starts(root: Root) -> int:

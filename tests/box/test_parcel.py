@@ -72,8 +72,8 @@ def test_every_python_on_this_machine_packs_the_same_bytes_and_runs_them(tmp_pat
 def test_packing_is_quick_enough_to_do_it_each_time() -> None:
     import time
 
-    best = min(_timed(time.perf_counter) for _ in range(5))
-    assert best < 0.2  # 20 ms on an idle machine; this one may be busy
+    best = min(_timed(time.process_time) for _ in range(5))
+    assert best < 0.2  # of CPU, 20 ms on an idle machine; this one may be busy
 
 
 def _timed(clock: "type[object] | object") -> float:

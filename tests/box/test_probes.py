@@ -198,7 +198,7 @@ def test_a_pidfd_wakes_when_a_process_ends() -> None:
         poll.register(fd, select.POLLIN)
         assert poll.poll(50) == []
         child.kill()
-        assert poll.poll(5000)
+        assert poll.poll(60_000)
         os.close(fd)
     assert open_pidfd(child.pid) == -1
 
@@ -229,8 +229,9 @@ def test_the_keeper_s_own_beat_is_quick_with_many_processes(rig: Rig) -> None:
     root = rig.place("for i in {1..150}; do sleep 600 & done; wait", beat_s=0.2)
     keeper = rig.supervise(root)
     until(lambda: [b for b in found(root, "beat") if b.get("threads", 0) >= 151])
-    before = process.read_stat(keeper.pid)
-    heard(root, "beat", len(found(root, "beat")) + 5)
+    had, before = len(found(root, "beat")), process.read_stat(keeper.pid)
+    heard(root, "beat", had + 5)
     after = process.read_stat(keeper.pid)
     assert before is not None and after is not None
-    assert (after.ticks - before.ticks) / process.TICKS_PER_S < 0.5  # five beats of 151 processes
+    beats = len(found(root, "beat")) - had  # more than five where we were slow to look
+    assert (after.ticks - before.ticks) / process.TICKS_PER_S < 0.1 * beats  # of 151 processes each

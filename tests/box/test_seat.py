@@ -163,7 +163,7 @@ def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
     rig: Rig, script: str, status: int
 ) -> None:
     root = rig.place("trap '%s' TERM; echo on; while :; do sleep 0.05; done" % script)
-    keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="20", SOJOURN_SEAT_GRACE_S="1")
+    keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="600", SOJOURN_SEAT_GRACE_S="1")
     until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
     heard(root, "beat")
     keeper.send_signal(signal.SIGINT)
@@ -200,8 +200,10 @@ def test_what_the_scheduler_says_is_the_end_of_an_attempt_that_left_none(rig: Ri
     heard(root, "beat")
     until(lambda: os.path.exists(os.path.join(root.attempt(1), "out.txt")))
     shim = found(root, "started")[0]["shim"]["pid"]
-    for pid in (keeper.pid, shim, found(root, "started")[0]["pid"]):
+    pids = (keeper.pid, shim, found(root, "started")[0]["pid"])
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
+    until(lambda: all(map(gone, pids)))
     assert judged(rig, root, native="8") == "", "another job's word is not about this attempt"
     assert judged(rig, root) == "ended"
     end = found(root, "ended")[0]

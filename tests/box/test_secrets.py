@@ -103,10 +103,11 @@ def test_the_keeper_itself_goes_on_with_them_and_they_go_at_the_end(rig: Rig) ->
 def test_where_keeper_and_payload_were_killed_the_next_keeper_removes_them(rig: Rig) -> None:
     root = place(rig, 'echo "$KEY"; sleep 60', {"KEY": "hush-hush"})
     keeper = rig.supervise(root)
+    pid = heard(root, "started")["pid"]
     until(lambda: "hush" in Path(root.log(1)).read_text() if os.path.exists(root.log(1)) else False)
     keeper.kill()
     keeper.wait()
-    os.kill(found(root, "started")[0]["pid"], signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     assert os.path.exists(root.secrets)
     rig.finish(root)
     assert holding(root, "hush-hush") == []

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 from tests.box.rig import Rig, all_events, found, heard, log, until
@@ -29,17 +28,15 @@ def test_the_exit_status_is_the_payloads_own(rig: Rig) -> None:
 
 
 def test_the_first_beat_comes_right_after_the_start(rig: Rig) -> None:
-    root = rig.place("sleep 30", beat_s=60)
-    began = time.monotonic()
+    root = rig.place("sleep 300", beat_s=3600)
     rig.supervise(root)
-    beat = heard(root, "beat")
-    assert time.monotonic() - began < 15  # two starts of Python, on a machine that may be very busy
+    beat = heard(root, "beat")  # which is not waited for as long as a beat takes
     assert beat["threads"] >= 1 and beat["rss_bytes"] >= 0 and beat["disk"]
 
 
 def test_a_beat_counts_the_memory_that_the_payload_holds(rig: Rig) -> None:
     # Much of it: Linux counts a small process's pages per CPU and late, so that it may show none at all.
-    held = "import time; held = bytearray(50_000_000); time.sleep(30)"
+    held = "import time; held = bytearray(50_000_000); time.sleep(300)"
     root = rig.place("exec %s -c '%s'" % (sys.executable, held), beat_s=1)
     rig.supervise(root)
     assert until(lambda: [beat for beat in found(root, "beat") if beat["rss_bytes"] > 50_000_000])
@@ -96,11 +93,11 @@ def test_the_payload_has_a_session_of_its_own_no_input_and_default_signals(rig: 
 
 
 def test_the_log_is_written_by_the_payload_itself(rig: Rig) -> None:
-    root = rig.place("echo out; echo err >&2; readlink /proc/$$/fd/1; sleep 30")
+    root = rig.place("echo out; echo err >&2; readlink /proc/$$/fd/1; sleep 300")
     rig.supervise(root)
     heard(root, "beat", 2)
-    lines = log(root)
-    assert lines.startswith("out\nerr\n") and root.log(1) in lines
+    until(lambda: root.log(1) in log(root))
+    assert log(root).startswith("out\nerr\n")
 
 
 def test_a_program_that_is_not_there_fails_with_its_reason_in_the_log(rig: Rig) -> None:

@@ -38,11 +38,15 @@ def test_children_of_children_that_ended_stay_counted(rig: Rig) -> None:
 
 
 def test_progress_comes_with_the_beats_and_a_new_checkpoint_is_an_event_of_its_own(rig: Rig) -> None:
+    told = 'until grep -q \'"progress":{"step":%d\' "$SOJOURN_RUN_DIR/events.jsonl"; do sleep 0.05; done; '
     script = PROGRESS + (
-        'tell \'{"step":1,"total":4,"metrics":{"loss":0.5}}\'; sleep 0.3; '
-        'tell \'{"step":2,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":2,"bytes":10}}\'; sleep 0.3; '
-        'tell \'{"step":3,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":3,"bytes":10}}\'; sleep 0.3; '
-        'tell \'{"step":4,"total":4,"checkpoint":{"path":"checkpoints/4.pt","step":4,"bytes":11}}\''
+        'tell \'{"step":1,"total":4,"metrics":{"loss":0.5}}\'; '
+        + told % 1
+        + 'tell \'{"step":2,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":2,"bytes":10}}\'; '
+        + told % 2
+        + 'tell \'{"step":3,"total":4,"checkpoint":{"path":"checkpoints/2.pt","step":3,"bytes":10}}\'; '
+        + told % 3
+        + 'tell \'{"step":4,"total":4,"checkpoint":{"path":"checkpoints/4.pt","step":4,"bytes":11}}\''
     )
     root = rig.place(script)
     rig.finish(root)
@@ -136,13 +140,15 @@ def test_without_stall_after_nothing_is_ever_called_stalled() -> None:
 
 
 def test_a_real_stall_is_told_and_so_is_its_end(rig: Rig) -> None:
-    go = 'until test -e "$SOJOURN_RUN_DIR/go"; do sleep 1; done; '
-    script = PROGRESS + "tell '{\"step\":1}'; sleep 1.5; tell '{\"step\":2}'; " + go
+    wait = "read _ < go; "  # uses no CPU at all
+    script = PROGRESS + "mkfifo go; tell '{\"step\":1}'; " + wait + "tell '{\"step\":2}'; " + wait
     root = rig.place(script, stall_after_s=0.7, beat_s=0.1)
     rig.supervise(root)
+    go = Path(root.attempt(1), "go")
     assert heard(root, "stalled")["quiet_s"] >= 0.7
+    go.write_text("on\n")
     heard(root, "moving")
-    Path(root.path, "go").touch()
+    go.write_text("on\n")
     assert heard(root, "ended")["state"] == "succeeded"
 
 
