@@ -146,7 +146,8 @@ def throttled(stat: str) -> int:
 
 
 def thread_storm(rig: Rig, folder: Path) -> None:
-    with machine_faults.group(cpu__cfs_quota_us="50000") as group:
+    # Its shares let it come to the quota also beside others that are busy.
+    with machine_faults.group(cpu__cfs_quota_us="50000", cpu__shares="32768") as group:
         code = rig.snapshot({"storm.py": STORM})
         root = rig.place("exec %s storm.py" % sys.executable, code=code)
         rig.within = group.within
@@ -165,10 +166,21 @@ def thread_storm(rig: Rig, folder: Path) -> None:
     assert evidence["probes"]["nproc"]["stdout"].strip() == str(os.cpu_count())
 
 
+# As many processes as may be, for as long as anybody looks: a shell gives up when it may not fork.
+BREED = """
+kept = []
+while True:
+    try:
+        kept.append(subprocess.Popen(["sleep", "300"]))
+    except OSError:
+        time.sleep(0.05)
+"""
+
+
 def no_more_processes(rig: Rig, folder: Path) -> None:
     with machine_faults.group(pids__max="40") as group:
         rig.within = group.within
-        root = rig.place("for i in $(seq 60); do sleep 300 & done; wait")
+        root = rig.place(python("import subprocess, time%s" % BREED))
         rig.supervise(root)
         heard(root, "started")
         rig.within = []
@@ -201,7 +213,8 @@ def leftover_holds_a_card(rig: Rig, folder: Path) -> None:
         ' cp -a /dev/$n "$1/"; done; mkdir "$1/shm"; mount --bind "$1" /dev; shift; exec "$@"'
     )
     rig.within = ["unshare", "-m", "--propagation", "private", "sh", "-ec", hide, "x", str(devices)]
-    root = rig.place("sleep 300 < /dev/nvidia0 > /dev/null & exit 1")
+    held = "until grep -q sleep /proc/$!/comm; do sleep 0.05; done"
+    root = rig.place("sleep 300 < /dev/nvidia0 > /dev/null & %s; exit 1" % held)
     rig.finish(root)
     rig.within = []
     holders = text(rig.evidence(root), "device holders").splitlines()
