@@ -40,10 +40,11 @@ class Forge:
         is_from_birth: bool = False,
         ranks: int = 1,
         victim: int = 0,
+        hold: Path | None = None,
         **env: str,
     ) -> list[int]:
         """Exit statuses (negative: the signal it died of) of one attempt by `ranks` processes, of which `victim` is
-        struck `after_s` after its training began, or after its birth.
+        struck `after_s` after its training began, or after its birth; the file `hold` is made when it has been.
 
         What they say goes to the file `said`, of further ones to `said.1` ...
         """
@@ -69,6 +70,8 @@ class Forge:
                 os.kill(pids[victim], strike)
             except ProcessLookupError:
                 pass
+            if hold is not None:
+                hold.touch()
         statuses = json.loads(self._process.stdout.readline())
         return [-(word & 0x7F) if word & 0x7F else word >> 8 for word in statuses]
 

@@ -85,10 +85,11 @@ def test_a_preemption_signal_saves_the_present_step_and_leaves_with_75(
 
     from tests.train.killing import start, wait_for
 
-    args = (tmp_path / "ckpt", tmp_path / "out", 5, "every_s=1000", "pause_s=0.005")
+    args = (tmp_path / "ckpt", tmp_path / "out", 5, "every_s=1000", "hold=%s" % (tmp_path / "struck"))
     process = start("numpy_mlp.py", *args)
     wait_for(tmp_path / "ckpt", "ckpt-*.pt")  # the first epoch's
     process.send_signal(getattr(signal, signal_name))
+    (tmp_path / "struck").touch()
     said = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 75, said
     hit = re.search(signal_name + r" at step (\d+): saved at step (\d+); leaving with 75", said)

@@ -43,10 +43,12 @@ def test_a_signal_to_the_whole_process_group_saves_and_leaves_with_75(
     """As a keeper sends it. DataLoader workers die of it, which ends the loader in the middle of a pass."""
     plain = (tmp_path / "plain", tmp_path / "plain-out", EPOCHS, *LOADERS[kind])
     assert played.forge.run("torch_net.py", *plain, said=tmp_path / "said") == [0], (tmp_path / "said").read_text()
-    args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS, "pause_s=0.02", "every_s=1000", *LOADERS[kind])
+    hold = ("hold=%s" % (tmp_path / "struck"), "hold_at=14")  # in the second epoch, until the signal has been sent
+    args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS, "every_s=1000", *hold, *LOADERS[kind])
     process = start("torch_net.py", *args, start_new_session=True)
     wait_for(tmp_path / "ckpt", "ckpt-*.pt")  # the first epoch's
     os.killpg(process.pid, signal.SIGTERM)
+    (tmp_path / "struck").touch()
     said = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 75, said
     hit = re.search(r"SIGTERM at step (\d+): saved at step (\d+); leaving with 75", said)

@@ -19,7 +19,7 @@ from sojourn.wire.torch_values import Damaged
 from tests.train.forging import Forge, computed_twice
 
 KILLS, TERMS = 5, 1  # of one trial
-LONGEST_S, PAUSE = 0.25, "pause_s=0.03"  # no training can be over before the last of its signals: 60 steps take 1.8 s
+LONGEST_S, PAUSE = 0.25, "pause_s=0.03"  # 60 steps take 1.8 s; behind the 50th each waits for its signal to come
 FROM_BIRTH = 0.3  # that part of the SIGKILLs comes at any moment from the start of the process on
 _PARALLEL = ("torch", "torch._dynamo", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp")
 
@@ -138,6 +138,9 @@ class Trials:
         is_from_birth = dice.random() < FROM_BIRTH and number == signal.SIGKILL
         after_s *= 4 if is_from_birth else 1
         strike = {"strike": number, "after_s": after_s, "victim": victim, "is_from_birth": is_from_birth}
+        if number is not None:
+            hold = folder / f"struck{verdict.attempts}"
+            args, strike = (*args, f"hold={hold}"), {**strike, "hold": hold}
         rcs = self._run(folder, *args, said=out, **strike)
         verdict.attempts += 1
         verdict.kills += number == signal.SIGKILL

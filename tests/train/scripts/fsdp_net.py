@@ -1,6 +1,7 @@
 """A small FSDP2 training for the kill tests, on gloo: every process holds a part of each parameter.
 
 fsdp_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, width, old (the first FSDP)
+hold (behind step 50 it waits for that file)
 """
 
 import os
@@ -41,6 +42,8 @@ for epoch in ckpt.epochs(epochs):
         loss.backward()
         optimizer.step()
         time.sleep(float(more.get("pause_s", 0)))
+        while "hold" in more and ckpt.step_count >= 50 and not os.path.exists(more["hold"]):
+            time.sleep(0.01)
         if "log" in more and rank == 0:
             with open(more["log"], "a") as log:
                 log.write("%d\n" % (ckpt.step_count + 1))

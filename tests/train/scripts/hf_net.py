@@ -2,6 +2,7 @@
 downloaded.
 
     hf_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, own (the Trainer saves too)
+hold (behind step 50 it waits for that file)
 Several processes find each other by torchrun's environment, or by the file $STORE.
 """
 
@@ -55,6 +56,8 @@ class Watch(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):
         time.sleep(float(more.get("pause_s", 0)))
+        while "hold" in more and state.global_step > 50 and not os.path.exists(more["hold"]):
+            time.sleep(0.01)
         if "log" in more and state.is_world_process_zero:
             with open(more["log"], "a") as log:
                 log.write("%d\n" % state.global_step)

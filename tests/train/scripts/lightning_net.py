@@ -2,7 +2,7 @@
 
 lightning_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, workers, accumulate,
 check (validate every so many batches of all), stream (a loader without a length),
-stateful (torchdata's loader)
+stateful (torchdata's loader), hold (behind step 50 it waits for that file)
 Several processes find each other by torchrun's environment, or by the file $STORE.
 """
 
@@ -74,6 +74,8 @@ class Watch(L.Callback):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, index):
         time.sleep(float(more.get("pause_s", 0)))
+        while "hold" in more and trainer.global_step > 50 and not os.path.exists(more["hold"]):
+            time.sleep(0.01)
         if "log" in more and trainer.global_rank == 0:
             with open(more["log"], "a") as log:
                 log.write("%d\n" % (trainer.current_epoch * 12 + index + 1))

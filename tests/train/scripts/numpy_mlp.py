@@ -1,9 +1,10 @@
 """A small training in numpy for the kill tests: everything a script may keep, and final weights as bytes in a file.
 
 numpy_mlp.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, every_s, width, pause_s,
-                                                    background
+                                                    background, hold (a file that it waits for in the second epoch)
 """
 
+import os
 import random
 import sys
 import time
@@ -58,6 +59,8 @@ for _ in ckpt.epochs(epochs):
         seen["batches"] += 1
         if pause_s:
             time.sleep(pause_s)
+        while "hold" in more and ckpt.epoch and not os.path.exists(more["hold"]):
+            time.sleep(0.01)
         ckpt.step(loss=loss)
     seen["noise"].append(random.random())
     ckpt.end_epoch(loss=float(seen["loss"]))

@@ -2,9 +2,11 @@
 DataLoader.
 
     torch_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, every_s, workers, generator, stateful,
-    pause_s, background, log (a file that gets a line for every step that is computed)
+    pause_s, background, log (a file that gets a line for every step that is computed), hold (a file that it waits for
+    behind step 50, or hold_at)
 """
 
+import os
 import random
 import sys
 import time
@@ -67,6 +69,8 @@ for _ in ckpt.epochs(epochs):
         stepwise.step()
         ema.update_parameters(model)
         time.sleep(pause_s)
+        while "hold" in more and ckpt.step_count >= int(more.get("hold_at", 50)) and not os.path.exists(more["hold"]):
+            time.sleep(0.01)
         if "log" in more:
             with open(more["log"], "a") as log:
                 log.write("%d\n" % (ckpt.step_count + 1))
