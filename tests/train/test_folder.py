@@ -260,7 +260,7 @@ def test_two_attempts_writing_at_once_never_mix_and_the_later_one_wins(tmp_path:
         argv = [sys.executable, "-c", code, str(tmp_path), token]
         env = environment(SOJOURN_TOKEN=token)
         processes.append(subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    said = [process.communicate(timeout=60)[0].decode() for process in processes]
+    said = [process.communicate(timeout=240)[0].decode() for process in processes]
     assert processes[1].returncode == 0, said[1]
     assert processes[0].returncode == 0 or "a later attempt" in said[0].lower(), said[0]
     for path in tmp_path.glob("*.pt"):
