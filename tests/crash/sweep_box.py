@@ -44,7 +44,7 @@ class RealBox:
         argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", script]
         null = subprocess.DEVNULL
         self._anchor = subprocess.Popen(argv, env=env, stdin=null, stdout=null, start_new_session=True)
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 120
         while not ready.exists():
             assert time.monotonic() < deadline_s and self._anchor.poll() is None, "the box's disk was not made"
             time.sleep(0.01)
@@ -91,7 +91,7 @@ class RealBox:
         self._started.append(
             subprocess.Popen(argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True)
         )
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 120
         while not answers(port):
             assert time.monotonic() < deadline_s, "sshd does not listen"
             time.sleep(0.02)
@@ -103,7 +103,7 @@ class RealBox:
             send(pid, signal.SIGKILL)
         for started in (*self._started, self._anchor):
             started.kill()
-            started.wait(30)
+            started.wait(120)
 
     @property
     def _listener(self) -> int:
@@ -192,7 +192,7 @@ def make_keys(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "user"):
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, timeout=30)
+        subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, timeout=120)
 
 
 def command(pid: int) -> bytes:
