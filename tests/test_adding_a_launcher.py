@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.box.rig import until
+
 SCHEDULER = Path(__file__).resolve().parent / "fakes" / "sojourn_tq.py"
 CONTRACT = """
 import pytest
@@ -109,9 +111,11 @@ def test_runs_and_sweeps_go_through_its_queue_and_nothing_of_ours_was_edited(
     settings.parent.mkdir(parents=True)
     settings.write_text(f'[sites.q]\nlauncher = "tq"\n[sites.q.tq]\nqueue = "{tmp_path}/queue"\nslots = 1\n')
     job = tmp_path / "sojourn.yaml"
-    job.write_text("name: first\nrun: until [ -e %s/gate ]; do sleep 0.1; done\nsite: q\n" % tmp_path)
+    first = "touch %s/on; until [ -e %s/gate ]; do sleep 0.1; done" % (tmp_path, tmp_path)
+    job.write_text("name: first\nrun: %s\nsite: q\n" % first)
     assert "exec " in sojourn("run", "--dry-run").stdout
     assert sojourn("run").returncode == 0
+    until((tmp_path / "on").exists)  # before the others queue up for its slot
     job.write_text(SWEEP)
     done = sojourn("sweep", "--slots", "2")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -134,9 +134,10 @@ def collective_hangs(stage: Stage) -> Iterator[None]:
 
 
 def collective_times_out(stage: Stage) -> Iterator[None]:
-    """The same, where the group's own patience is short."""
-    wait = f'"gloo", timeout=__import__("datetime").timedelta(seconds={stage.dice.randint(4, 8)})'
-    code = HUNG.replace("PAUSE", "0.2").replace('"gloo"', wait)
+    """The same, where the group's own patience is short; that of their meeting is not, as one may start much later."""
+    group = f"group = dist.new_group(timeout=datetime.timedelta(seconds={stage.dice.randint(4, 8)}))\n"
+    code = HUNG.replace("PAUSE", "0.2").replace("import datetime, torch\n", "import datetime, torch\n" + group)
+    code = code.replace("torch.ones(4)", "torch.ones(4), group=group")
     stage.launch(TORCHRUN % free_port(), {"train.py": code}, envs={"GLOO_SOCKET_IFNAME": "lo"})
     stage.end()
     yield
