@@ -120,7 +120,7 @@ def test_an_end_that_a_killed_keeper_recorded_is_looked_at_by_the_next(rig: Rig)
     keeper = rig.supervise(root)
     pid = heard(root, "started")["pid"]
     keeper.kill()
-    keeper.wait(30)
+    keeper.wait(60)
     os.kill(pid, signal.SIGKILL)
     until(lambda: os.path.exists(root.exit(1)))
     assert rig.finish(root)["state"] == "killed"

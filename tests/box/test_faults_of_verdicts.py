@@ -162,7 +162,7 @@ def a_card(folder: Path) -> Iterator[list[str]]:
         yield ["nsenter", "-m", "-t", str(holder.pid), "--"]
     finally:
         holder.kill()
-        holder.wait(30)
+        holder.wait(60)
 
 
 def leftover_of_an_ended_run_holds_the_card(rig: Rig, folder: Path) -> None:
@@ -188,7 +188,7 @@ def leftover_of_an_ended_run_holds_the_card(rig: Rig, folder: Path) -> None:
             assert verdict(rig, third)[0] != "orphan-holds-vram"
         finally:
             left.kill()
-            left.wait(30)
+            left.wait(60)
 
 
 def a_living_run_holds_the_card(rig: Rig, folder: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_parent_that_blocks_and_ignores_signals_changes_nothing(rig: Rig) -> N
     rig.started.append(keeper)
     until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
     keeper.send_signal(signal.SIGTERM)
-    assert keeper.wait(20) == 0
+    assert keeper.wait(60) == 0
     assert (found(root, "ended")[0]["state"], found(root, "ended")[0]["rc"]) == ("preempted", 75)
 
 
@@ -44,7 +44,7 @@ def test_a_folder_that_is_removed_under_the_one_who_starts_us_changes_nothing(ri
     here = tmp_path / "here"
     here.mkdir()
     keeper = subprocess.Popen(["sh", "-c", 'rmdir "$PWD"; exec "$@"', "x"] + argv(rig, root), cwd=str(here))
-    assert keeper.wait(20) == 0
+    assert keeper.wait(60) == 0
     assert log(root).strip() == root.attempt(1)
 
 
@@ -108,7 +108,7 @@ def test_a_job_that_was_written_over_starts_nothing_and_says_why(rig: Rig) -> No
     root = rig.place("true")
     fields = json.loads(Path(root.run).read_text())
     Path(root.run).write_text(json.dumps(dict(fields, argv="true")))
-    assert rig.supervise(root).wait(20) == 74
+    assert rig.supervise(root).wait(60) == 74
     assert "argv is no list of texts" in keeper_log(root) and "Traceback" not in keeper_log(root)
     assert not found(root, "attempt")
 

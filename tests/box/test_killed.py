@@ -51,7 +51,7 @@ def killed(rig: Rig, pids: Set[int]) -> None:
     kill(pids)
     for child in rig.started:
         if child.pid in pids:
-            child.wait(10)
+            child.wait(60)
     until(lambda: all(gone(pid) for pid in pids))
 
 
@@ -305,7 +305,7 @@ def test_a_claim_that_somebody_else_made_is_not_touched(rig: Rig) -> None:
     root = rig.place(SCRIPT)
     os.mkdir(root.attempt(1))
     Path(root.attempt(1), "theirs").touch()
-    assert rig.supervise(root).wait(20) == 0
+    assert rig.supervise(root).wait(60) == 0
     assert "claimed by another" in found(root, "refused")[0]["why"]
     assert os.listdir(root.attempt(1)) == ["theirs"] and not found(root, "started")
 

@@ -176,7 +176,7 @@ def test_a_full_disk_costs_neither_the_payload_nor_its_exit_status(
     assert keeper.poll() is None and not found(root, "sealed")
     filler.unlink()
     keeper.send_signal(10)  # SIGUSR1: look now, so that the test need not wait
-    assert keeper.wait(20) == 0
+    assert keeper.wait(60) == 0
     numbers = [event["seq"] for event in all_events(root)]
     assert numbers == sorted(set(numbers)) and all_events(root)[-1]["kind"] == "sealed"
     assert os.stat(root.events).st_blocks * 512 < os.path.getsize(root.events) + 16384  # given back
@@ -211,7 +211,7 @@ def test_a_keeper_killed_on_a_full_disk_loses_nothing_either(small: Rig, small_d
     shim = found(root, "started")[0]["shim"]["pid"]
     until(lambda: gone(shim))
     kill({keeper.pid})
-    keeper.wait(20)
+    keeper.wait(60)
     filler.unlink()
     end = small.finish(root)
     assert (end["state"], end["rc"], end["by"]) == ("failed", 5, "shim")
@@ -223,7 +223,7 @@ def test_a_disk_full_from_the_start_starts_nothing_and_leaves_nothing_half(
 ) -> None:
     root = small.place('echo ran >> "%s/ran"' % tmp_path)
     filler = fill(small_disk)
-    assert small.supervise(root).wait(20) == 74
+    assert small.supervise(root).wait(60) == 74
     assert not found(root, "started") and not (tmp_path / "ran").exists()
     filler.unlink()
     assert small.finish(root)["state"] == "succeeded", keeper_log(root)
@@ -242,7 +242,7 @@ def test_placing_on_a_full_disk_is_one_clear_refusal_with_nothing_half_written(s
 def test_a_root_that_cannot_be_written_is_said_and_nothing_started(rig: Rig) -> None:
     root = rig.place("true")
     os.unlink(root.run)
-    assert rig.supervise(root).wait(20) == 74
+    assert rig.supervise(root).wait(60) == 74
     assert "run.json" in keeper_log(root)
     argv = [sys.executable, "-I", "-S", str(rig.keeper), "supervise", "--root", str(rig.base / "runs/nobody")]
     assert subprocess.run(argv, capture_output=True, timeout=60).returncode == 74

@@ -36,7 +36,7 @@ def test_a_stopped_run_is_cancelled_and_nothing_starts_by_itself(rig: Rig) -> No
     assert (end["state"], end["why"]) == ("cancelled", "stop")
     assert [event["signal"] for event in found(root, "signal")] == ["TERM"]
     heard(root, "sealed")
-    assert rig.supervise(root).wait(20) == 0
+    assert rig.supervise(root).wait(60) == 0
     assert len(found(root, "attempt")) == 1
 
 
@@ -123,7 +123,7 @@ def test_a_payload_that_had_ended_by_itself_is_not_cancelled(rig: Rig) -> None:
     root = rig.place("true")
     rig.finish(root)
     rig.call("stop", run="r")
-    assert rig.supervise(root).wait(20) == 0
+    assert rig.supervise(root).wait(60) == 0
     assert [end["state"] for end in found(root, "ended")] == ["succeeded"]
 
 
@@ -163,7 +163,7 @@ def test_an_adopter_goes_on_with_what_its_dead_predecessor_began_to_end(rig: Rig
     heard(root, "signal")
     keeper = rig.started[0]
     kill({keeper.pid})
-    keeper.wait(10)
+    keeper.wait(60)
     rig.supervise(root)
     end = heard(root, "ended")
     assert (end["state"], end["why"]) == ("timeout", "max_duration")
@@ -173,7 +173,7 @@ def test_a_keeper_told_to_end_gives_its_payload_grace_and_seals(rig: Rig) -> Non
     root = running(rig, SAVES, outputs=["*.txt"], retry={"attempts": 5, "on": ["preempted"]})
     keeper = rig.started[0]
     keeper.send_signal(signal.SIGTERM)
-    assert keeper.wait(20) == 0
+    assert keeper.wait(60) == 0
     # bash says "Terminated" of its sleep, if the signal found one; between two of them it says nothing.
     assert [word for word in log(root).split() if word != "Terminated"] == ["on", "saved"]
     end = found(root, "ended")[0]
@@ -214,7 +214,7 @@ def test_success_is_never_followed_by_another_attempt(rig: Rig) -> None:
     root = rig.place("true")
     rig.finish(root)
     rig.call("want", run="r", attempt=2, by="resume")
-    assert rig.supervise(root).wait(20) == 0
+    assert rig.supervise(root).wait(60) == 0
     assert len(found(root, "attempt")) == 1
 
 

@@ -119,7 +119,7 @@ def test_a_second_start_does_nothing_when_the_run_is_over(rig: Rig) -> None:
     root = rig.place("echo once")
     rig.finish(root)
     before = all_events(root)
-    assert rig.supervise(root).wait(20) == 0
+    assert rig.supervise(root).wait(60) == 0
     assert all_events(root) == before
 
 
