@@ -204,7 +204,8 @@ def a_living_run_holds_the_card(rig: Rig, folder: Path) -> None:
         rig.finish(second)
         assert verdict(rig, second)[0] != "orphan-holds-vram"
         probe = rig.evidence(second)["probes"]["device holders"]["stdout"].splitlines()
-        assert [line.split()[9] for line in probe[1:]] == ["run"], probe
+        # Another test beside this one may hold such a node too.
+        assert [line.split()[9] for line in probe[1:] if line.split()[0] == str(pid)] == ["run"], probe
 
 
 TITLE = "Verdicts on real faults"
