@@ -58,7 +58,7 @@ class Rig:
             "argv": ["bash", "-eo", "pipefail", "-c", script],
             "outputs": [],
             "keeper": self.keeper.name,
-            "grace_s": 60.0,  # no payload is killed for being slow to hear its signal
+            "grace_s": 30.0,  # no payload is killed for being slow to hear its signal
             "beat_s": 0.1,
             "identity": "same",
         }

@@ -136,8 +136,9 @@ def test_a_keeper_on_a_machine_that_we_cannot_see_sees_itself_that_its_time_is_o
 
 
 def test_another_job_records_the_end_and_begins_nothing_that_nobody_asked_for(rig: Rig) -> None:
-    root = rig.place("trap 'exit 75' TERM; while :; do sleep 0.05; done")
+    root = rig.place("trap 'exit 75' TERM; echo on; while :; do sleep 0.05; done")
     first = seated(rig, root, "7:0")
+    until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
     heard(root, "beat")
     first.send_signal(signal.SIGTERM)
     first.wait(PATIENCE_S)
