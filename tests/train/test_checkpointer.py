@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -359,11 +358,11 @@ class TestUnderSojourn:
 
     def test_progress_is_not_written_more_than_about_once_a_second(self, run: Path) -> None:
         ckpt = Checkpointer(state={}, every_s=1000)
-        stamps, began_s = set(), time.monotonic()
+        stamps = set()
         for _ in range(200):
             ckpt.step()
             stamps.add((run / "progress/1.json").stat().st_mtime_ns)
-        assert len(stamps) <= 2 + (time.monotonic() - began_s)
+        assert len(stamps) <= 2 + (max(stamps) - min(stamps)) / 1e9  # however slow the machine is
 
     def test_a_lower_token_does_not_win_however_far_it_came(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         old = Checkpointer(state={"who": "old"}, every_steps=1)
