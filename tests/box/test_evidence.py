@@ -255,6 +255,34 @@ def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
     until(lambda: not any(is_alive(pid, 0) for pid in set(below(os.getpid())) - before))
 
 
+ASKS = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from sojourn.box import bounded
+bounded._PATIENCE_S = 0.1
+def act():
+    open("asked-%d" % os.getpid(), "w").close()
+    while not os.path.exists("go"):
+        time.sleep(0.05)
+    return "answer"
+print(bounded.ask([bounded.Question("q", act, 5.0)])["q"].value)
+"""
+
+
+def test_a_machine_that_stood_still_costs_no_question_its_time(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", ASKS, str(Path(bounded.__file__).parent.parent.parent)]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        (asked,) = until(lambda: list(tmp_path.glob("asked-*")))
+        pids = [process.pid, int(asked.name.partition("-")[2])]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(6)
+        (tmp_path / "go").touch()
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        assert process.communicate(timeout=60)[0] == "answer\n"
+
+
 def test_a_question_that_gets_on_is_waited_for() -> None:
     def works() -> str:
         until_s = time.process_time() + 0.2
@@ -368,5 +396,4 @@ def test_looks_are_kept_while_the_payload_runs(rig: Rig, tmp_path: Path) -> None
     rig.call("stop", run="r", attempt=1, grace_s=1)
     heard(root, "sealed")
     assert found(root, "ended")[0]["state"] == "cancelled"
-    left = os.listdir(os.path.dirname(root.evidence(1)))
-    assert set(left) <= {"1.look.json.tmp"}  # of a look that the end cut off while it was written down
+    assert os.listdir(os.path.dirname(root.evidence(1))) == []

@@ -2,10 +2,24 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+from sojourn.box import shim
+from sojourn.box.root import Root
 from tests.box.rig import Rig, all_events, found, heard, log, until
+
+# A shim whose payload comes late to a session of its own.
+LATE = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from sojourn.box import shim
+me, setsid = os.getpid(), os.setsid
+os.setsid = lambda: (os.getpid() == me or time.sleep(1), setsid())
+shim.main(sys.argv[2:])
+"""
 
 
 def test_a_run_is_recorded_from_its_claim_to_its_seal(rig: Rig) -> None:
@@ -136,3 +150,16 @@ def test_scratch_stays_when_the_run_did_not_succeed(rig: Rig) -> None:
     rig.finish(root)
     where = Path(Path(root.attempt(1), "where.txt").read_text().strip())
     assert (where / "x").exists()
+
+
+def test_a_signal_reaches_the_payload_from_the_moment_it_is_called_begun(tmp_path: Path) -> None:
+    root = Root(str(tmp_path))
+    root.make_folders()
+    report, theirs = os.pipe()
+    src = str(Path(shim.__file__).parent.parent.parent)
+    argv = [sys.executable, "-c", LATE, src, root.path, "1", str(theirs), "sleep", "60"]
+    with subprocess.Popen(argv, pass_fds=[theirs]) as process, os.fdopen(report) as lines:
+        os.close(theirs)
+        os.killpg(int(lines.readline().split()[1]), signal.SIGTERM)
+        assert lines.readline() == "ended - 15\n"
+        assert process.wait(60) == 0

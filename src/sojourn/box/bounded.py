@@ -38,6 +38,7 @@ else:
 LATE, DIED, LARGE = "late", "died", "large"
 _PART = 1 << 16
 _PATIENCE_S = 10.0  # beyond its deadline, for a question that gets on
+_BEHIND_S = 1.0  # a look that comes so late tells that the machine stood still
 _STILL_S = 0.3  # without a turn of CPU in that time, and not waiting for one, it hangs
 _AT_ONCE = 64  # children; more questions than that are asked one lot after the other
 
@@ -108,6 +109,11 @@ class _Asked:
         self.until_s = now_s + _STILL_S
         return True
 
+    def later(self, by_s: float) -> None:
+        """Give it so much more time."""
+        self.until_s += by_s
+        self._last_s += by_s
+
     def take(self) -> bool:
         """Read what came; True where the answer is whole or cannot become whole."""
         part = os.read(self.fd, _PART)
@@ -147,7 +153,12 @@ def _collect(asked: List[_Asked], answers: Dict[str, Answer]) -> None:
         if not waiting:
             return
         pause_s = min(one.until_s for one in waiting.values()) - now
-        for fd, _ in poll.poll(max(1, int(pause_s * 1000) + 1)):
+        came = poll.poll(max(1, int(pause_s * 1000) + 1))
+        behind_s = time.monotonic() - now - pause_s
+        if behind_s > _BEHIND_S:  # nobody had a turn, they no more than we
+            for one in waiting.values():
+                one.later(behind_s)
+        for fd, _ in came:
             one = waiting[fd]
             if one.take():
                 poll.unregister(fd)

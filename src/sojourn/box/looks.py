@@ -24,6 +24,7 @@ BAD = frozenset(("failed", "killed", "oom", "lost", "timeout"))
 _FIRST_S = 60.0
 _EVERY_S = 600.0
 _LIMIT_S = 20.0  # a look takes less than 2 s on a box that is not overloaded
+_GONE_S = 1.0  # what is killed is gone by then, unless it hangs in the kernel
 
 
 def reserve(keeper: Keeper, number: int) -> None:
@@ -49,7 +50,8 @@ def at_end(keeper: Keeper) -> None:
     if not os.path.exists(path) and history.state in BAD and not keeper.is_told_to_end:
         if history.begun.get("host") == machine.host():
             _wait(keeper, _start(keeper, history.attempt, "end"))
-    for rest in [path + ".room"] + ([] if history.state in BAD else [root.evidence(history.attempt, is_last=False)]):
+    look = root.evidence(history.attempt, is_last=False)
+    for rest in [path + ".room", look + ".tmp"] + ([] if history.state in BAD else [look]):
         try:
             os.unlink(rest)
         except OSError:
@@ -113,8 +115,12 @@ def _wait(keeper: Keeper, pid: int) -> None:
 def _let_go(keeper: Keeper, pid: int) -> None:
     if not pid or keeper.reaped.pop(pid, None) is not None:
         return
-    keeper.expected.discard(pid)
     try:
         os.kill(pid, 9)
     except ProcessLookupError:
-        return
+        pass
+    deadline = time.monotonic() + _GONE_S
+    while pid not in keeper.reaped and time.monotonic() < deadline:
+        keeper.listen(0.1)
+    keeper.expected.discard(pid)
+    keeper.reaped.pop(pid, None)

@@ -42,9 +42,14 @@ def main(args: List[str]) -> int:
     _reserve(root.exit(attempt) + ".room")
 
     gate_read, gate_write = os.pipe()
+    deaf_read, deaf_write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become(argv, root.log(attempt), gate_read, gate_write)
+        os.close(gate_write)
+        _become(argv, root.log(attempt), gate_read, deaf_write)
+    os.close(deaf_write)
+    os.read(deaf_read, 1)  # begun is what a signal reaches
+    os.close(deaf_read)
     start = process.start_of(pid)
     _note_begun(root, attempt, pid, start)
     _say(report, "begun %d %d" % (pid, start))
@@ -65,11 +70,15 @@ def main(args: List[str]) -> int:
     return 0
 
 
-def _become(argv: List[str], log: str, gate_read: int, gate_write: int) -> None:
-    """In the child: own session, streams to the log, default signals; once its begin is on record, the payload."""
+def _become(argv: List[str], log: str, gate_read: int, deaf_write: int) -> None:
+    """In the child: own session and default signals, from where on `deaf_write` is closed; streams to the log; once its
+    begin is on record, the payload."""
     try:
-        os.close(gate_write)
         os.setsid()
+        for number in _DEAF_TO + (signal.SIGPIPE, signal.SIGXFSZ):  # the last two are Python's own habit
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.close(deaf_write)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         try:
             out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -77,9 +86,6 @@ def _become(argv: List[str], log: str, gate_read: int, gate_write: int) -> None:
             out = os.open(os.devnull, os.O_WRONLY)  # a full disk costs the output, not the run
         os.dup2(out, 1)
         os.dup2(out, 2)
-        for number in _DEAF_TO + (signal.SIGPIPE, signal.SIGXFSZ):  # the last two are Python's own habit
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if os.read(gate_read, 1) == _GO:  # nothing is read when the shim died before it could record the begin
             os.execvp(argv[0], argv)
     except BaseException as error:  # noqa: BLE001 - a forked child must never go on as the shim
