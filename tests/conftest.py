@@ -15,7 +15,7 @@ import pytest
 # Carried by everything a test starts, so that what outlives the session can be told from other people's processes.
 MARK = "SOJOURN_TEST_SESSION"
 SESSION = "{}-{}".format(os.getpid(), uuid.uuid4().hex)
-LEAVE_TIME_S = 5.0
+LEAVE_TIME_S = 30.0
 NEEDS = {"torch": ["torch"], "adapters": ["torch", "transformers", "accelerate", "lightning"]}  # by mark
 
 skipped: dict[str, str] = {}

@@ -21,7 +21,7 @@ import pytest
 from sojourn.core.values import Ended, NoAnswer
 from sojourn.wire.errors import WorldError
 
-SOON_S = 20.0
+SOON_S = 60.0  # this is for slow machines
 EVERY_BYTE = bytes(range(256)) * 257
 WORDS = ["a b", "$HOME", "$(id)", "'\"`\\", "", "*", "é", "line\nbreak", ";", "--", "~", "!!"]
 
@@ -91,8 +91,8 @@ class TransportContract:
     def test_what_keeps_our_pipes_does_not_keep_the_call(self, transport: Any) -> None:
         """It comes back in time, with what was said, whether as an answer or as none; the child lives on."""
         began = time.monotonic()
-        answer = transport.call(["sh", "-c", "sleep 8 & echo $!"], timeout_s=3.0)
-        assert time.monotonic() - began < 3.0 + SOON_S / 4
+        answer = transport.call(["sh", "-c", "sleep 100 & echo $!"], timeout_s=3.0)
+        assert time.monotonic() - began < 3.0 + SOON_S
         if isinstance(answer, Ended):
             assert answer.rc == 0
             assert ended(transport.call(["kill", answer.stdout.decode().strip()])).rc == 0
