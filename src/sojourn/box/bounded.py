@@ -54,7 +54,7 @@ class Answer:
 
 def ask(questions: Sequence[Question], in_group: bool = False) -> Dict[str, Answer]:
     """The answer to each, by name. Takes as long as the longest deadline, _STILL_S more where something hangs, and at
-    most _PATIENCE_S more where the box is too busy.
+    most _PATIENCE_S more where the box is too busy; time for which the machine stood still does not count.
 
     `in_group`: the children stay in our process group (where we are such a child ourselves, so that who gives us up
     gives them up too). Raises: OSError (no process can be started at all).
@@ -152,9 +152,10 @@ def _collect(asked: List[_Asked], answers: Dict[str, Answer]) -> None:
             answers[one.question.name] = one.close(is_late=True)
         if not waiting:
             return
-        pause_s = min(one.until_s for one in waiting.values()) - now
-        came = poll.poll(max(1, int(pause_s * 1000) + 1))
-        behind_s = time.monotonic() - now - pause_s
+        began_s = time.monotonic()
+        pause_s = max(0.0, min(one.until_s for one in waiting.values()) - began_s)
+        came = poll.poll(int(pause_s * 1000) + 1)
+        behind_s = time.monotonic() - began_s - pause_s
         if behind_s > _BEHIND_S:  # nobody had a turn, they no more than we
             for one in waiting.values():
                 one.later(behind_s)
