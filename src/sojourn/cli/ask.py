@@ -15,10 +15,12 @@ def confirm(screen: Screen, given: str) -> Confirm:
     """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None)."""
 
     def answer(ask: Ask) -> str | None:
-        if given:
+        if given and not ask.is_again:
             return given
-        if not screen.may_ask:
+        if given or not screen.may_ask:
             return None
+        if ask.is_again:
+            screen.say_line("The list has changed since you were asked:")
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)

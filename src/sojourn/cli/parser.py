@@ -128,6 +128,26 @@ def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="taken, but never an answer here: give the name")
 
 
+def add_giving_up(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--abandon` and `--accept`: what is let go of though it is not home, or was not loaded."""
+    parser.add_argument(
+        "--abandon",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar=what,
+        help="give up what is not home, by its full name",
+    )
+    parser.add_argument(
+        "--accept",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="RUN:PATH",
+        help="accept a file that is home, byte for byte, and was not loaded",
+    )
+
+
 def duration(text: str) -> float:
     """argparse type: seconds from 90s, 20m, 1h30m."""
     try:

@@ -143,6 +143,7 @@ class Lease:
     facts_verified: str = (
         ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
     )
+    keep_verb: str = ""  # how to stop it so that its disk stays; "" = there is no such way, as far as we know
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,13 @@ class Receipt:
     proved: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """loaded; content-read (walked without building its classes); bytes-only."""
+        if "load" in self.proved:
+            return "loaded"
+        return "content-read" if "content" in self.proved else "bytes-only"
 
 
 @dataclass(frozen=True)

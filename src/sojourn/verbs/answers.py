@@ -279,12 +279,14 @@ class Ask:
     """A question before something is stopped or let go: show `lines`, and have `name` typed exactly.
 
     `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
+    `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
     """
 
     verb: str
     name: str
     lines: tuple[str, ...]
     command: str
+    is_again: bool = False
 
 
 Confirm = Callable[[Ask], str | None]
@@ -302,6 +304,7 @@ class Down:
     line: str  # what the provider did, or what only a person can do now
     acknowledged: tuple[str, ...]  # what was let go without: owed and never made, or not loadable
     abandoned: tuple[str, ...]
+    accepted: tuple[str, ...]  # RUN:PATH of files that were not loaded, accepted by name
     lost: tuple[str, ...]
     spent_micro: int | None
     currency: str

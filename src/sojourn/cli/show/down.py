@@ -19,6 +19,7 @@ def lines(answer: Down, columns: int) -> list[str]:
         ("", (answer.line,) if answer.line else ()),
         ("without", answer.acknowledged),
         ("gave up", answer.abandoned),
+        ("accepted", answer.accepted),
         ("lost", answer.lost),
     ):
         for text in texts:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.law import clear
+from sojourn.core.law import Clearance, Facts, Given, clear
 from sojourn.core.need import Need
 from sojourn.core.values import Lease, Pulse
 from sojourn.wire.errors import Defect
@@ -31,6 +31,11 @@ class ProviderContract:
         """A lease taken on the cheapest offer."""
         lease: Lease = provider.take(provider.offers(need)[0], token, NOW_S)
         return lease
+
+    def clearance(self, lease: Lease) -> Clearance:
+        """Of a box that no run was ever on."""
+        facts = Facts((), NOW_S)
+        return clear(lease, facts, Given(lease.name, shown=facts.digest()), NOW_S)
 
     def test_its_traits_are_data(self, provider: Any) -> None:
         """What the law and the screen rely on is said by the class."""
@@ -75,12 +80,12 @@ class ProviderContract:
         lease = self.lease(provider, need)
         for other in (replace(lease, name="other"), replace(lease, native="other")):
             with pytest.raises(Defect):
-                provider.release(lease, clear(other, [], other.name, NOW_S))
+                provider.release(lease, self.clearance(other))
 
     def test_releasing_twice_says_so_in_one_line_each_time(self, provider: Any, need: Need) -> None:
         """Idempotent, and never silent."""
         lease = self.lease(provider, need)
-        clearance = clear(lease, [], lease.name, NOW_S)
+        clearance = self.clearance(lease)
         for _ in range(2):
             line = provider.release(lease, clearance)
             assert line and "\n" not in line
