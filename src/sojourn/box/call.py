@@ -40,6 +40,7 @@ _OPS = {
     "manifest": "files",
     "read": "files",
     "roots": "roots",
+    "survey": "survey",
     "forget_secrets": "forget",
     "usage": "clean",
     "remove": "clean",

@@ -10,7 +10,7 @@ import functools
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare, reboot, ruling, seat, secrets
+from sojourn.box import attempt, ending, identity, prepare, reboot, ruling, seat, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -29,6 +29,7 @@ def supervise(path: str) -> int:
     """
     root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
+    identity.register(root.base)
     wake = Wake()
     if os.path.basename(os.path.dirname(root.path)) == "queues":
         from sojourn.box import queue_keeper
@@ -158,7 +159,7 @@ def seal(keeper: Keeper) -> bool:
         number = keeper.ledger.history.attempt
         began = time.monotonic()
         _make_room(keeper.root)
-        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()))
+        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()), is_sealing=True)
         try:
             atomic.write_json(keeper.root.manifest, document)
             break

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 
 from sojourn.wire import names
 
@@ -17,19 +19,40 @@ _CHUNK = 1 << 20
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
     """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. `tick` is told how
-    many bytes were read, about every MiB. Raises: OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    many bytes were read, about every MiB.
+
+    Of a file that grows meanwhile, as many bytes as it had when it was opened. Raises: OSError, also for a pipe, a
+    device or a folder, none of which is ever waited for."""
+    return sha256_seen(path, follow=follow, tick=tick)[:2]
+
+
+def sha256_seen(
+    path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None
+) -> Tuple[int, str, List[int]]:
+    """`sha256_file`, and what the file was when it was opened: [dev, ino, size, mtime_ns, ctime_ns]."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb", buffering=0) as f:
-        return sha256_stream(f, tick)
+        seen = os.fstat(fd)
+        if not stat.S_ISREG(seen.st_mode):
+            raise OSError(errno.EISDIR if stat.S_ISDIR(seen.st_mode) else errno.EINVAL, "not a regular file", path)
+        size, digest = sha256_stream(f, tick, seen.st_size)
+        return size, digest, identity(seen)
 
 
-def sha256_stream(stream: Any, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the rest of an unbuffered binary stream. `tick`: see `sha256_file`. Raises: OSError."""
+def identity(seen: os.stat_result) -> List[int]:
+    """What stays as it is as long as nobody writes to the file."""
+    return [seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns]
+
+
+def sha256_stream(stream: Any, tick: Optional[Callable[[int], None]] = None, limit_bytes: int = -1) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, or of `limit_bytes` of it. `tick`: see
+    `sha256_file`. Raises: OSError."""
     total, h = 0, hashlib.sha256()
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     while True:
-        count = stream.readinto(buffer)
+        left = _CHUNK if limit_bytes < 0 else min(_CHUNK, limit_bytes - total)
+        count = stream.readinto(view[:left]) if left else 0
         if not count:
             return total, h.hexdigest()
         total += count
@@ -52,16 +75,24 @@ def document(
     missing: Iterable[str],
     refused: Iterable[Dict[str, str]] = (),
     node: Optional[Dict[str, str]] = None,
+    earlier: Iterable[Dict[str, Any]] = (),
+    gone: Iterable[Dict[str, Any]] = (),
+    superseded: int = 0,
 ) -> Dict[str, Any]:
     """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, and "node" where that is given.
 
-    files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "log" or "scratch";
-    `from` is the file's path below the run's root.   missing: the globs that hit nothing.
-    refused: {"path", "why"} of what a glob hit and what is not taken home (a symlink out of the root, a device).
-    node: the machine that made it (`wire.machine`).
+    files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
+    the run succeeds) or "log"; `from` is the file's path below the run's root, which names its attempt; "set" is the
+    checkpoint that a file belongs to, "stat" the file's [dev, ino, size, mtime_ns, ctime_ns] when it was hashed.
+    missing: the globs that hit nothing.   refused: {"path", "why"} of what a glob hit and what is not taken home (a
+    symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
+    earlier: rows too, newest first: what older attempts have of a path, and the checkpoint before the newest.
+    gone: rows that the keeper sealed and that are no longer there.   superseded: how many files of older attempts the
+    succeeded one replaced.   The last three are absent where there is nothing to tell.
     `digest` names the content alone (paths, bytes, hashes, roles), not the time.
     """
     files = sorted(entries, key=lambda e: str(e["path"]))
+    more = {"earlier": list(earlier), "gone": sorted(gone, key=lambda e: str(e["path"])), "superseded": superseded}
     return {
         "schema": SCHEMA,
         "run": run,
@@ -70,8 +101,9 @@ def document(
         "files": files,
         "missing": sorted(missing),
         "refused": sorted(refused, key=lambda e: e["path"]),
-        "digest": roster_digest(files),
+        "digest": digest_of({"files": files, "earlier": more["earlier"], "gone": more["gone"]}),
         **({"node": node} if node else {}),
+        **{key: value for key, value in more.items() if value},
     }
 
 
@@ -81,11 +113,16 @@ def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """TEMPORARY."""
+    """The digest of a whole manifest: what is there, what older attempts have of it, and what is gone."""
     earlier, gone = document.get("earlier") or (), document.get("gone") or ()
     if not earlier and not gone:
         return roster_digest(document["files"])
     return names.digest([roster_digest(document["files"]), roster_digest(earlier), roster_digest(gone)])
+
+
+def is_digest(text: object) -> bool:
+    """It is 64 lowercase hex digits: safe as a file's name, and nothing else is."""
+    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:
