@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
@@ -196,10 +196,13 @@ class Receipt:
 
     @property
     def state(self) -> str:
-        """loaded; content-read (walked without building its classes); bytes-only."""
-        if "load" in self.proved:
-            return "loaded"
-        return "content-read" if "content" in self.proved else "bytes-only"
+        """How far it is proven: a word of `state_of`."""
+        return state_of(self.proved)
+
+
+def state_of(proved: Collection[str]) -> str:
+    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`."""
+    return "loaded" if "load" in proved else "content-read" if "content" in proved else "bytes-only"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
+_HEX = frozenset("0123456789abcdef")
 
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
@@ -113,16 +114,20 @@ def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a whole manifest: what is there, what older attempts have of it, and what is gone."""
+    """The digest of a manifest by what it lists: `roster_digest` of `files`, and of `earlier` and `gone` where these
+    list anything. What a document says of itself is not looked at. Raises: KeyError, TypeError."""
+    files = roster_digest(document["files"])
     earlier, gone = document.get("earlier") or (), document.get("gone") or ()
     if not earlier and not gone:
-        return roster_digest(document["files"])
-    return names.digest([roster_digest(document["files"]), roster_digest(earlier), roster_digest(gone)])
+        return files
+    older = sorted([e["path"], e["from"], e["bytes"], e["sha256"], e.get("role", "output")] for e in earlier)
+    lost = sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)
+    return names.digest([files, older, lost])
 
 
-def is_digest(text: object) -> bool:
-    """It is 64 lowercase hex digits: safe as a file's name, and nothing else is."""
-    return isinstance(text, str) and len(text) == 64 and not text.strip("0123456789abcdef")
+def is_digest(text: Any) -> bool:
+    """It is 64 lower-case hex digits, and so a safe file name."""
+    return isinstance(text, str) and len(text) == 64 and set(text) <= _HEX
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:
