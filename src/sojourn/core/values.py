@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
@@ -192,6 +192,16 @@ class Receipt:
     proved: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """How far it is proven: a word of `state_of`."""
+        return state_of(self.proved)
+
+
+def state_of(proved: Collection[str]) -> str:
+    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`."""
+    return "loaded" if "load" in proved else "content-read" if "content" in proved else "bytes-only"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +10,9 @@ from sojourn.core.values import NoAnswer, Receipt
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear, hear_one
-from sojourn.wire import atomic, manifest
+from sojourn.verbs.manifests import MANIFEST_S, kept_manifest
+from sojourn.wire import manifest
 from sojourn.wire.errors import WorldError
-
-MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
 
 
 def standings(ctx: Context, records: Sequence[RunRecord]) -> list[Standing]:
@@ -27,13 +25,6 @@ def standings(ctx: Context, records: Sequence[RunRecord]) -> list[Standing]:
                 again = ctx.store.index.find(record.id)
                 views[record.id] = hear_one(ctx, again)
     return [_standing(ctx, views[record.id]) for record in records]
-
-
-def keep_manifest(ctx: Context, document: Mapping[str, Any]) -> None:
-    """Keep a manifest under its digest, durably: the law may need it when its box is gone. Raises: OSError."""
-    folder = os.path.join(ctx.store.state_dir, "manifests")
-    os.makedirs(folder, exist_ok=True)
-    atomic.write_json(os.path.join(folder, str(document["digest"])), document)
 
 
 def _standing(ctx: Context, view: View) -> Standing:
@@ -70,9 +61,7 @@ def _manifest(ctx: Context, view: View) -> tuple[Mapping[str, Any], bool]:
     else:
         if not isinstance(answer, NoAnswer):
             return answer.value["manifest"], True
-    sealed = record.heard.manifest
-    kept = atomic.read_json(os.path.join(ctx.store.state_dir, "manifests", sealed)) if sealed else None
-    return (kept, False) if isinstance(kept, dict) else ({}, False)
+    return kept_manifest(ctx, record.heard.manifest), False
 
 
 def _at_home(receipt: Receipt) -> str:

@@ -9,10 +9,11 @@ from sojourn.wire import names
 
 TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
+_HEX = frozenset("0123456789abcdef")
 
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
@@ -78,6 +79,23 @@ def document(
 def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
     """The digest of a roster: of [path, bytes, sha256, role] rows sorted by path."""
     return names.digest(sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files))
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a manifest by what it lists: `roster_digest` of `files`, and of `earlier` and `gone` where these
+    list anything. What a document says of itself is not looked at. Raises: KeyError, TypeError."""
+    files = roster_digest(document["files"])
+    earlier, gone = document.get("earlier") or (), document.get("gone") or ()
+    if not earlier and not gone:
+        return files
+    older = sorted([e["path"], e["from"], e["bytes"], e["sha256"], e.get("role", "output")] for e in earlier)
+    lost = sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)
+    return names.digest([files, older, lost])
+
+
+def is_digest(text: Any) -> bool:
+    """It is 64 lower-case hex digits, and so a safe file name."""
+    return isinstance(text, str) and len(text) == 64 and set(text) <= _HEX
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:
