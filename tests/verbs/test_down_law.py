@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sojourn.backends.client.keeper import Keeper
 from sojourn.core.law import Withheld
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Ask, Down
@@ -46,11 +47,13 @@ def refused(world: World, **more: Any) -> list[str]:
     return [f"{lack.run}: {lack.what}" for lack in caught.value.missing]
 
 
-def second_client(world: World, tmp_path: Path, name: str = "second", site: str = "local") -> Context:
-    """Another user's machine with the same box: its own records, perhaps its own name for the box."""
+def second_client(world: World, tmp_path: Path, base: str = "") -> Context:
+    """Another user's machine with the same box: its own records, perhaps its own base there."""
     box = world.ctx.boxes["local"]
-    own = replace(box, site=replace(box.site, name=site))
-    return Context(Store(str(tmp_path / name)), now_s=world.ctx.now_s, boxes={site: own})
+    if base:
+        site = replace(world.site, base=base)
+        box = replace(box, site=site, keeper=Keeper(world.transport, site))
+    return Context(Store(str(tmp_path / "second")), now_s=world.ctx.now_s, boxes={"local": box})
 
 
 def ended(ctx: Context, name: str) -> None:
@@ -95,14 +98,27 @@ def test_an_unknown_run_is_given_up_by_its_own_name_alone(world: World, rented: 
     assert f"--abandon {name}" in asked[0].command
 
 
-def test_the_same_box_under_a_second_name_is_the_same_box(world: World, rented: Provider, tmp_path: Path) -> None:
+def test_the_same_box_under_a_second_name_is_the_same_box(world: World, rented: Provider, private_home: Path) -> None:
+    settings = private_home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[sites.paid]\nbase = "{world.site.base}"\n')
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     list(pull(world.ctx))
-    box = world.ctx.boxes["local"]
-    world.ctx.boxes["paid"] = replace(box, site=replace(box.site, name="paid"))
     run(world.ctx, world.job("echo '{}' > b.json", name="b", outputs=["b.json"]), site="paid")
     ended(world.ctx, "b")
     assert refused(world) == ["b: b.json is not home"]
+
+
+def test_a_run_in_another_base_of_the_same_user_holds(world: World, rented: Provider, tmp_path: Path) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    base = tmp_path / "other base"
+    with second_client(world, tmp_path, base=str(base)) as other:
+        run(other, world.job("true", name="theirs"))
+        ended(other, "theirs")
+    (lack,) = refused(world)
+    assert lack.startswith(f"local:{base}/theirs: ") and "in another base" in lack
+    assert let_go(world, abandon=[f"local:{base}/theirs"]).released
 
 
 def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provider, tmp_path: Path) -> None:
@@ -110,9 +126,6 @@ def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provid
     list(pull(world.ctx))
     with second_client(world, tmp_path) as other:
         recover(other, "local")
-        (world.root() / "attempts").chmod(0o755)
-        path = world.job("sleep 600", outputs=["out.json"])
-        assert path
         resume(other, "digits")
         held = refused(world)
         assert held and not rented.released
@@ -166,22 +179,25 @@ def test_what_a_hook_changes_is_seen(world: World, rented: Provider) -> None:
 
 
 def test_another_list_than_the_one_shown_is_asked_about_again_and_not_answered_beforehand(
-    world: World, rented: Provider, tmp_path: Path
+    world: World, tmp_path: Path
 ) -> None:
-    world.ended("echo '{}' > out.json", outputs=["out.json", "never.json"])
+    """Nothing that holds a lease without a meter, and still something else than what was confirmed."""
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
     list(pull(world.ctx))
     asked: list[Ask] = []
 
     def beforehand(ask: Ask) -> str | None:
         asked.append(ask)
         if not ask.is_again:
-            # Nothing that holds: a run that owes nothing appears, and the list of what goes is another one.
-            world.ended("true", name="late")
+            with second_client(world, tmp_path) as other:
+                run(other, world.job("true", name="late"))
+                ended(other, "late")
         return None if ask.is_again else ask.name
 
-    with pytest.raises(NotConfirmed):
+    with pytest.raises(NotConfirmed, match="the list changed since it was given"):
         down(world.ctx, "local", confirm=beforehand)
-    assert [ask.is_again for ask in asked] == [False, True] and not rented.released
+    assert [ask.is_again for ask in asked] == [False, True]
+    assert any("/late" in line for line in asked[1].lines) and "releasing" not in world.journal()
     assert let_go(world).released
 
 

@@ -99,8 +99,14 @@ class Transport(Protocol):
         """Copy one local file to `remote` (absolute); it appears there whole or not at all. Idempotent."""
         ...
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
-        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError."""
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
+        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError.
+
+        At most `limit_bytes` are written, whatever the far side sends (None: all that the file has). Only a regular
+        file is read there. Blocks for about `timeout_s` at the most; what came until then stays.
+        """
         ...
 
 

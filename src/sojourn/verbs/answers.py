@@ -258,6 +258,9 @@ class Pull:
     missing: tuple[str, ...]
     why: str
     next: str
+    taken: tuple[str, ...] = ()  # in words: what came of an earlier attempt, or in place of what does not load
+    superseded: int = 0  # files of earlier attempts that the succeeded one replaced
+    checkpoint: str = ""  # of a run that has not succeeded: the name of what it can resume from
     meter: Meter = Meter.UNKNOWN
     spent_micro: int | None = 0
     currency: str = "USD"

@@ -9,28 +9,26 @@ from typing import Any
 
 from sojourn.core.law import Facts
 from sojourn.core.owed import Standing
-from sojourn.core.values import NoAnswer, Receipt
+from sojourn.core.values import Receipt
 from sojourn.store import proofs
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import View, hear, hear_one
-from sojourn.verbs.manifests import kept_manifest
+from sojourn.verbs.manifests import ask_manifest, kept_manifest
+from sojourn.verbs.manifests import hashed as rows_hashed
 from sojourn.verbs.survey import Survey, survey
 from sojourn.wire import manifest
-from sojourn.wire.errors import WorldError
-
-MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
+from sojourn.wire.errors import Unreachable, WorldError
 
 
 @dataclass
 class Hashed:
     """What this very command has hashed already: a file whose identity is the same is not read again.
 
-    box: run -> `from` -> {"stat", "bytes", "sha256"}, as the box's `manifest` takes it. home: path -> (identity,
-    (bytes, sha256)).
+    box: run -> rows of its manifest. home: path -> (identity, (bytes, sha256)).
     """
 
-    box: dict[str, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    box: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     home: dict[str, tuple[tuple[int, ...], tuple[int, str]]] = field(default_factory=dict)
 
 
@@ -104,21 +102,16 @@ def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, An
     record = view.record
     if view.never_began or not view.status.state.is_final:
         return {}, False
-    ctx.say(f"{record.id}: the box is hashing its outputs")
-    known = hashed.box.setdefault(record.id, {})
     try:
-        answer = ctx.box(record.site).ask("manifest", timeout_s=MANIFEST_S, run=record.id, fresh=True, known=known)
+        document = ask_manifest(ctx, ctx.box(record.site), record, fresh=True, known=hashed.box.get(record.id, ()))
+    except Unreachable:
+        return kept_manifest(ctx, record.heard.manifest), False
     except WorldError as error:
         if error.code != "no-such-run":
             raise
-    else:
-        if not isinstance(answer, NoAnswer):
-            document: Mapping[str, Any] = answer.value["manifest"]
-            for row in (*document["files"], *document.get("earlier", ())):
-                if row.get("stat"):
-                    known[row["from"]] = {key: row[key] for key in ("stat", "bytes", "sha256")}
-            return document, True
-    return kept_manifest(ctx, record.heard.manifest), False
+        return kept_manifest(ctx, record.heard.manifest), False
+    hashed.box[record.id] = rows_hashed(document)
+    return document, True
 
 
 def _at_home(receipt: Receipt, hashed: Hashed) -> str:
