@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from sojourn.box import identity
 from sojourn.box.probes import machine
 from sojourn.wire import framing, units
 
@@ -104,6 +105,8 @@ def _answer(source: BinaryIO, blobs: List[bytes]) -> Dict[str, Any]:
         answer: Dict[str, Any] = {"answers": _answers(box, request["ops"])}
     else:
         answer = _one(box, request)
+    if os.path.isdir(box.base):
+        identity.register(box.base)
     blobs += box.blobs  # an answer that is refused brings none
     return answer
 

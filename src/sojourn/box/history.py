@@ -1,8 +1,6 @@
-"""What a run's own events say about its last attempt: the keeper's memory across its own death."""
+"""What a run's own events say about its last attempt: the keeper's memory across its own death. Pure."""
 
 from __future__ import annotations
-
-from sojourn.wire import events
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,20 +77,6 @@ class History:
     def state(self) -> str:
         """The state the last attempt ended in; "" while it has no end."""
         return str(self.ended.get("state", ""))
-
-
-def ended_as(path: str) -> Dict[int, str]:
-    """By attempt, how the events in the file at `path` say that it ended. Reads all lines, and parses few of them."""
-    found: Dict[int, str] = {}
-    try:
-        with open(path, "rb") as f:
-            lines = [line for line in f if b'"kind":"ended"' in line]
-    except OSError:
-        return found
-    for event in events.parse(b"".join(lines))[0]:
-        if event.get("kind") == "ended" and isinstance(event.get("attempt"), int):
-            found[event["attempt"]] = str(event.get("state"))
-    return found
 
 
 def _seconds(value: Any) -> float:

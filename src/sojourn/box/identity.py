@@ -6,72 +6,81 @@ copy them, and a reboot changes them.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 
-from sojourn.wire import atomic
+from sojourn.wire import atomic, lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import Any, Dict, List
 
-_LINK_BYTES = 4096
+_BASES = "bases"
+_LIMIT_BYTES = 1 << 20
+_CMDLINE_BYTES = 4096
 
 
-def box_id(base: str) -> str:
-    """The id of the base, written once; "" where none can be written. Two at once: both get the one that is there."""
+def box_id(base: str, may_write: bool = True) -> str:
+    """The id of the base, written once; "" where there is none and none can be written. Two at once get the same."""
     path = os.path.join(base, "box.json")
-    for _ in range(2):
+    found = _id_in(path)
+    if found or not may_write:
+        return found
+    aside = "%s.%s" % (path, os.urandom(16).hex())
+    try:
+        atomic.write_json(aside, {"schema": "sojourn/box/v1", "id": os.urandom(16).hex()}, mode=0o600)
         try:
-            found = atomic.read_json(path)
-        except OSError:
-            return ""
-        if isinstance(found, dict) and isinstance(found.get("id"), str) and found["id"]:
-            return str(found["id"])
-        aside = "%s.%s" % (path, os.urandom(16).hex())
-        try:
-            atomic.write_json(aside, {"schema": "sojourn/box/v1", "id": os.urandom(16).hex()}, mode=0o600)
-            if found is None and os.path.exists(path):
-                os.unlink(path)  # torn: it named nothing
-            os.link(aside, path)
+            os.link(aside, path)  # whole or not at all, and never over one that is there
         except FileExistsError:
             pass
-        except OSError:  # a file system without hard links, or one that takes nothing
-            try:
+        except OSError:  # a file system without hard links
+            if not os.path.lexists(path):
                 os.rename(aside, path)
-            except OSError:
-                return ""
-        finally:
-            _forget(aside)
-    return ""
+    except OSError:
+        return _id_in(path)
+    finally:
+        try:
+            os.unlink(aside)
+        except OSError:
+            pass
+    return _id_in(path)
 
 
 def register(base: str) -> None:
     """Note the base for this user, wherever that can be noted. Idempotent; never an error for who comes along."""
     real = os.path.realpath(base)
-    name = hashlib.sha256(os.fsencode(real)).hexdigest()
-    for folder in _registries():
-        path = os.path.join(folder, "bases", name)
-        if os.path.lexists(path):
-            continue
+    for path in _registries():
         try:
-            os.makedirs(os.path.join(folder, "bases"), mode=0o700, exist_ok=True)
-            if _is_ours(folder):
-                atomic.write(path, os.fsencode(real), durable=False, mode=0o600)
+            folder = _open_folder(path, is_made=True)
         except OSError:
-            continue
+            continue  # a read-only home, or a folder that somebody else laid there
+        try:
+            _note(folder, real)
+        except OSError:
+            pass
+        finally:
+            os.close(folder)
 
 
 def bases() -> List[str]:
     """Every noted base that is still a folder, sorted."""
     found = set()
-    for folder in _registries():
-        for name in _listed(os.path.join(folder, "bases")) if _is_ours(folder) else ():
-            base = _read(os.path.join(folder, "bases", name))
-            if os.path.isabs(base) and os.path.isdir(base):
-                found.add(base)
-    return sorted(found)
+    for path in _registries():
+        try:
+            folder = _open_folder(path, is_made=False)
+        except OSError:
+            continue
+        try:
+            fd = _open_list(folder, os.O_RDONLY)
+            try:
+                found.update(_bases_in(fd))
+            finally:
+                os.close(fd)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
+    return sorted(base for base in found if os.path.isdir(base))
 
 
 def other_users() -> List[int]:
@@ -96,11 +105,13 @@ def keepers_of_others() -> Dict[int, int]:
         if pid.isdigit():
             try:
                 uid = os.stat("/proc/" + pid).st_uid
-                with open("/proc/%s/cmdline" % pid, "rb") as f:
-                    words = f.read(_LINK_BYTES).split(b"\0")
+                if uid == os.getuid():
+                    continue
+                with open("/proc/%s/cmdline" % pid, "rb", buffering=0) as f:
+                    words = (f.read(_CMDLINE_BYTES) or b"").split(b"\0")
             except OSError:
                 continue
-            if uid != os.getuid() and b"supervise" in words and any(_is_keeper(word) for word in words):
+            if b"supervise" in words and any(_is_keeper(word) for word in words):
                 found[uid] = found.get(uid, 0) + 1
     return found
 
@@ -108,6 +119,15 @@ def keepers_of_others() -> Dict[int, int]:
 def _is_keeper(word: bytes) -> bool:
     name = os.path.basename(word)
     return name.startswith(b"keeper-") and name.endswith(b".pyz")
+
+
+def _id_in(path: str) -> str:
+    try:
+        found: Any = atomic.read_json(path)
+    except OSError:
+        return ""
+    text = found.get("id") if isinstance(found, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _registries() -> List[str]:
@@ -119,13 +139,67 @@ def _registries() -> List[str]:
     return [home, "/var/tmp/sojourn-%d" % os.getuid()]
 
 
-def _is_ours(folder: str) -> bool:
-    """A folder of this user that nobody else can write to; /var/tmp is everybody's."""
+def _open_folder(path: str, is_made: bool) -> int:
+    """A folder of this user that is closed to all others, and no link: /var/tmp is everybody's. Raises: OSError."""
+    if is_made and not os.path.lexists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        seen = os.lstat(folder)
-    except OSError:
-        return False
-    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o022
+        seen = os.fstat(fd)
+        if seen.st_uid != os.getuid():
+            raise PermissionError("%s is not ours" % path)
+        if seen.st_mode & 0o022:
+            raise PermissionError("others may write to %s" % path)
+        if seen.st_mode & 0o077:
+            os.fchmod(fd, 0o700)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_list(folder: int, flags: int) -> int:
+    fd = os.open(_BASES, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    seen = os.fstat(fd)
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.getuid():
+        os.close(fd)
+        raise PermissionError("the list of bases is not ours")
+    return fd
+
+
+def _note(folder: int, base: str) -> None:
+    """One line a base, appended in one write; who was there first does no harm. Raises: OSError."""
+    fd = _open_list(folder, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        if base in _bases_in(fd):
+            return
+        line = lean_json.dumps(base).encode("ascii") + b"\n"  # JSON, since a path may have a newline in it
+        size = os.fstat(fd).st_size
+        if size + len(line) > _LIMIT_BYTES:  # of what is gone only
+            line = b"".join(
+                lean_json.dumps(one).encode("ascii") + b"\n" for one in [*_bases_in(fd), base] if os.path.isdir(one)
+            )
+            os.ftruncate(fd, 0)
+            size = 0
+        os.write(fd, b"\n" + line if size and os.pread(fd, 1, size - 1) != b"\n" else line)
+    finally:
+        os.close(fd)
+
+
+def _bases_in(fd: int) -> List[str]:
+    found = []
+    for line in os.pread(fd, _LIMIT_BYTES, 0).split(b"\n"):
+        try:
+            base = lean_json.loads(line.decode("utf-8"))
+        except ValueError:
+            continue  # empty, or torn
+        if isinstance(base, str) and os.path.isabs(base) and "\0" not in base:
+            found.append(base)
+    return found
 
 
 def _listed(folder: str) -> List[str]:
@@ -133,19 +207,3 @@ def _listed(folder: str) -> List[str]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _read(path: str) -> str:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return ""
-    with open(fd, "rb", buffering=0) as f:
-        return os.fsdecode(f.read(_LINK_BYTES) or b"")
-
-
-def _forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return

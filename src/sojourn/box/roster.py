@@ -1,191 +1,319 @@
-"""The manifest of a run: every file that its `outputs` name, its logs and what its keeper saw at a bad end, hashed as
-they are now.
+"""The manifest of a run: every file that its `outputs` name under any attempt, its newest checkpoint while it may still
+be resumed, its logs and what its keeper saw at a bad end, hashed as they are now.
 """
 
 from __future__ import annotations
 
 import os
-import stat
+import time
 
-from sojourn.box import globs, secrets
-from sojourn.box.history import ended_as
+from sojourn.box import globs, opening, secrets, shelved
+from sojourn.box.ends import Ends
 from sojourn.box.root import OURS, Root, attempts_made, read_fields
-from sojourn.wire import machine, manifest, saved
+from sojourn.wire import machine, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Mapping, Tuple
+    from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+
+    Row = Dict[str, Any]
+
+_TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
+_CHUNK = 1 << 20
 
 
 def take(
-    root: Root,
-    spec: Dict[str, Any],
-    attempt: int,
-    at: str,
-    known: Mapping[str, Dict[str, Any]] | None = None,
-    is_sealing: bool = False,
+    root: Root, spec: Dict[str, Any], attempt: int, at: str, known: Optional[Mapping[str, Any]] = None
 ) -> Dict[str, Any]:
     """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
 
-    Of a path, the succeeded attempt's file (or the root's) stands alone. Where no attempt succeeded, the newest one is
-    in `files` and what older attempts have instead in `earlier`. A path that only an older attempt has is owed like any
-    other. Until an attempt succeeded, the newest committed checkpoint is a row too, the one before it in `earlier`.
+    Of each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
+    has succeeded its copy, or the root's, stands alone and others are counted; before that others are in `earlier`, and
+    so is the checkpoint before the newest. What is as it was pushed is nobody's work and comes last.
     A symlink stands for the file it leads to, as long as that lies in the root. What cannot be taken home (a link out
     of the root, a device, an unreadable file, a name that is not UTF-8) is in `refused`; nothing is passed over in
-    silence. `known`: `from` -> {"stat","bytes","sha256"}, not hashed again where the file's stat is still that.
-    `is_sealing`: the manifest is to be sealed, so that nothing can be gone from it.
+    silence. `known`: {"from": {"stat","bytes","sha256"}} of what need not be read again where its stat is the same.
     """
-    ends = ended_as(root.events)
-    won = max((number for number, state in ends.items() if state == "succeeded"), default=0)
-    taken = _Taken(root, known or {})
-    missing = [glob for glob in spec.get("outputs") or () if not _outputs(taken, root, glob, won or attempt)]
-    superseded = taken.count_older() if won else 0
-    if not won:
-        taken.add_older()
-        _checkpoints(taken, root)
-    # While the secrets are here, the logs may still hold them: they come home when the keeper has hidden them.
-    for number in () if secrets.exist(root) else attempts_made(root):
-        for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
-            full = os.path.join(root.path, path)
-            if os.path.exists(full) and path not in taken.rows:
-                taken.add(path, full, "log")
-    told = [{"path": path, "why": why} for path, why in taken.refused.items()]
-    gone = [] if is_sealing else _gone(taken, root, attempt)
-    rows, node = taken.rows.values(), machine.this_machine()
-    return manifest.document(root.id, attempt, at, rows, missing, told, node, taken.earlier, gone, superseded)
+    taking = _Taking(root, spec, attempt, known or {})
+    missing = taking.outputs(spec.get("outputs") or ())
+    taking.checkpoints()
+    taking.logs()
+    refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
+    node = machine.this_machine()
+    found = {"earlier": taking.earlier, "gone": taking.gone(), "superseded": taking.superseded}
+    return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
 
 
-class _Taken:
-    """What was found so far. `older`: full path -> path of what older attempts have of a path in `rows`."""
+class _Taking:
+    """One look at a root. `rows`: by path."""
 
-    def __init__(self, root: Root, known: Mapping[str, Dict[str, Any]]) -> None:
-        self.root, self.known = root, known
-        self.rows: Dict[str, Dict[str, Any]] = {}
-        self.earlier: List[Dict[str, Any]] = []
+    def __init__(self, root: Root, spec: Dict[str, Any], attempt: int, known: Mapping[str, Any]) -> None:
+        self.root = root
+        self.top = os.path.realpath(root.path)
+        self.known = known
+        self.ends = Ends(root.events)
+        self.done = self.ends.succeeded
+        self.rows: Dict[str, Row] = {}
+        self.earlier: List[Row] = []
         self.refused: Dict[str, str] = {}
-        self.older: Dict[str, str] = {}
+        self.superseded = 0
+        self.seen: Set[str] = set()  # every path that a glob hit
+        self.hashed: Dict[str, Row] = {}  # by real path
+        self.pushed = _pushed(root, spec)
+        numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
+        first = self.done or attempt
+        self.folders = [root.attempt(first), root.path] + [root.attempt(n) for n in numbers if n != first]
 
-    def add(self, path: str, full: str, role: str, **more: str) -> bool:
-        """The file as a row of `rows`, or in `refused`; whether it became a row."""
-        row = self.row(path, full, role)
-        if row is not None:
-            self.rows[path] = dict(row, **more)
-        return row is not None
+    def outputs(self, wanted: Any) -> List[str]:
+        """Take what the globs hit; those that hit nothing."""
+        missing = []
+        places: Dict[str, List[str]] = {}  # path -> the folders that have it, in their order
+        for glob in wanted:
+            is_hit = False
+            for folder in self.folders:
+                for path in globs.hits(folder, glob, OURS if folder == self.root.path else frozenset()):
+                    is_hit = True
+                    those = places.setdefault(path, [])
+                    if folder not in those:
+                        those.append(folder)
+            if not is_hit:
+                missing.append(glob)
+        for path in sorted(places):
+            self.seen.add(path)
+            self._output(path, sorted(places[path], key=self.folders.index))
+        return missing
 
-    def add_older(self) -> None:
-        """Of each path, the contents that older attempts have and no newer one has, newest first."""
-        seen = {(path, row["sha256"]) for path, row in self.rows.items()}
-        for full, path in self.older.items():
-            row = self.row(path, full, "output")
-            if row is not None and (path, row["sha256"]) not in seen:
-                seen.add((path, row["sha256"]))
-                self.earlier.append(row)
-
-    def count_older(self) -> int:
-        """How many of `older` are other files, by size and time: code is copied for each attempt, with its times."""
-        seen = ((self.rows[path]["stat"], os.lstat(full)) for full, path in self.older.items())
-        return sum([stat.st_size, stat.st_mtime_ns] != known[2:4] for known, stat in seen)
-
-    def row(self, path: str, full: str, role: str) -> Dict[str, Any] | None:
-        """The file, hashed; None where it is refused."""
-        try:
-            path.encode("utf-8")
-        except UnicodeEncodeError:
-            self.refused[os.fsencode(path).decode("utf-8", "backslashreplace")] = "its name is not UTF-8"
-            return None
-        why, real = below(self.root.path, full)
-        if why:
-            self.refused[path] = why
-            return None
-        source = os.path.relpath(real, os.path.realpath(self.root.path))
-        try:
-            known = self.known.get(source) or {}
-            if known.get("stat") == manifest.identity(os.lstat(real)):
-                size, digest, seen = known["bytes"], known["sha256"], known["stat"]
+    def _output(self, path: str, folders: List[str]) -> None:
+        shown = _utf8(path)
+        if shown != path:
+            self.refused[shown] = "its name is not UTF-8"
+            return
+        usable: List[str] = []
+        for folder in folders:
+            why, real = opening.below(self.root.path, os.path.join(folder, path))
+            if not why:
+                if real not in usable:
+                    usable.append(real)
+            elif not usable:
+                self.refused.setdefault(path, why)
+            elif self.done:
+                self.superseded += 1
             else:
-                size, digest, seen = manifest.sha256_seen(real, follow=False)
-        except OSError as error:
-            self.refused[path] = error.strerror or str(error)
+                self._refuse_older(os.path.join(folder, path), why)
+        if self.done:
+            self._alone(path, usable)
+        else:
+            self._each(path, usable)
+
+    def _alone(self, path: str, usable: List[str]) -> None:
+        """An attempt has succeeded: the first one that can be read stands, those that differ are counted."""
+        row = None
+        for real in usable:
+            if row is None:
+                row = self._hash(path, real, "output")
+                if row:
+                    self.rows[path] = row
+            else:
+                self.superseded += not _is_same(self.root.path, os.path.join(self.top, row["from"]), real)
+
+    def _each(self, path: str, usable: List[str]) -> None:
+        """None has: all that differ count, first those that are not as they were pushed."""
+        rows: List[Row] = []
+        for real in usable:
+            row = self._hash(path, real, "output") if not rows else self._hash_older(path, real)
+            if row and not any(_content(row) == _content(other) for other in rows):
+                rows.append(row)
+        if path in self.pushed:
+            rows.sort(key=lambda row: _content(row) == self.pushed[path])  # stable
+        if rows:
+            self.rows[path] = rows[0]
+            self.earlier += rows[1:]
+
+    def _hash_older(self, path: str, real: str) -> Optional[Row]:
+        kept = dict(self.refused)
+        row = self._hash(path, real, "output")
+        if row is None:
+            why = self.refused.get(path, "")
+            self.refused = kept
+            self._refuse_older(real, why)
+        return row
+
+    def _refuse_older(self, full: str, why: str) -> None:
+        """By where it lies: its path itself has something better."""
+        self.refused[os.path.relpath(full, self.root.path if full.startswith(self.root.path) else self.top)] = why
+
+    def checkpoints(self) -> None:
+        """While the run may be resumed: the newest committed checkpoint, and the one before it as `earlier`."""
+        if self.done:
+            return
+        folder = self.root.checkpoints
+        for _ in range(5):  # a training that lives may remove what we list
+            found = shelved.committed(folder)[:2]
+            sets = [self._set(folder, name) for name in found]
+            if all(rows is not None for rows in sets) or found == shelved.committed(folder)[:2]:
+                break
+        for number, rows in enumerate(sets):
+            for row in rows or ():
+                mine = self.rows.get(row["path"])
+                if mine and mine["from"] == row["from"]:
+                    mine["set"] = row["set"]
+                elif number == 0 and mine is None:
+                    self.rows[row["path"]] = row
+                else:
+                    self.earlier.append(row)
+
+    def _set(self, folder: str, name: str) -> Optional[List[Row]]:
+        """The rows of one checkpoint; None where it was removed meanwhile."""
+        try:
+            paths = shelved.files_of(folder, name)
+        except OSError:
             return None
-        return {"path": path, "from": source, "bytes": size, "sha256": digest, "role": role, "stat": seen}
+        rows: List[Row] = []
+        for inner in paths:
+            path = "checkpoints/" + inner
+            why, real = opening.below(self.root.path, os.path.join(folder, inner))
+            if _utf8(path) != path:
+                path, why = _utf8(path), "its name is not UTF-8"
+            if why and not os.path.lexists(os.path.join(folder, inner)):
+                return None
+            row = None if why else self._hash(path, real, "checkpoint")
+            if why:
+                self.refused[path] = why
+            if row:
+                rows.append(dict(row, set=name))
+            elif not os.path.lexists(os.path.join(folder, inner)):
+                self.refused.pop(path, None)
+                return None
+        return rows
+
+    def logs(self) -> None:
+        """While the secrets are here the logs may hold them: they come home when the keeper has hidden them."""
+        for number in () if secrets.exist(self.root) else attempts_made(self.root):
+            for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
+                full = os.path.join(self.root.path, path)
+                if path in self.rows or not os.path.lexists(full):
+                    continue
+                why, real = opening.below(self.root.path, full)
+                row = None if why else self._hash(path, real, "log")
+                if why:
+                    self.refused[path] = why
+                if row:
+                    self.rows[path] = row
+
+    def gone(self) -> List[Row]:
+        """What the seal proves to have been there, and is nowhere any more. Said in each seal again.
+
+        Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
+        """
+        sealed = read_fields(self.root.manifest)
+        before = sealed.get("attempt")
+        had_later = isinstance(before, int) and self.ends.has_started_since(before)
+        newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
+        found: Dict[str, Row] = {}
+        for row in _dicts(sealed.get("files")):
+            path, role = str(row.get("path")), row.get("role")
+            if role not in ("output", "checkpoint") or self._is_there(path):
+                continue
+            name = path.partition("/")[2].partition("/")[0] if path.startswith("checkpoints/") else ""
+            was_replaced = bool(name) and (0, 0, 0) < shelved.rank(name) < newest
+            if role == "checkpoint" and (self.done or was_replaced):
+                continue
+            if was_replaced or (had_later and not str(row.get("from")).startswith("attempts/")):
+                continue
+            found[path] = row
+        for row in _dicts(sealed.get("gone")):
+            path = str(row.get("path"))
+            if not self._is_there(path):
+                found[path] = row
+        return [{key: found[path].get(key) for key in ("path", "bytes", "sha256")} for path in sorted(found)]
+
+    def _is_there(self, path: str) -> bool:
+        if path in self.rows or path in self.seen or path in self.refused:
+            return True
+        return any(os.path.lexists(os.path.join(folder, path)) for folder in self.folders)
+
+    def _hash(self, path: str, real: str, role: str) -> Optional[Row]:
+        """The row of a file; None, and why in `refused`, where it cannot be read."""
+        if real not in self.hashed:
+            try:
+                fd = opening.open_below(self.root.path, real)
+                with open(fd, "rb", buffering=0) as f:
+                    self.hashed[real] = self._read(f, os.path.relpath(real, self.top))
+            except OSError as error:
+                self.refused[path] = error.strerror or str(error)
+                return None
+        return dict(self.hashed[real], path=path, role=role)
+
+    def _read(self, f: Any, source: str) -> Row:
+        """Up to the size that it has now: one that grows is not followed."""
+        before = _settled(f.fileno())
+        row: Row = {"from": source, "stat": _stat_row(before)}
+        known = self.known.get(source)
+        if (
+            isinstance(known, dict)
+            and known.get("stat") == row["stat"]
+            and known.get("bytes") == before.st_size
+            and manifest.is_digest(known.get("sha256"))
+        ):
+            return dict(row, bytes=before.st_size, sha256=known["sha256"])
+        size, digest = manifest.sha256_stream(f, limit_bytes=before.st_size)
+        if _stat_row(os.fstat(f.fileno())) != row["stat"]:
+            row["changed"] = True
+        return dict(row, bytes=size, sha256=digest)
 
 
-def _outputs(taken: _Taken, root: Root, glob: str, newest: int) -> bool:
-    """Add what one glob hits, in the order in which one stands for the other; whether it hit anything.
-
-    `newest`: the attempt that succeeded, or the last one.
-    """
-    others = [number for number in reversed(attempts_made(root)) if number != newest]
-    places = [(root.attempt(newest), frozenset()), (root.path, OURS)]
-    found = False
-    for folder, hidden in places + [(root.attempt(number), frozenset()) for number in others]:
-        for path in globs.hits(folder, glob, hidden):
-            found, full = True, os.path.join(folder, path)
-            if path not in taken.rows:
-                taken.add(path, full, "output")
-            elif not os.path.samefile(full, os.path.join(root.path, taken.rows[path]["from"])):
-                taken.older[full] = path
-    return found
+def _settled(fd: int) -> os.stat_result:
+    """Its stat, once the tick of its last change is over: a change from now on has another time."""
+    now = os.fstat(fd)
+    young_ns = time.time_ns() - now.st_ctime_ns
+    if 0 <= young_ns < _TICK_NS:
+        time.sleep((_TICK_NS - young_ns) / 1e9)
+        now = os.fstat(fd)
+    return now
 
 
-def _checkpoints(taken: _Taken, root: Root) -> None:
-    """The newest committed checkpoint as rows, the one before it in `earlier`."""
+def _stat_row(found: os.stat_result) -> List[int]:
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _is_same(root: str, one: str, other: str) -> bool:
+    """Whether two files hold the same bytes; False where that cannot be seen. Ends at the first difference."""
     try:
-        names = saved.newest_first(os.listdir(root.checkpoints))
+        with open(opening.open_below(root, one), "rb") as a, open(opening.open_below(root, other), "rb") as b:
+            left = os.fstat(a.fileno()).st_size
+            if os.fstat(b.fileno()).st_size != left:
+                return False
+            while left > 0:
+                part = a.read(min(_CHUNK, left))
+                if not part or part != b.read(len(part)):
+                    return False
+                left -= len(part)
+            return True
     except OSError:
-        return
-    whole = [name for name in names if _is_committed(os.path.join(root.checkpoints, name))]
-    for rank, name in enumerate(whole[:2]):
-        for path in _files_of(root, name):
-            known = taken.rows.get(path)
-            if known is not None:
-                known["set"] = name
-            elif rank == 0:
-                taken.add(path, os.path.join(root.path, path), "checkpoint", set=name)
-            else:
-                row = taken.row(path, os.path.join(root.path, path), "checkpoint")
-                taken.earlier += [dict(row, set=name)] if row else []
+        return False
 
 
-def _is_committed(path: str) -> bool:
-    """A file was renamed into its name when it was whole; a folder counts with its seal."""
-    return os.path.isfile(path) or os.path.isfile(os.path.join(path, "sojourn-seal.json"))
-
-
-def _files_of(root: Root, name: str) -> List[str]:
-    """Paths of a checkpoint's files below the root, sorted."""
-    full = os.path.join(root.checkpoints, name)
-    if not os.path.isdir(full):
-        return ["checkpoints/" + name]
-    return ["checkpoints/%s/%s" % (name, inner) for inner in manifest.walk(full)]
-
-
-def _gone(taken: _Taken, root: Root, attempt: int) -> List[Dict[str, Any]]:
-    """Rows that this attempt's seal has as outputs and that are nowhere any more.
-
-    An older attempt's seal proves nothing: a later attempt may delete what an earlier one wrote.
-    """
-    sealed = read_fields(root.manifest)
-    if sealed.get("attempt") != attempt:
-        return []
-    there = set(taken.rows) | set(taken.refused) | {row["path"] for row in taken.earlier}
-    return [
-        {key: row[key] for key in ("path", "from", "bytes", "sha256", "role")}
-        for row in sealed.get("files") or ()
-        if row.get("role") == "output" and row["path"] not in there
-    ]
-
-
-def below(root: str, full: str) -> Tuple[str, str]:
-    """("", real path) of a regular file whose real path lies below `root`; else (why not, "")."""
-    top = os.path.realpath(root)
-    real = os.path.realpath(full)
-    if not real.startswith(top + os.sep):
-        return "a symlink out of the run's root", ""
-    if real in (os.path.join(top, "secrets.json"), os.path.join(top, "secrets.json.new")):
-        return "the run's secrets", ""
+def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
+    """(bytes, sha256) of the code that each working copy began with, by path; empty where that cannot be read."""
+    if not spec.get("code"):
+        return {}
     try:
-        mode = os.stat(real).st_mode
-    except OSError as error:
-        return ("a symlink to nothing" if os.path.islink(full) else error.strerror or str(error)), ""
-    return ("", real) if stat.S_ISREG(mode) else ("not a regular file", "")
+        from sojourn.box import tree
+
+        rows = tree.read_roster(root.base, str(spec["code"]))
+    except (OSError, tree.Damaged):
+        return {}
+    return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
+
+
+def _dicts(rows: Any) -> Iterator[Row]:
+    return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
+
+
+def _content(row: Row) -> Tuple[int, str]:
+    return row["bytes"], row["sha256"]
+
+
+def _utf8(path: str) -> str:
+    """The path as it can be told; another text where its name is not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -29,7 +29,7 @@ def supervise(path: str) -> int:
     """
     root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
-    identity.register(root.base)
+    identity.register(root.base)  # also of a base that no client has asked since it came to be
     wake = Wake()
     if os.path.basename(os.path.dirname(root.path)) == "queues":
         from sojourn.box import queue_keeper
@@ -159,7 +159,7 @@ def seal(keeper: Keeper) -> bool:
         number = keeper.ledger.history.attempt
         began = time.monotonic()
         _make_room(keeper.root)
-        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()), is_sealing=True)
+        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()))
         try:
             atomic.write_json(keeper.root.manifest, document)
             break

@@ -15,51 +15,50 @@ if TYPE_CHECKING:
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
-_HEX = frozenset("0123456789abcdef")
 
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. `tick` is told how
-    many bytes were read, about every MiB.
-
-    Of a file that grows meanwhile, as many bytes as it had when it was opened. Raises: OSError, also for a pipe, a
-    device or a folder, none of which is ever waited for."""
-    return sha256_seen(path, follow=follow, tick=tick)[:2]
-
-
-def sha256_seen(
-    path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None
-) -> Tuple[int, str, List[int]]:
-    """`sha256_file`, and what the file was when it was opened: [dev, ino, size, mtime_ns, ctime_ns]."""
+    """(bytes, sha256 hex) of the regular file at `path`, read once, up to the size it has when it is opened: what is
+    appended meanwhile is not waited for. Without `follow` a symlink is refused. `tick` is told how many bytes were
+    read, about every MiB. Never waits for a writer of a pipe. Raises: OSError, also for all that is no regular file.
+    """
+    _check_kind(os.stat(path).st_mode, path)  # opening a device alone may do something
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb", buffering=0) as f:
-        seen = os.fstat(fd)
-        if not stat.S_ISREG(seen.st_mode):
-            raise OSError(errno.EISDIR if stat.S_ISDIR(seen.st_mode) else errno.EINVAL, "not a regular file", path)
-        size, digest = sha256_stream(f, tick, seen.st_size)
-        return size, digest, identity(seen)
+        now = os.fstat(fd)
+        _check_kind(now.st_mode, path)
+        return sha256_stream(f, tick, now.st_size)
 
 
-def identity(seen: os.stat_result) -> List[int]:
-    """What stays as it is as long as nobody writes to the file."""
-    return [seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns]
+def _check_kind(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def sha256_stream(stream: Any, tick: Optional[Callable[[int], None]] = None, limit_bytes: int = -1) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, or of `limit_bytes` of it. `tick`: see
+def sha256_stream(
+    stream: Any, tick: Optional[Callable[[int], None]] = None, limit_bytes: Optional[int] = None
+) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, of `limit_bytes` of it at most. `tick`: see
     `sha256_file`. Raises: OSError."""
     total, h = 0, hashlib.sha256()
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
-    while True:
-        left = _CHUNK if limit_bytes < 0 else min(_CHUNK, limit_bytes - total)
-        count = stream.readinto(view[:left]) if left else 0
+    while limit_bytes is None or total < limit_bytes:
+        count = stream.readinto(buffer if limit_bytes is None else view[: min(_CHUNK, limit_bytes - total)])
         if not count:
-            return total, h.hexdigest()
+            break
         total += count
         h.update(view[:count])
         if tick:
             tick(count)
+    return total, h.hexdigest()
+
+
+def is_digest(value: Any) -> bool:
+    """True for 64 lowercase hexadecimal digits: what a SHA-256 looks like, and nothing that could name a path."""
+    return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")
 
 
 def is_safe(path: str) -> bool:
@@ -76,58 +75,61 @@ def document(
     missing: Iterable[str],
     refused: Iterable[Dict[str, str]] = (),
     node: Optional[Dict[str, str]] = None,
-    earlier: Iterable[Dict[str, Any]] = (),
-    gone: Iterable[Dict[str, Any]] = (),
-    superseded: int = 0,
+    **found: Any,
 ) -> Dict[str, Any]:
-    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, and "node" where that is given.
+    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" where that is given, and
+    what was `found` beside: "earlier", "gone" and "superseded" of a manifest that looked at every attempt.
 
     files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
-    the run succeeds) or "log"; `from` is the file's path below the run's root, which names its attempt; "set" is the
-    checkpoint that a file belongs to, "stat" the file's [dev, ino, size, mtime_ns, ctime_ns] when it was hashed.
+    the run has succeeded) or "log"; `from` is the file's path below the run's root, and so names the attempt. The files
+    of one checkpoint have its name as `set`. `stat`: [dev, inode, size, mtime_ns, ctime_ns] as it was when the file was
+    hashed; `changed`: true where it changed meanwhile.
     missing: the globs that hit nothing.   refused: {"path", "why"} of what a glob hit and what is not taken home (a
     symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
-    earlier: rows too, newest first: what older attempts have of a path, and the checkpoint before the newest.
-    gone: rows that the keeper sealed and that are no longer there.   superseded: how many files of older attempts the
-    succeeded one replaced.   The last three are absent where there is nothing to tell.
-    `digest` names the content alone (paths, bytes, hashes, roles), not the time.
+    earlier: rows like those of `files`, newest first: what stands in where a row of `files` turns out not to load.
+    gone: {"path","bytes","sha256"} of what was sealed as owed and is nowhere any more.
+    superseded: how many files of other attempts a succeeded one has replaced.
+    `digest`: see `digest_of`.
     """
-    files = sorted(entries, key=lambda e: str(e["path"]))
-    more = {"earlier": list(earlier), "gone": sorted(gone, key=lambda e: str(e["path"])), "superseded": superseded}
-    return {
+    whole = {
         "schema": SCHEMA,
         "run": run,
         "attempt": attempt,
         "at": at,
-        "files": files,
+        "files": sorted(entries, key=lambda e: str(e["path"])),
         "missing": sorted(missing),
         "refused": sorted(refused, key=lambda e: e["path"]),
-        "digest": digest_of({"files": files, "earlier": more["earlier"], "gone": more["gone"]}),
+        **found,
         **({"node": node} if node else {}),
-        **{key: value for key, value in more.items() if value},
     }
+    whole["digest"] = digest_of(whole)
+    return whole
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a manifest as its rows say it: of the content alone (paths, bytes, hashes, roles), not of times.
+
+    That of `files` (`roster_digest`) where there is nothing in `earlier` and `gone`, else one of all three. Whoever
+    gets a manifest from elsewhere computes it. Raises: KeyError, TypeError where a row is none.
+    """
+    files, earlier, gone = (document.get(key) or () for key in ("files", "earlier", "gone"))
+    if not earlier and not gone:
+        return roster_digest(files)
+    return names.digest([_rows(files), _rows(earlier), sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)])
+
+
+def is_of_every_attempt(document: Mapping[str, Any]) -> bool:
+    """Whether it looked at every attempt. One sealed by an earlier keeper is complete for its own attempt alone."""
+    return "superseded" in document
 
 
 def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
     """The digest of a roster: of [path, bytes, sha256, role] rows sorted by path."""
-    return names.digest(sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files))
+    return names.digest(_rows(files))
 
 
-def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a manifest by what it lists: `roster_digest` of `files`, and of `earlier` and `gone` where these
-    list anything. What a document says of itself is not looked at. Raises: KeyError, TypeError."""
-    files = roster_digest(document["files"])
-    earlier, gone = document.get("earlier") or (), document.get("gone") or ()
-    if not earlier and not gone:
-        return files
-    older = sorted([e["path"], e["from"], e["bytes"], e["sha256"], e.get("role", "output")] for e in earlier)
-    lost = sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)
-    return names.digest([files, older, lost])
-
-
-def is_digest(text: Any) -> bool:
-    """It is 64 lower-case hex digits, and so a safe file name."""
-    return isinstance(text, str) and len(text) == 64 and set(text) <= _HEX
+def _rows(files: Iterable[Dict[str, Any]]) -> List[List[Any]]:
+    return sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files)
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:

@@ -29,7 +29,6 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         raise Refused("keeper-damaged", "%s is not what its name says" % box.keeper, keeper=box.keeper)
     compiled.keep(box.keeper)
     os.makedirs(box.base, exist_ok=True)
-    identity.register(box.base)
     home = os.path.expanduser("~")
     groups = cgroup.Groups()
     uname = os.uname()

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from sojourn.box import identity, job
+from sojourn.box import job
 from sojourn.box.call import Box, Refused
 from sojourn.box.locks import Held
 from sojourn.box.probes import machine, process
@@ -34,7 +34,6 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         raise Refused("bad-spec", wrong)
     root = find_root(box, str(spec["run"]), must_exist=False)
     root.make_folders()
-    identity.register(box.base)
     placed = write_once(root.run, spec)
     there = read_fields(root.run)
     if there.get("identity") != spec.get("identity"):

@@ -7,7 +7,7 @@ import os
 
 from sojourn.box import identity
 from sojourn.box.call import Box
-from sojourn.box.history import ended_as
+from sojourn.box.ends import Ends
 from sojourn.box.ops.clean import lives
 from sojourn.box.ops.intent import last_attempt
 from sojourn.box.probes import machine
@@ -30,13 +30,14 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     has no end; `lives`: why the run must be taken for alive, or "". others: {"uids","runs"}: users of this machine that
     are not us, and runs that their keepers tend; what they hold cannot be seen. Registers the base that was asked.
     """
-    identity.register(box.base)
+    if os.path.isdir(box.base):
+        identity.register(box.base)
     places = {os.path.realpath(base): base for base in identity.bases() + [box.base]}
     after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
     answer: Dict[str, Any] = {"box": _box(box.base), "bases": [], "others": _others(), "more": False, "after": ""}
     for base in sorted(places.values()):
         rows: List[Dict[str, Any]] = []
-        entry = {"base": base, "id": identity.box_id(base), "error": _error(base), "runs": rows}
+        entry = {"base": base, "id": identity.box_id(base, may_write=False), "error": _error(base), "runs": rows}
         answer["bases"].append(entry)
         for run in _runs(base):
             place = "%s\0%s" % (base, run)
@@ -44,7 +45,7 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
                 continue
             row = _row(Root(os.path.join(base, "runs", run)))
             left -= len(json.dumps(row))
-            if left < 0 and (rows or len(answer["bases"]) > 1):
+            if left < 0 and answer["after"]:  # one at least, so that every answer gets on
                 return dict(answer, more=True)
             rows.append(row)
             answer["after"] = place
@@ -95,6 +96,6 @@ def _row(root: Root) -> Dict[str, Any]:
         "identity": read_fields(root.run).get("identity"),
         "root": root.path,
         "attempt": last,
-        "state": ended_as(root.events).get(last, ""),
+        "state": Ends(root.events).states.get(last, ""),
         "lives": lives(root),
     }
