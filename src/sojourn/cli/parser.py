@@ -128,6 +128,12 @@ def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="taken, but never an answer here: give the name")
 
 
+def add_reopen(parser: argparse.ArgumentParser) -> None:
+    """`--confirm LEASE` of a command that starts something."""
+    words = "start also on this lease, which was cleared to be stopped; its exact name"
+    parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
+
+
 def duration(text: str) -> float:
     """argparse type: seconds from 90s, 20m, 1h30m."""
     try:
