@@ -24,7 +24,7 @@ def confirm(screen: Screen, given: str) -> Confirm:
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)
-        doing = {"down": "let it go"}.get(ask.verb, f"{ask.verb} it")
+        doing = {"down": "let it go", "run": "start on it all the same"}.get(ask.verb, f"{ask.verb} it")
         return screen.prompt(f"Type {clean(ask.name)} to {clean(doing)} (anything else leaves it alone): ").strip()
 
     return answer

@@ -110,6 +110,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout instead of text")
 
 
+def add_reopen(parser: argparse.ArgumentParser) -> None:
+    """`--confirm LEASE` of a command that starts something."""
+    words = "start also on this lease, which was cleared to be stopped; its exact name"
+    parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
+
+
 def add_job(parser: argparse.ArgumentParser) -> None:
     """What names a job and where it runs: FILE, --site, --name, --env."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")

@@ -227,7 +227,7 @@ def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
 
 def _is_current(lease: Lease, now_s: float) -> bool:
     """Whether what we say about stopping it is young enough to be relied on."""
-    if not lease.rate_micro_per_h or not lease.facts_verified:
+    if lease.is_free or not lease.facts_verified:
         return True
     try:
         year, month = (int(word) for word in lease.facts_verified.split("-"))

@@ -114,6 +114,11 @@ class Site:
     currency: str = "USD"
     options: Mapping[str, Any] = field(default_factory=dict)  # the provider's and launcher's own settings
 
+    @property
+    def is_free(self) -> bool:
+        """The user said that it costs nothing by the hour; without that, no rate is not the rate 0."""
+        return not self.rate_micro_per_h and bool(self.options.get("is_free"))
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -143,7 +148,13 @@ class Lease:
     facts_verified: str = (
         ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
     )
-    keep_verb: str = ""  # how to stop it so that its disk stays; "" = there is no such way, as far as we know
+    is_rate_known: bool = True  # False: `rate_micro_per_h` is 0 and says nothing; it may bill all the same
+    keep_verb: str = ""  # what ends the meter so that the disk stays; "" = nothing is known to
+
+    @property
+    def is_free(self) -> bool:
+        """It is known to cost nothing by the hour."""
+        return self.is_rate_known and not self.rate_micro_per_h
 
 
 @dataclass(frozen=True)

@@ -193,10 +193,19 @@ class LeaseRecord:
         return self.state not in ("released", "settled")
 
     @property
+    def has_stop(self) -> bool:
+        """Letting it go stops a meter, or tells the user to; otherwise it only closes our own record."""
+        return self.lease.provider != "unmetered"
+
+    @property
     def meter(self) -> Meter:
-        """What we know about its money. Between asking to stop and hearing that it did, nothing."""
-        if not self.lease.rate_micro_per_h:
+        """What we know about its money. Between asking to stop and hearing that it did, nothing; nor where its rate is
+        not known, until somebody has stopped it.
+        """
+        if self.lease.is_free:
             return Meter.FREE
+        if not self.lease.is_rate_known and (self.is_open or not self.has_stop):
+            return Meter.UNKNOWN
         if self.state == "releasing":
             return Meter.UNKNOWN
         return Meter.RUNNING if self.is_open else Meter.STOPPED

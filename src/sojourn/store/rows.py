@@ -74,6 +74,7 @@ NEEDS = {
     "leased": ("lease",),
     "clearing": ("lease",),
     "releasing": ("lease",),
+    "reopened": ("lease",),
     "abandoned": ("lease", "run"),
     "released": ("lease",),
     "settled": ("lease",),
@@ -258,6 +259,10 @@ def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
     db.execute(f"UPDATE leases SET state = ? WHERE {_NEWEST}", (r["kind"], r["lease"]))
 
 
+def _reopened(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(f"UPDATE leases SET state = 'open' WHERE {_NEWEST} AND state = 'releasing'", (r["lease"],))
+
+
 def _abandoned(db: sqlite3.Connection, r: Record) -> None:
     kept = db.execute(f"SELECT abandoned FROM leases WHERE {_NEWEST}", (r["lease"],)).fetchone()
     if kept is not None:
@@ -296,6 +301,7 @@ _MOVES = {
     "leased": _leased,
     "clearing": _lease_moves,
     "releasing": _lease_moves,
+    "reopened": _reopened,
     "abandoned": _abandoned,
     "released": _released,
     "settled": _settled,

@@ -198,7 +198,7 @@ class Plan:
     copy: Mapping[str, Any]
     disk: Mapping[str, Any]
     survival: Mapping[str, Any]
-    rate_micro_per_h: int
+    rate_micro_per_h: int | None  # None: not known
     currency: str
     max_spent_micro: int | None
     clocks: tuple[Mapping[str, Any], ...]
@@ -322,13 +322,15 @@ class Down:
 
 @dataclass(frozen=True)
 class LeaseRow:
-    """One lease with its meter. `idle_s`: since its last run ended; None while one runs or nothing is known."""
+    """One lease with its meter. `idle_s`: since its last run ended; None while one runs or nothing is known.
+    `rate_micro_per_h`, `spent_micro`: None where its rate is not known.
+    """
 
     id: str
     site: str
     platform: str
     provider: str
-    rate_micro_per_h: int
+    rate_micro_per_h: int | None
     currency: str
     began: str
     meter: Meter
@@ -353,13 +355,16 @@ class LeaseRow:
 
 @dataclass(frozen=True)
 class Leases:
-    """`leases` (open ones) and `cost` (all, with what each run spent). `total`: one amount a currency."""
+    """`leases` (open ones) and `cost` (all, with what each run spent). `total`: one amount a currency, of the leases
+    whose cost is known; `unpriced`: the names of the others.
+    """
 
     kind: str  # leases | cost
     rows: tuple[LeaseRow, ...]
     total: tuple[tuple[int, str], ...]  # (micro, currency)
     runs: tuple[Mapping[str, Any], ...] = ()  # cost: {"id","lease","spent"}
     at: str = ""
+    unpriced: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The `leases` or `cost` document; only `cost` has `runs`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sojourn.core import law, money
+from sojourn.core import law
 from sojourn.core.owed import Lack
 from sojourn.core.values import Lease, NoAnswer, Pulse
 from sojourn.store.index import NotFound, resolve
@@ -15,6 +15,7 @@ from sojourn.verbs.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hooks import before_down
+from sojourn.verbs.leases import spent_micro
 from sojourn.verbs.standings import Hashed, facts, standings
 from sojourn.verbs.stop import confirmed
 from sojourn.wire import quote, units
@@ -147,7 +148,7 @@ def _let_go(
     if box.provider.stops_itself:
         if box.provider.metered:
             _see_it_gone(ctx, box, record)
-        ctx.store.append("released", lease=record.name, line=line, spent_micro=_spent(ctx, record))
+        ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
     after = ctx.store.index.lease(record.name) or record
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
     unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
@@ -188,7 +189,7 @@ def _settle(
 ) -> Down:
     """It is gone: nothing can be stopped or saved any more, so say what was lost."""
     lost = _lost(ctx, record, runs) if lost is None else lost
-    ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=_spent(ctx, record))
+    ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=spent_micro(ctx, record))
     done = ctx.store.index.lease(record.name) or record
     return _answer(ctx, done, runs, line, lost=tuple(lost))
 
@@ -232,12 +233,13 @@ def _ask(
     given_up: Sequence[Lack],
     given: law.Given,
 ) -> Ask:
-    spent = units.say_money(_spent(ctx, record), lease.currency)
-    cost = f"cost so far {spent}" if lease.rate_micro_per_h else "it costs nothing"
+    spent = spent_micro(ctx, record)
+    cost = "what it costs is not known" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
+    cost = "it costs nothing" if lease.is_free else cost
     lines = [f"let go of {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
     if lease.is_final:
         lines.append("this cannot be undone: what is on its disk is deleted with it")
-    if not lease.is_final and lease.rate_micro_per_h:  # what is kept is not kept for ever
+    if not lease.is_final and not lease.is_free:  # what is kept is not kept for ever
         lines += [f"clock: {clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
     safe = [one for one in seen.runs if one.run not in given.abandon and one.is_launched]
     lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and proven" for one in safe]
@@ -245,12 +247,6 @@ def _ask(
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
     words = ["sojourn", "down", record.name, "--confirm", record.name, *flags(given)]
     return Ask("down", record.name, tuple(lines), quote.join(words))
-
-
-def _spent(ctx: Context, record: LeaseRecord) -> int:
-    if record.spent_micro is not None:
-        return record.spent_micro
-    return money.spent_micro(record.lease.rate_micro_per_h, record.lease.began_s, record.ended_s or ctx.now_s())
 
 
 def _answer(
@@ -264,7 +260,7 @@ def _answer(
     accepted: tuple[str, ...] = (),
     lost: tuple[str, ...] = (),
 ) -> Down:
-    after = "sojourn cost" if record.lease.rate_micro_per_h else ""
+    after = "" if record.lease.is_free else "sojourn cost"
     return Down(
         lease=record.name,
         site=record.lease.site,
@@ -276,7 +272,7 @@ def _answer(
         abandoned=abandoned,
         accepted=accepted,
         lost=lost,
-        spent_micro=_spent(ctx, record),
+        spent_micro=spent_micro(ctx, record),
         currency=record.lease.currency,
         next=f"sojourn down {record.name} --already-stopped" if record.is_open else after,
         exit_status=1 if lost else 0,

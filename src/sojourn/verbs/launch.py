@@ -19,7 +19,7 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.hear import LIMIT_BYTES, View, hear_one, take_in
 from sojourn.verbs.reasons import line_of
 from sojourn.verbs.renting import moving_in
-from sojourn.verbs.status import meter_of, next_step
+from sojourn.verbs.status import next_step
 from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -271,7 +271,7 @@ def answer(
         state=status.state,
         did=did,
         why=why,
-        next=next_step(view, meter_of(record, lease)),
+        next=next_step(view, lease),
         remarks=tuple(remarks),
         log_tail=tail,
         attach="" if status.state.is_final else str(((record.tether or {}).get("facts") or {}).get("attach", "")),

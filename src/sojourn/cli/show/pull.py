@@ -52,5 +52,7 @@ def nothing(columns: int) -> list[str]:
 def _meter(answer: Pull) -> str:
     if answer.meter.value == "free":
         return "free"
+    if answer.meter.value == "unknown" and answer.spent_micro is None:
+        return "unknown"
     spent = "unknown" if answer.spent_micro is None else say_money(answer.spent_micro, answer.currency)
     return f"{answer.meter.value}  {spent} so far"

@@ -65,6 +65,19 @@ class ProviderContract:
         assert (lease.rate_micro_per_h, lease.currency) == (offer.rate_micro_per_h, offer.currency)
         assert lease.name and lease.site and lease.provider and lease.stop_verb and lease.began_s <= NOW_S
 
+    def test_a_rate_that_is_not_known_is_said_and_is_no_number(self, provider: Any, need: Need) -> None:
+        """It is never taken for free."""
+        lease, offer = self.lease(provider, need), provider.offers(need)[0]
+        assert lease.is_rate_known == offer.is_rate_known and isinstance(lease.is_rate_known, bool)
+        assert lease.is_rate_known or (lease.rate_micro_per_h == 0 and not lease.is_free)
+
+    def test_the_same_clearance_holds_for_the_stop_that_keeps_the_disk(self, provider: Any, need: Need) -> None:
+        """Where there is one."""
+        lease = self.lease(provider, need)
+        if lease.keep_verb:
+            kept = replace(lease, stop_verb=lease.keep_verb, is_final=False)
+            assert lease.keep_verb in provider.release(kept, self.clearance(lease))
+
     def test_a_look_says_alive_gone_or_unknown(self, provider: Any, need: Need) -> None:
         """And never gone of what was just taken."""
         assert provider.look(self.lease(provider, need)) in (Pulse.ALIVE, Pulse.UNKNOWN)
