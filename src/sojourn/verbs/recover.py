@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sojourn.backends.client import border_files
+from sojourn.backends.client.border import BadAnswer
 from sojourn.core.need import Need
 from sojourn.core.ports import Tether
 from sojourn.core.values import State
@@ -15,8 +17,7 @@ from sojourn.verbs.hear import hear
 from sojourn.verbs.renting import open_lease
 from sojourn.wire import names, units
 
-# What run.json must have for a record of it to be of use.
-_NEEDED = {"run": str, "identity": str, "code": str, "argv": list, "outputs": list}
+MOST_RUNS = 200_000  # of one site
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,16 @@ def recover(ctx: Context, site: str) -> Recovered:
 
 
 def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
-    after = ""
+    after, count = "", 0
     while True:
         answer = box.answer("roots", after=after)
         for row in answer.value["runs"]:
-            yield {**row, "run": row["run"] if isinstance(row["run"], dict) else {}}
+            yield row
+        count += len(answer.value["runs"])
         if not answer.value["more"]:
             return
+        if count > MOST_RUNS:
+            raise BadAnswer(site=box.site.name, op="roots", what=f"it has no end after {count} runs")
         after = str(answer.value["runs"][-1]["id"])
 
 
@@ -111,8 +115,7 @@ def _unreadable(row: Mapping[str, Any]) -> str:
     run = row["run"]
     if not names.is_name(str(row["id"])) or run.get("run") != row["id"]:
         return "its run.json is absent, torn, or of another run"
-    lacking = [key for key, kind in _NEEDED.items() if not isinstance(run.get(key), kind)]
-    return f"its run.json has no {', '.join(lacking)}" if lacking else ""
+    return border_files.trouble(row)
 
 
 def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
@@ -165,14 +168,13 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
 
 def _queued(row: Mapping[str, Any]) -> int:
     """The attempt that waits in the queue of the run's sweep; 0 for none."""
-    queued = row.get("queued")
-    return queued if isinstance(queued, int) and row["run"].get("sweep") else 0
+    return int(row.get("queued") or 0) if row["run"].get("sweep") else 0
 
 
 def _attempt(row: Mapping[str, Any]) -> int:
     """The highest attempt that was asked for or begun."""
     asked = row["want"].get("attempt")
-    return max(asked if isinstance(asked, int) else 0, int(row["last"]))
+    return max(asked if not _unreadable(row) and asked else 0, int(row["last"]))
 
 
 def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:

@@ -59,7 +59,10 @@ def of_views(
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     taken = taken_s(ctx, views, leases) if taken is None else taken
     rows = tuple(row(view, leases, taken) for view in views)
-    codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
+    codes = [
+        exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False, is_sick=r.reach.is_sick)
+        for r in rows
+    ]
     sweeps: tuple[Mapping[str, Any], ...] = ()
     if whole and any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally

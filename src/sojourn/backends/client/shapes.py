@@ -48,7 +48,7 @@ def shown(value: object) -> str:
     elif isinstance(value, int):
         head = str(value) if abs(value) < 1 << 128 else "a number of more than 38 digits"
     else:
-        head = {list: "a list", dict: "an object"}.get(type(value), type(value).__name__)
+        head = "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else type(value).__name__
     plain = "".join(c if c.isascii() and c.isprintable() else "?" for c in head)
     return plain if len(plain) <= _SAID_CHARS else plain[: _SAID_CHARS - 3] + "..."
 
