@@ -26,6 +26,20 @@ OTHER = "the box has a run of this name with another specification, put there by
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
 
 
+class Sick(WorldError):
+    """{said}"""
+
+    code = "sick-box"
+    next_step = "sojourn doctor {site}"
+
+
+def not_heard(view: View) -> WorldError:
+    """The error for a verb that cannot go on without what the run's box says, and has not heard it."""
+    if view.reach.is_sick:
+        return Sick(site=view.record.site_name, said=view.reach.error)
+    return Unreachable(site=view.record.site_name, detail=view.reach.error)
+
+
 @dataclass(frozen=True)
 class View:
     """A run as just heard. `status` is what to show; `keeper`, `payload`: alive gone none unknown, or ""."""

@@ -11,6 +11,7 @@ from sojourn.backends.client.border import BadAnswer
 from sojourn.core.need import Need
 from sojourn.core.ports import Tether
 from sojourn.core.values import State
+from sojourn.core.verdict import SICK
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import hear
@@ -46,16 +47,19 @@ class Recovered:
     runs: tuple[Found, ...]
     remarks: tuple[str, ...] = field(default=())
     next: str = ""
+    is_sick: bool = False  # the box named its runs, and what it said of them then cannot be used
 
     @property
     def exit_status(self) -> int:
-        """1 where a run of the box could not be taken into the records."""
+        """1 where a run of the box could not be taken into the records; 5 where the box `is_sick`."""
+        if self.is_sick:
+            return SICK
         return 1 if any(run.did in ("other", "unreadable") for run in self.runs) else 0
 
     def as_json(self) -> dict[str, Any]:
         """The `recover` document."""
         runs = [run.as_json() for run in self.runs]
-        return document(self, "recover", without=("runs",), runs=runs, exit=self.exit_status)
+        return document(self, "recover", without=("runs", "is_sick"), runs=runs, exit=self.exit_status)
 
 
 def recover(ctx: Context, site: str) -> Recovered:
@@ -86,6 +90,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     ]
     if any(run.did == "recovered" for run in found):
         remarks.append("hooks and notify of a job file are known only where it was first run")
+    remarks += list(dict.fromkeys(view.reach.error for view in views.values() if view.reach.is_sick))
     open_now = open_lease(ctx, box.site)
     return Recovered(
         site=box.site.name,
@@ -93,6 +98,7 @@ def recover(ctx: Context, site: str) -> Recovered:
         runs=tuple(found),
         remarks=tuple(remarks),
         next="sojourn status" if mine else "sojourn run",
+        is_sick=any(view.reach.is_sick for view in views.values()),
     )
 
 
@@ -100,8 +106,7 @@ def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
     after, count = "", 0
     while True:
         answer = box.answer("roots", after=after)
-        for row in answer.value["runs"]:
-            yield row
+        yield from answer.value["runs"]
         count += len(answer.value["runs"])
         if not answer.value["more"]:
             return

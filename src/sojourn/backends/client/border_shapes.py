@@ -259,7 +259,7 @@ ANSWERS: dict[str, Shape] = {
     "usage": record(
         {
             "runs": list_of(
-                record({"id": name, "lives": text(), **_USED}, {"identity": maybe(text(200)), "attempt": _ATTEMPT}),
+                record({"id": name, "lives": text(), "identity": maybe(text(200)), **_USED}, {"attempt": _ATTEMPT}),
                 MOST_RUNS,
             ),
             "things": list_of(
