@@ -5,9 +5,22 @@ Written out as a program by `program`; what it does stands in a file beside it: 
 
 from pathlib import Path
 
-WAYS = ("true", "type", "drop", "text", "deep", "cut", "extra", "other argv", "elsewhere", "silent", "dribble", "endless")
+WAYS = (
+    "true",
+    "type",
+    "drop",
+    "text",
+    "deep",
+    "cut",
+    "extra",
+    "other argv",
+    "elsewhere",
+    "silent",
+    "dribble",
+    "endless",
+)
 
-_PROGRAM = '''#!{python}
+_PROGRAM = """#!{python}
 import json, os, subprocess, sys, time, zlib
 REAL = {python!r}
 if sys.argv[-1:] != ["call"] and "call" not in sys.argv:
@@ -55,7 +68,7 @@ elif way == "endless":
 out.write(data)
 out.flush()
 os._exit(0)
-'''
+"""
 
 
 def program(folder: Path, python: str) -> Path:

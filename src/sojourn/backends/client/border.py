@@ -63,7 +63,8 @@ def limit_bytes(op: str, request: Mapping[str, Any]) -> int:
         return min(_HEAD_BYTES + sum(limit_bytes(str(one["op"]), one) for one in request["ops"]), _BATCH_BYTES)
     if op in ("since", "proven"):
         asked = request.get("runs")
-        count = 1000 if asked is None else len(asked) + len(request.get("moved") or ())
+        is_all = op == "since" and asked is None
+        count = 1000 if is_all else 1 + len(asked or ()) + len(request.get("moved") or ())
         return _events_bytes(request) + min(count * _RUN_BYTES, _RUNS_BYTES) + _HEAD_BYTES
     if op == "read":
         return _HEAD_BYTES + min(int(request.get("length") or _READ_BYTES), _READ_BYTES)
