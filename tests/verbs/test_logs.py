@@ -82,7 +82,7 @@ class Restive:
     """A box whose log never ends (`grows`), or is moved aside each time it is asked."""
 
     def __init__(self, *, grows: bool) -> None:
-        self.grows, self.asked, self.size = grows, 0, 10
+        self.grows, self.asked, self.size = grows, 0, 30
 
     def answer(self, op: str, **asked: Any) -> Answer:
         self.asked += 1

@@ -103,7 +103,7 @@ def _metrics(value: Any, left: list[int], depth: int) -> Any:
     if isinstance(value, str):
         return text(value[:_METRIC_CHARS])
     if isinstance(value, int):
-        return value if abs(value) <= MOST else math.copysign(math.inf, value)
+        return value if abs(value) <= MOST else (math.inf if value > 0 else -math.inf)
     if isinstance(value, float):
         return value
     out: dict[str, Any] = {}
