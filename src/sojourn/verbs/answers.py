@@ -51,6 +51,7 @@ class Reach:
     last_ok: str = ""
     error: str = ""
     next: str = ""  # what to do about it
+    is_sick: bool = False  # it did answer, and with an error or with what cannot be right
 
     def as_json(self) -> dict[str, Any]:
         """`reach` of interface.md, and `next`."""

@@ -11,6 +11,7 @@ from sojourn.box.tree import COPIED_BYTES
 from sojourn.core import money
 from sojourn.core.ports import Offer
 from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site
+from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs import rates
@@ -102,7 +103,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
         script=script,
-        exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(findings),
+        exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
 
 
@@ -212,3 +213,7 @@ def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
     if do == "refuse":
         return under_another_name(ctx, prepared, bid.box.site.name)
     return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"
+
+
+def _unheard(reach: Reach) -> int:
+    return 0 if reach.ok else SICK if reach.is_sick else 3

@@ -14,12 +14,12 @@ from sojourn.verbs import boxcheck, launch, preflight, rates
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
-from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.hear import View, hear_one, not_heard
 from sojourn.verbs.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.push import ask_missing, changed_files, push, remember
 from sojourn.verbs.renting import reopen
 from sojourn.wire import quote, units
-from sojourn.wire.errors import Misuse, Unreachable, WorldError
+from sojourn.wire.errors import Misuse, WorldError
 
 BLOCKED = 11
 
@@ -186,13 +186,13 @@ def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
 
 
 def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
-    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable."""
+    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable, Sick."""
     decision, view = bid.decision, bid.view
     if view is None or decision.do not in ("refuse", "unknown"):
         return
     run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
     if decision.do == "unknown":
-        raise Unreachable(site=view.record.site_name, detail=view.reach.error)
+        raise not_heard(view)
     if "site" in decision.differs:
         raise NotHere(run=run, why=decision.why, following=f"sojourn resume {run}, or {other}")
     if decision.differs:

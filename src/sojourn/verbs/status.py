@@ -60,7 +60,10 @@ def of_views(
     taken = taken_s(ctx, views, leases) if taken is None else taken
     now_s = ctx.now_s()
     rows = tuple(row(view, leases, taken, now_s) for view in views)
-    codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
+    codes = [
+        exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False, is_sick=r.reach.is_sick)
+        for r in rows
+    ]
     sweeps: tuple[Mapping[str, Any], ...] = ()
     if whole and any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally
