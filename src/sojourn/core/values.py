@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
@@ -192,6 +192,21 @@ class Receipt:
     proved: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """`state_of_proof` of it: "unsafe" where it lies apart because a load would call something."""
+        return "unsafe" if self.kind == "unsafe" else state_of_proof(self.proved)
+
+
+def state_of_proof(proved: Iterable[str], problem: str = "") -> str:
+    """How far an artifact is proven: "loaded"; "content-read" (read to the last value, no class built: counts as
+    proven); "bytes-only" (no loader for it, or its library is missing); "unsafe" (a load would call something); "bad".
+    """
+    if problem:
+        return "unsafe" if problem == "unsafe" else "bad"
+    parts = set(proved)
+    return "loaded" if "load" in parts else "content-read" if "content" in parts else "bytes-only"
 
 
 @dataclass(frozen=True)
