@@ -142,7 +142,7 @@ def judge(lease: Lease, runs: Sequence[Standing], now_s: float, abandon: frozens
             continue
         lacks += _lacks(standing)
         acknowledged += [(standing.run, glob) for glob in standing.missing]
-        unproven += [(standing.run, r.path) for r in standing.receipts if "load" not in r.proved]
+        unproven += [(standing.run, r.path) for r in standing.receipts if r.state == "bytes-only"]
     return Judgement(tuple(lacks), tuple(acknowledged), tuple(unproven), tuple(sorted(abandon & named)))
 
 
@@ -192,7 +192,7 @@ def _why_not_home(row: Mapping[str, Any], receipt: Receipt | None, home: str) ->
         return "changed on the box after it was brought home"
     if home != "same":
         return f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
-    if "load" not in receipt.proved and receipt.kind != "unknown":
+    if receipt.state == "bytes-only" and receipt.kind != "unknown":
         return "was brought home and never loaded: install what its remark in `pull` names"
     return ""
 

@@ -209,7 +209,7 @@ def _is_proven(row: Mapping[str, Any], old: Mapping[str, Receipt]) -> bool:
     receipt = old.get(row["path"])
     if receipt is None or receipt.sha256 != row["sha256"]:
         return False
-    return "load" in receipt.proved or receipt.kind == "unknown"
+    return receipt.state != "bytes-only" or receipt.kind == "unknown"
 
 
 def _has_new_neighbours(path: str, moved: Set[str]) -> bool:
@@ -232,13 +232,18 @@ def _keep(haul: _Haul, receipt: Receipt) -> None:
 
 
 def _folders(home: Home, document: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Of each folder of the manifest: {last name: where the file lies now, staged or home}."""
+    """Of each folder of the manifest: {last name: where the file lies now, staged or home}; folders end with a /."""
     found: dict[str, dict[str, str]] = {}
     for row in (row for row in document["files"] if is_takeable(row)):
         where = home.staged(row) if os.path.exists(home.staged(row)) else home.path(row["path"])
         folder, name = os.path.split(row["path"])
         if os.path.exists(where):
             found.setdefault(folder, {})[name] = where
+    for folder in list(found):
+        while folder:  # folders too, with a / behind: some files name one
+            inner = folder
+            folder, name = os.path.split(inner)
+            found.setdefault(folder, {})[name + "/"] = home.path(inner)
     return found
 
 
