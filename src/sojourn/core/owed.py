@@ -188,7 +188,7 @@ class _Owed:
     def _not_loaded(self, row: Row) -> Iterator[Lack]:
         """A file that is home, and of a kind that can be loaded, and was not."""
         receipt = self.receipts[row["path"]]
-        if receipt.state != "bytes-only" or receipt.kind == "unknown":
+        if receipt.state in ("loaded", "content-read") or receipt.kind == "unknown":
             return
         if row["path"] in self.accept:
             self.accepted.append(row["path"])

@@ -33,10 +33,10 @@ class NotGone(WorldError):
     next_step = "sojourn down {lease} (again), and look at the provider's console"
 
 
-class StillThere(Refusal):
+class StillAnswers(Refusal):
     """{site} still answers, so {lease} is not stopped: its meter may be running."""
 
-    code = "still-there"
+    code = "still-answers"
     next_step = "stop it at its provider, then sojourn down {lease} --already-stopped"
 
 
@@ -175,7 +175,7 @@ def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord],
     if box.provider.stops_itself:
         raise StopsItself(lease=record.name)
     if not isinstance(box.ask("hello"), NoAnswer):
-        raise StillThere(lease=record.name, site=box.site.name)
+        raise StillAnswers(lease=record.name, site=box.site.name)
     lost = _lost(ctx, record, runs)
     lines = [f"you say that {record.name} on {record.lease.site} is stopped: its meter ends in the records now"]
     lines += [f"LOST OR UNKNOWN: {what}" for what in lost]

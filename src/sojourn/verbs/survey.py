@@ -44,7 +44,7 @@ def survey(ctx: Context, box: Box) -> Survey:
             return Survey(strays=(_unseen(site),))
         first = first or page
         for base in page["bases"]:
-            if base["error"]:
+            if base.get("error"):
                 strays.append(_unread(site, str(base["base"]), str(base["error"])))
             for row in base["runs"]:
                 record = _record_of(ctx, row)
@@ -54,8 +54,9 @@ def survey(ctx: Context, box: Box) -> Survey:
                 known[record.id] = record
                 if row["lives"]:
                     lives[record.id] = str(row["lives"])
-    if first["others"]["uids"]:
-        strays.append(_others(site, first["others"]))
+    others = first.get("others") or {"uids": 0, "runs": 0}
+    if others["uids"]:
+        strays.append(_others(site, others))
     return Survey(str(first["box"]["id"]), tuple(known.values()), lives, tuple(strays))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.values import Receipt, state_of
+from sojourn.core.values import Receipt, state_of_proof
 from sojourn.store.records import RunRecord
 from sojourn.verbs.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
 from sojourn.verbs.fetch import Home
@@ -74,10 +74,8 @@ def shown(told: Tale) -> Iterator[dict[str, Any]]:
 
 
 def state(one: Mapping[str, Any]) -> str:
-    """The state of proof of an artifact: of `state_of`, or `bad`, or `unsafe` (it would call something on load)."""
-    if not one["ok"]:
-        return UNSAFE if one["problem"] == UNSAFE else "bad"
-    return state_of(one["proved"])
+    """The state of proof of an artifact: see `state_of_proof`."""
+    return state_of_proof(one["proved"], one["problem"] or ("" if one["ok"] else "bad"))
 
 
 def is_unloaded(one: Mapping[str, Any]) -> bool:
