@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sojourn.box import job, opening, umask
-from sojourn.wire import atomic, lean_json
+from sojourn.wire import lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class Root:
 
 
 def read_spec(root: Root) -> Dict[str, Any]:
-    """run.json. Raises: OSError, ValueError where there is none, it is torn, or it is no job."""
-    spec = atomic.read_json(root.run)
-    if not isinstance(spec, dict):
+    """run.json. Raises: ValueError where there is none, it is torn, or it is no job."""
+    spec = read_fields(root.run)
+    if not spec:
         raise ValueError("no readable %s" % root.run)
     wrong = job.trouble(spec)
     if wrong:
