@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.wire.damage import Unloadable
+from sojourn.wire.torch_values import Made
 
 PIECE_BYTES = 1 << 20  # of a scan: what fits the cache next to the core (measured: 18 GB/s, from 64 KiB to 4 MiB alike)
 ZERO_RUN_BYTES = 4096  # a hole in a file is a page or more
@@ -232,7 +233,7 @@ def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Sc
 
 
 def not_finite(value: Any) -> list[str]:
-    """Paths of the numbers in plain containers that are not finite, 100 at most."""
+    """Paths of the numbers in plain containers, and in what was not built, that are not finite, 100 at most."""
     bad: list[str] = []
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", value)]
@@ -240,8 +241,10 @@ def not_finite(value: Any) -> list[str]:
         path, value = stack.pop()
         if isinstance(value, float) and not math.isfinite(value):
             bad.append(path[1:81] or "its value")
-        elif isinstance(value, (dict, list, tuple, set, frozenset)) and id(value) not in seen:
+        elif isinstance(value, (dict, list, tuple, set, frozenset, Made)) and id(value) not in seen:
             seen.add(id(value))
+            if isinstance(value, Made):
+                value = (*value.args, value.state)  # what a pickle would have built
             items = value.items() if isinstance(value, dict) else enumerate(value)
             stack.extend((f"{path}.{str(key)[:40]}", child) for key, child in items)
     return bad

@@ -50,7 +50,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, passing, reading, weights
+        from sojourn.backends.client import archive, objects, passing, reading, weights
 
         with open(path, "rb") as f:
             head = f.read(16)
@@ -75,27 +75,30 @@ class Backend:
             return looked[0].see
 
         with reading.of(path) as shared:
-            found = torch_zip.walk(path, crc=has_sums, watch=watch, read=shared.pieces)
+            found = torch_zip.walk(path, crc=has_sums, watch=watch, read=shared.pieces, loads=objects.loads)
         if found.problems:
             raise _refusal(found, data, has_sums)
         if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
             raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
         content = looked[0].settled()
-        content.bad += scales_not_finite(found.tensors)
-        by, is_loaded = _open(path, found.ours or is_large, is_packed)
+        content.bad += scales_not_finite(found.tensors) + objects.check(found.tree)
+        is_read = bool(found.remarks)  # what PyTorch would not load weights only: nothing of it was built
+        by, is_loaded = ("", False) if is_read else _open(path, found.ours or is_large, is_packed)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
-        facts |= {"keys": top_keys(found.tree), "by": by}
+        facts |= {"keys": top_keys(found.tree), "by": "sojourn" if is_read else by}
+        if found.classes:
+            facts["classes"] = [name[:200] for name in found.classes[:_KEYS]]
         if found.ours:
             facts["sojourn"] = finite(found.facts)
-        remarks = content.remarks + odd_numbers(found.tree)
+        remarks = found.remarks + content.remarks + odd_numbers(found.tree)
         if is_large:
             remarks += (
                 "compressed, and too large to be unpacked in memory: loaded by our own reader, a piece at a time",
             )
         if not has_sums:
             remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
-        if not is_loaded:
+        if not is_loaded and not is_read:
             remarks += ("not loaded: PyTorch is not installed here; structure and content are proven without it",)
         return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
 
