@@ -211,8 +211,12 @@ class Receipt:
         return state_of(self.proved)
 
 
-def state_of(proved: Collection[str]) -> str:
-    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`."""
+def state_of(proved: Collection[str], problem: str = "") -> str:
+    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`; and of what
+    has a problem `unsafe` (a load would call something) or `bad`.
+    """
+    if problem:
+        return "unsafe" if problem == "unsafe" else "bad"
     return "loaded" if "load" in proved else "content-read" if "content" in proved else "bytes-only"
 
 
