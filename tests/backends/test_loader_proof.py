@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.loading import Loading
 from sojourn.backends.client import regular
+from sojourn.backends.client.loading import Loading
 from sojourn.backends.client.proof import Proof, Prover, prove, receipt
 from sojourn.wire.errors import Defect
 from tests.backends import samples

@@ -18,7 +18,7 @@ from sojourn.verbs.fetch import ROSTER
 
 @dataclass(frozen=True)
 class Below:
-    """`found`: names of all that is no folder, relative and sorted; `closed`: (name, problem, why) of what is not read."""
+    """`found`: names of all that is no folder, relative, sorted; `closed`: (name, problem, why) of what is not read."""
 
     found: tuple[str, ...]
     closed: tuple[tuple[str, str, str], ...]

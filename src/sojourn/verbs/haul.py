@@ -162,6 +162,11 @@ class Bringing:
             folder, name = os.path.split(row["path"])
             if key(row) in haul.lies:
                 folders.setdefault(folder, {})[name] = haul.lies[key(row)]
+        for folder in list(folders):
+            while folder:  # folders too, with a / behind: some files name one
+                inner = folder
+                folder, name = os.path.split(inner)
+                folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
 
         def proven(row: Row, path: str) -> Proof:
             # A file of a set is judged by its neighbours, which may still be staged under other names.

@@ -315,8 +315,8 @@ class _Child:
         return _Gone("corrupt", f"the process that loaded it died of it ({how})")
 
     def end(self) -> None:
-        """Kill it: it holds nothing that anyone needs. Idempotent. One that hangs in the kernel, as on a file system that
-        does not answer, is left there after a moment.
+        """Kill it: it holds nothing that anyone needs. Idempotent. One that hangs in the kernel, as on a file system
+        that does not answer, is left there after a moment.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.kill()

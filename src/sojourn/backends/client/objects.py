@@ -6,6 +6,7 @@ The decoder that `torch_zip` and `torch_legacy` are given, and what is known of 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ _ARRAYS = frozenset(
     f"numpy.{core}.{name}" for core in ("core", "_core") for name in ("multiarray._reconstruct", "multiarray.scalar")
 )
 _DTYPE = "numpy.dtype"
+_INNER = re.compile(r"(?:^|\b)(?:state\.\d+|_modules|_parameters)\.")
 
 
 class Read(torch_unpickle.Pickled):
@@ -64,6 +66,11 @@ def more(data: bytes, at: int, storage: Any) -> tuple[torch_unpickle.Pickled, in
     except ValueError:
         return None
     return found, found.end
+
+
+def plain(name: str) -> str:
+    """The path of a tensor as the program knows it: without what only says how an object is pickled."""
+    return _INNER.sub("", name) if "state." in name else name
 
 
 def check(tree: Any) -> list[str]:
@@ -143,4 +150,4 @@ def _made(tree: Any) -> Iterator[tuple[str, Made]]:
             ]
 
 
-__all__ = ["Read", "check", "loads", "more"]
+__all__ = ["Read", "check", "loads", "more", "plain"]

@@ -66,7 +66,7 @@ _PAIRS = frozenset("collections." + name for name in ("OrderedDict", "Counter", 
     "builtins.dict"
 }
 # What a load looks up on the object itself, so that an attribute set before could stand for it.
-_METHODS = frozenset(["__setstate__", "__class__", "append", "extend", "add", "__reduce__", "__reduce_ex__"])
+METHODS = frozenset(["__setstate__", "__class__", "append", "extend", "add", "__reduce__", "__reduce_ex__"])
 _SHOWN = 5
 
 
@@ -134,7 +134,7 @@ def _is_set(call: Call) -> bool:
     parts = call.args[0] if isinstance(call.args[0], tuple) else call.args
     for part in parts:
         if isinstance(part, dict):
-            if any(key in _METHODS and isinstance(value, (Name, Made)) for key, value in part.items()):
+            if any(key in METHODS and isinstance(value, (Name, Made)) for key, value in part.items()):
                 return False
     return True
 
@@ -283,4 +283,4 @@ def _shown(name: str) -> str:
     return name[:80].encode("utf-8", "backslashreplace").decode()
 
 
-__all__ = ["classes", "remark", "unsafe"]
+__all__ = ["METHODS", "classes", "remark", "unsafe"]

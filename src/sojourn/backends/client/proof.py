@@ -179,7 +179,7 @@ def libraries() -> dict[str, str]:
     from importlib import metadata
 
     versions = {}
-    for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow"):
+    for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow", "pyyaml"):
         try:
             versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
@@ -200,7 +200,7 @@ def _key(seen: os.stat_result, path: str, name: str, beside: Mapping[str, str] |
     around: list[Any] = []
     if is_of_a_set(last):
         for other, where in sorted((Siblings(path) if beside is None else beside).items()):
-            around.append([printable(other), *proofs.identity(os.stat(where))])
+            around.append([printable(other), *(() if other.endswith("/") else proofs.identity(os.stat(where)))])
     return names.digest([proofs.identity(seen), printable(last), around])
 
 

@@ -39,7 +39,7 @@ class Backend:
         if not is_read and os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by
         with reading.of(path) as shared:
-            content = passing.scan(found.tensors, shared.pieces)
+            content = passing.scan(((objects.plain(name), tensor) for name, tensor in found.tensors), shared.pieces)
         content.bad += torch_zip.scales_not_finite(found.tensors) + objects.check(found.tree)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
