@@ -7,6 +7,7 @@ from the folders in PYTHONPATH (an unpacked wheel or source is enough); what the
 for a checkpoint (cv2, torchvision, ...) is stood in for. tests/trainers/PROVENANCE.md says what was made with what.
 """
 
+# mypy: disable-error-code="import-not-found,misc"
 from __future__ import annotations
 
 import argparse

@@ -104,12 +104,14 @@ def _calls(tag: str, node: Any) -> list[str]:
     how, _, full = tag.partition(":")
     if not how.startswith("python/"):
         return []  # a tag of a program's own, which only that program's own loader knows
+    full = full if "." in full or how == "python/module" else f"builtins.{full}"
     what = Name(full)
     if how in ("python/name", "python/module"):
         return pickle_calls.unsafe([], [full] if how == "python/name" else [full + ".Module"])
     is_list = isinstance(node, yaml.SequenceNode)
-    args: tuple[Any, ...] = tuple([] if isinstance(part.value, list) else str(part.value) for part in node.value)
-    args = args if is_list else ([],) if node.value and how == "python/object/apply" else ()
+    args: tuple[Any, ...] = ([],) if node.value and how == "python/object/apply" else ()
+    if is_list:
+        args = tuple([] if isinstance(part.value, list) else str(part.value) for part in node.value)
     made = Call("new" if how in ("python/object", "python/object/new") else "call", what, args)
     return pickle_calls.unsafe([made], [full])
 
