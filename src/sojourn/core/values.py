@@ -212,8 +212,8 @@ class Receipt:
 
 
 def state_of(proved: Collection[str], problem: str = "") -> str:
-    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`; and of what
-    has a problem `unsafe` (a load would call something) or `bad`.
+    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`; and of
+    what has a problem `unsafe` (a load would call something) or `bad`.
     """
     if problem:
         return "unsafe" if problem == "unsafe" else "bad"
