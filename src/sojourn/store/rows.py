@@ -279,8 +279,8 @@ def _released(db: sqlite3.Connection, r: Record) -> None:
 
 def _settled(db: sqlite3.Connection, r: Record) -> None:
     db.execute(
-        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ? WHERE {_NEWEST}",
-        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r["lease"]),
+        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ?, line = ? WHERE {_NEWEST}",
+        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r.get("line", ""), r["lease"]),
     )
 
 

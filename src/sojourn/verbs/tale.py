@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt, state_of
 from sojourn.store.records import RunRecord
 from sojourn.verbs.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
@@ -129,7 +130,7 @@ def tell(
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
-    return bool(one["ok"]) or one["problem"] == UNSAFE
+    return bool(one["ok"]) or ("bytes" in one["proved"] and one["problem"] not in DAMAGED)
 
 
 def _replaced(told: Tale, choice: Choice, haul: Haul) -> list[str]:
