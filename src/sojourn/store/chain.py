@@ -2,7 +2,8 @@
 
 A line of version 2 ends with `,"sum":"..."}`, the digest of all before it on the line. `prev` is [number of the record
 before, sum of the last such line]; `over`, where there is one, the digest of what stands between the two: lines of
-version 1, or a torn line, whose effect never began. The head, a file of its own, holds number and sum of the newest line.
+version 1, or a torn line, whose effect never began. The head, a file of its own, holds number and sum of the newest
+line.
 """
 
 from __future__ import annotations

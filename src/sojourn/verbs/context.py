@@ -149,8 +149,8 @@ def gaps_line(gaps: Sequence[Gap]) -> str:
     """What every command says of a journal that has lost something."""
     more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     return (
-        f"{gaps[0].what}{more}; a run may be missing here, and a lease is held until `sojourn recover SITE` has asked its"
-        " box"
+        f"{gaps[0].what}{more}; a run may be missing here, and a lease is held until `sojourn recover SITE` has asked"
+        " its box"
     )
 
 

@@ -96,8 +96,8 @@ def recover(ctx: Context, site: str) -> Recovered:
     if gaps and all(run.did in ("recovered", "known") for run in found):
         ctx.store.close_gaps(gaps, box.site.name)
         remarks.append(
-            f"the journal's damage ({gaps[0].what}) holds no lease of {box.site.name} any more: all that is on its box is"
-            " known here; a site that only the lost records named needs its own `sojourn recover`"
+            f"the journal's damage ({gaps[0].what}) holds no lease of {box.site.name} any more: all that is on its box"
+            " is known here; a site that only the lost records named needs its own `sojourn recover`"
         )
     elif gaps:
         remarks.append("the journal is damaged, and stays so for this site until every run on the box is taken in")
