@@ -213,6 +213,7 @@ DOWN = answers.Down(
     line="terminated; the provider says twice that it is gone",
     acknowledged=("pixel: no file for report.html",),
     abandoned=("pixel: weights.npz",),
+    accepted=(),
     lost=(),
     spent_micro=1_190_000,
     currency="USD",

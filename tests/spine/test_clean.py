@@ -209,6 +209,7 @@ def test_a_removal_that_was_cut_short_is_made_good(done: Desk) -> None:
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]))  # removed, and our record of it lost
     (done.state / "index.sqlite").unlink()
+    done("recover", "local")  # which asks the box, as the journal's lost end wants it
     done("clean", "local", "digits", "--confirm", "digits")
     assert len(done.journal("cleaned")) == 1
 

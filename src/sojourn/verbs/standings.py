@@ -105,18 +105,20 @@ def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...
 
 
 def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
-    """(manifest, taken just now) of the box; where it cannot say, the sealed one that a pull kept; else ({}, False)."""
+    """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept, or the sealed one; else
+    ({}, False).
+    """
     record = view.record
     if view.never_began or not view.status.state.is_final:
         return {}, False
     try:
         document = ask_manifest(ctx, ctx.box(record.site), record, fresh=True, known=hashed.box.get(record.id, ()))
-    except Unreachable:
-        return kept_manifest(ctx, record.heard.manifest), False
     except WorldError as error:
-        if error.code != "no-such-run":
+        if not isinstance(error, Unreachable) and error.code != "no-such-run":
             raise
-        return kept_manifest(ctx, record.heard.manifest), False
+        # A pull that came after this seal saw what was done to the outputs since.
+        digest = record.manifest_digest if record.is_pulled else record.heard.manifest
+        return kept_manifest(ctx, digest), False
     hashed.box[record.id] = rows_hashed(document)
     return document, True
 
