@@ -1,0 +1,56 @@
+"""Many orders, each in a process of its own, since a command takes on the environment of whoever gives it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from sojourn.store import parcel
+from tests.law import blobs
+from tests.law.order import Verdict, play
+
+
+def campaign(
+    seeds: Iterable[int], keep: Path, *, jobs: int = 2, tell: Callable[[Verdict], None] = lambda verdict: None
+) -> list[Verdict]:
+    """Play the order of each seed; what is left of one that broke lies in `keep`. One that ran out of time is played
+    again alone.
+    """
+    with tempfile.TemporaryDirectory(prefix="sojourn-law-") as stage:
+        prepare(Path(stage))
+        found: dict[int, Verdict] = {}
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=50) as pool:
+            playing = [pool.submit(_one, seed, stage, str(keep)) for seed in seeds]
+            for done in as_completed(playing):
+                verdict = done.result()
+                if not verdict.cut or verdict.broken:
+                    tell(verdict)
+                found[verdict.seed] = verdict
+        for seed, verdict in sorted(found.items()):
+            if verdict.cut and not verdict.broken:
+                found[seed] = _one(seed, stage, str(keep))
+                tell(found[seed])
+        return [found[seed] for seed in sorted(found)]
+
+
+def prepare(stage: Path) -> None:
+    """What all orders share: the contents that are written, and the keeper that a box has from before."""
+    blobs.make(stage / "blobs")
+    (stage / "keepers").mkdir()
+    name, data = parcel.keeper_bytes()
+    (stage / "keepers" / name).write_bytes(data)
+
+
+def _one(seed: int, stage: str, keep: str) -> Verdict:
+    folder = Path(tempfile.mkdtemp(prefix=f"order-{seed}-", dir=stage))
+    verdict = play(seed, folder, blobs.Blobs(Path(stage) / "blobs"), Path(stage) / "keepers")
+    if verdict.broken:
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(Path(keep) / str(seed), ignore_errors=True)
+        shutil.copytree(folder, Path(keep) / str(seed), symlinks=True, ignore_dangling_symlinks=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return verdict
