@@ -36,6 +36,7 @@ RUN_EXITS = {
     100: "failed, also out of memory, killed, lost",
     113: "stopped by its budget, walltime or clock",
     112: "stalled",
+    5: "its box answers with an error, or with what cannot be right",
     111: "unreachable",
     110: "succeeded, but not home and verified",
     101: "not finished, also preempted and waiting to go on",

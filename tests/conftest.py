@@ -48,6 +48,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     ours = (MARK, "SOJOURN_LAB", "SOJOURN_SOAK_TRIALS", "SOJOURN_SOAK_LEDGER", "SOJOURN_SOAK_RECORD")
     for name in [name for name in os.environ if name.startswith("SOJOURN_") and name not in ours]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("SOJOURN_BOX_REGISTRY", str(home / "box-registry"))  # else tests would see each other's bases
     return home
 
 

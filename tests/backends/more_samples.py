@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from PIL import Image
 
 from sojourn.testing.contracts.loader import Sample
@@ -183,6 +184,25 @@ def _is_lines(damaged: bytes) -> bool:
         return False
 
 
+def _is_event_log(damaged: bytes) -> bool:
+    """Records; or nothing at all, as a writer leaves that was opened and never written to."""
+    return not damaged or _is_records(damaged)
+
+
+def write_yaml(path: str, nan: bool = False) -> None:
+    rows = {f"key {n}": [n, n / 7, f"a text, with a comma: {n}", {"on": True, "none": None}] for n in range(200)}
+    with open(path, "w", encoding="utf-8") as f:
+        yaml.safe_dump(rows, f)
+
+
+def _is_yaml(damaged: bytes) -> bool:
+    """Still a map or a list: what is left of a text says nothing about what it was."""
+    try:
+        return not damaged or isinstance(yaml.compose(damaged.decode(), yaml.CSafeLoader), yaml.CollectionNode)
+    except (ValueError, yaml.YAMLError):
+        return False
+
+
 def _is_rows(damaged: bytes) -> bool:
     """Rows of four fields; what is left of a last field says nothing about it."""
     try:
@@ -223,9 +243,10 @@ def _nan(write: Any) -> Any:
 MORE = {
     "jsonl": Sample("jsonl", ".jsonl", write_jsonl, _nan(write_jsonl), hides=_is_lines),
     "csv": Sample("csv", ".csv", write_csv, _nan(write_csv), hides=_is_rows),
+    "yaml": Sample("yaml", ".yaml", write_yaml, None, hides=_is_yaml),
     "parquet": Sample("parquet", ".parquet", write_parquet, _nan(write_parquet)),
     "summed parquet": Sample("parquet", ".parquet", write_summed_parquet, _nan(write_summed_parquet)),
-    "tfevents": Sample("tfevents", ".tfevents.1", write_events, _nan(write_events), _all, _is_records),
+    "tfevents": Sample("tfevents", ".tfevents.1", write_events, _nan(write_events), _all, _is_event_log),
     "tar": Sample("tar", ".tar", write_tar, proved=CONTAINER),
     "packed tar": Sample("tar", ".tar.gz", write_packed_tar, None, _gz_payload, proved=CONTAINER),
     "zip": Sample("zip", ".zip", write_zip, None, samples.zip_payload, proved=CONTAINER),
@@ -238,4 +259,4 @@ MORE = {
     "jpeg": Sample("jpeg", ".jpg", write_jpeg, proved=CONTAINER),
 }
 LEGACY = Sample("torch_legacy", ".pt", write_legacy_torch, _nan(write_legacy_torch))
-SETS = {"dcp", "dcp_shard", "shard_index"}  # judged by what stands beside them: test_loader_sets.py
+SETS = {"dcp", "dcp_shard", "shard_index", "latest"}  # judged by what stands beside them: test_loader_sets.py

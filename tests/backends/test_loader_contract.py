@@ -16,7 +16,7 @@ GIVEN = {**samples.SAMPLES, **more_samples.MORE}
 NEED_TORCH = {"torch_zip": samples.TORCH, "torch_legacy": more_samples.LEGACY}
 ALL = [pytest.param(sample, id=name) for name, sample in GIVEN.items()]
 ALL += [pytest.param(sample, id=name, marks=pytest.mark.torch) for name, sample in NEED_TORCH.items()]
-NAMELESS = {"json", "jsonl", "csv", "pickle"}  # content does not say what it is
+NAMELESS = {"json", "jsonl", "csv", "pickle", "yaml"}  # content does not say what it is
 each = pytest.mark.parametrize("sample", ALL)
 
 
@@ -67,6 +67,7 @@ def test_another_types_name_is_refused(sample: loader.Sample, tmp_path: Path) ->
     own = {*found[sample.kind].suffixes, *getattr(found[sample.kind], "also", ())}
     if sample.kind == "json":
         own |= {".jsonl", ".ndjson"}  # a document on one line is a file of one JSON line
+        own |= {".yaml", ".yml"}  # every JSON document is one of YAML
     others = sorted(s.replace("*", "1") for s in every - own)
     loader.check_renamed_is_refused(sample, iter(others), tmp_path)
 

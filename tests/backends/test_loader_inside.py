@@ -220,7 +220,7 @@ def test_a_pickle_of_another_protocol_is_said_to_be_one(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save({"w": torch.ones(3)}, tmp_path / "a.pt", pickle_protocol=4)
     found = judged(tmp_path / "a.pt")
-    assert (found.problem, "protocol 4" in found.detail) == ("unsafe", True)
+    assert (found.problem, found.proved, "protocol 4" in found.remarks[0]) == ("", ("structure", "content"), True)
 
 
 def test_a_number_of_more_digits_than_a_float_holds_is_not_finite(tmp_path: Path) -> None:

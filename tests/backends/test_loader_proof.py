@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.backends.client import regular
 from sojourn.backends.client.loading import Loading
 from sojourn.backends.client.proof import Proof, Prover, prove, receipt
 from sojourn.wire.errors import Defect
@@ -173,7 +174,8 @@ def test_a_process_that_dies_of_a_file_says_so_and_one_that_died_idle_does_not(t
         assert loading.judge(str(tmp_path / "good.json"), "good.json", 0).problem == ""
 
 
-def test_a_file_that_the_system_cannot_read_has_a_proof_that_says_so() -> None:
+def test_a_file_that_the_system_cannot_read_has_a_proof_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regular, "made_up", lambda device: "")  # it stands for a file of a damaged disk
     proof = prove("/proc/self/mem", "mem")  # a regular file whose first byte is an I/O error
     assert (proof.ok, proof.problem) == (False, "corrupt")
     assert "cannot be read" in proof.detail

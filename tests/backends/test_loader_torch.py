@@ -77,23 +77,23 @@ def test_nan_that_no_tensor_shows_is_nobodys(torch: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.torch
-def test_code_instead_of_weights_is_unsafe_and_named(torch: Any, tmp_path: Path) -> None:
+def test_a_program_is_unsafe_and_a_module_is_read_and_named(torch: Any, tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(2, 2), tmp_path / "module.pt")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "script.pt")
     found = judged(tmp_path / "module.pt")
-    assert found.problem == "unsafe"
-    assert "torch.nn.modules.linear.Linear" in found.detail
+    assert (found.problem, found.proved) == ("", ("structure", "content"))
+    assert "classes not built: torch.nn.modules.linear.Linear" in found.remarks[0]
     assert judged(tmp_path / "script.pt").problem == "unsafe"
 
 
 @pytest.mark.torch
-def test_an_innocent_global_outside_the_list_is_unsafe_never_corrupt(torch: Any, tmp_path: Path) -> None:
+def test_an_innocent_class_outside_the_list_is_read_and_named(torch: Any, tmp_path: Path) -> None:
     import argparse
 
     torch.save({"args": argparse.Namespace(lr=0.1), "w": torch.ones(2)}, tmp_path / "a.pt")
     found = judged(tmp_path / "a.pt")
-    assert found.problem == "unsafe"
-    assert "argparse.Namespace" in found.detail
+    assert (found.problem, found.proved) == ("", ("structure", "content"))
+    assert found.remarks[0] == "content known, classes not built: argparse.Namespace"
 
 
 @pytest.mark.torch
@@ -104,7 +104,7 @@ def test_the_old_format_is_read_and_never_run(torch: Any, tmp_path: Path) -> Non
     found = judged(tmp_path / "old.pt")
     assert (found.kind, found.problem, found.proved) == ("torch_legacy", "", ("structure", "load", "content"))
     torch.save({"m": torch.nn.Linear(2, 2)}, tmp_path / "module.pt", _use_new_zipfile_serialization=False)
-    assert judged(tmp_path / "module.pt").problem == "unsafe"
+    assert judged(tmp_path / "module.pt").proved == ("structure", "content")
     canary = tmp_path / "canary"
     hostile = {"w": torch.ones(2), "bomb": samples.Bomb(canary)}
     torch.save(hostile, tmp_path / "bomb.pt", _use_new_zipfile_serialization=False)

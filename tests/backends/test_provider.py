@@ -6,13 +6,15 @@ import pytest
 
 from sojourn import backends
 from sojourn.backends.provider import by_hand, unmetered
-from sojourn.core.law import clear
+from sojourn.core.law import Clearance, Facts, Given, clear
 from sojourn.core.need import Need
-from sojourn.core.values import Pulse, Site
+from sojourn.core.plain import lease_from
+from sojourn.core.values import Lease, Pulse, Site
 from sojourn.store.settings import read_site
 from sojourn.testing.contracts.provider import NOW_S, ProviderContract
 
 OWN = Site("rented", provider="by_hand", platform="generic-ssh", rate_micro_per_h=1_190_000, currency="EUR")
+UNPRICED = Site("unpriced", platform="generic-ssh")
 
 
 @pytest.fixture(params=backends.names("provider"))
@@ -25,15 +27,28 @@ def need() -> Need:
     return Need()
 
 
+def cleared(lease: Lease) -> Clearance:
+    facts = Facts((), NOW_S)
+    return clear(lease, facts, Given(lease.name, shown=facts.digest()), NOW_S)
+
+
 class TestContract(ProviderContract):
     """Every provider there is."""
+
+
+class TestContractWithoutARate(ProviderContract):
+    """And where nobody said what the box costs."""
+
+    @pytest.fixture(params=backends.names("provider"))
+    def provider(self, request: pytest.FixtureRequest) -> Any:
+        return backends.get("provider", request.param)(UNPRICED)
 
 
 def test_a_free_box_costs_nothing_and_says_that_there_is_nothing_to_stop() -> None:
     box = unmetered.Backend(Site("local"))
     lease = box.take(box.offers(Need())[0], "local-0", NOW_S)
     assert (lease.name, lease.rate_micro_per_h, lease.is_final, lease.clocks) == ("local", 0, False, ())
-    assert box.release(lease, clear(lease, [], "local", NOW_S)).startswith("nothing to stop")
+    assert box.release(lease, cleared(lease)).startswith("nothing to stop")
 
 
 def test_nobody_can_say_that_such_a_box_is_gone() -> None:
@@ -75,11 +90,69 @@ def test_a_meter_does_not_begin_in_the_future() -> None:
 def test_letting_go_by_hand_says_what_to_do_now_what_it_costs_until_then_and_that_it_is_final() -> None:
     box = by_hand.Backend(OWN)
     lease = box.take(box.offers(Need())[0], "t", NOW_S)
-    line = box.release(lease, clear(lease, [], "rented", NOW_S))
+    line = box.release(lease, cleared(lease))
     assert line.startswith("the meter runs at 1.19 EUR/h until you do this now: destroy the box") and "no undo" in line
 
 
-def test_a_box_stopped_by_hand_without_a_rate_is_refused() -> None:
-    with pytest.raises(by_hand.NoRate) as caught:
-        by_hand.Backend(Site("m")).offers(Need())
-    assert caught.value.exit_status == 2 and "rate = " in caught.value.next
+def test_without_a_rate_a_box_stopped_by_hand_is_let_go_as_one_whose_meter_may_run() -> None:
+    box = by_hand.Backend(Site("m", provider="by_hand", platform="generic-ssh"))
+    lease = box.take(box.offers(Need())[0], "t", NOW_S)
+    assert not lease.is_rate_known and not lease.is_free
+    line = box.release(lease, cleared(lease))
+    assert line.startswith("the meter may be running (its rate is not known) until you do this now: destroy the box")
+
+
+@pytest.mark.parametrize(
+    "table, provider, is_free",
+    [
+        ('rate = "0 USD/h"', "unmetered", True),
+        ('provider = "unmetered"', "unmetered", True),
+        ('platform = "runpod"\nrate = "0 USD/h"', "unmetered", True),
+        ('platform = "runpod"', "by_hand", False),
+        ('rate = "1.19 USD/h"', "by_hand", False),
+        ("", "unmetered", False),  # nobody said what it is
+        ('launcher = "sbatch"', "unmetered", True),
+        ('launcher = "sbatch"\nrate = "1 USD/h"', "unmetered", False),  # what its jobs cost ends with them
+    ],
+)
+def test_a_box_is_free_only_where_its_user_or_its_platform_says_so(
+    tmp_path, table: str, provider: str, is_free: bool
+) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(f'[sites.box]\ntransport = "ssh"\n{table}\n')
+    site = read_site("box", str(path))
+    box = backends.get("provider", site.provider)(site)
+    lease = box.take(box.offers(Need())[0], "t", NOW_S)
+    assert (site.provider, lease.is_free) == (provider, is_free)
+    assert lease.is_rate_known == (is_free or lease.rate_micro_per_h > 0)
+
+
+@pytest.mark.parametrize("name, is_free", [("local", True), ("slurm:hpc", True), ("ssh:gpu1", False)])
+def test_a_site_without_settings_is_free_where_its_platform_is(tmp_path, name: str, is_free: bool) -> None:
+    site = read_site(name, str(tmp_path / "none.toml"))
+    box = unmetered.Backend(site)
+    lease = box.take(box.offers(Need())[0], "t", NOW_S)
+    assert (site.provider, lease.is_free) == ("unmetered", is_free)
+    line = box.release(lease, cleared(lease))
+    assert line.startswith("nothing to stop" if is_free else "nothing was stopped: whether this box costs money")
+
+
+def test_the_stop_that_keeps_the_disk_is_the_platforms_or_the_users_own(tmp_path) -> None:
+    def taken(table: str) -> Lease:
+        path = tmp_path / "settings.toml"
+        path.write_text(f'[sites.box]\ntransport = "ssh"\nrate = "1 USD/h"\n{table}\n')
+        box = by_hand.Backend(read_site("box", str(path)))
+        return box.take(box.offers(Need())[0], "t", NOW_S)
+
+    assert taken('platform = "runpod"').keep_verb.startswith("stop the pod: /workspace stays")
+    assert taken('platform = "lambda"').keep_verb == ""  # there is none: it bills until it is terminated
+    assert taken('platform = "autodl"').keep_verb.startswith("关机")
+    assert taken('stop = "press Destroy"').keep_verb == ""
+    assert taken('stop = "press Stop"\nstop_is_final = false').keep_verb == "press Stop"
+    assert taken('stop = "press Destroy"\nkeep_disk = "press Stop"').keep_verb == "press Stop"
+
+
+def test_a_lease_of_an_older_journal_had_a_rate_that_was_known() -> None:
+    old = {"name": "m", "site": "m", "provider": "by_hand", "native": "t", "rate_micro_per_h": 5, "currency": "USD"}
+    lease = lease_from({**old, "began_s": 0.0, "stop_verb": "destroy", "is_final": True, "clocks": []})
+    assert lease.is_rate_known and lease.keep_verb == ""

@@ -16,7 +16,7 @@ def row(name: str, state: State, **more: object) -> Row:
 
 def count(cells: int, states: dict[str, int], **more: object) -> dict[str, object]:
     bare = {"cells": cells, "states": states, "home": 0, "percentage": 40.0, "remaining_s": None, "spent": []}
-    return {**bare, "reach": Reach(True).as_json(), **more}
+    return {**bare, "unpriced": 0, "reach": Reach(True).as_json(), **more}
 
 
 def test_a_placed_sweep_names_its_boxes_and_their_cells() -> None:

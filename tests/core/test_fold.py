@@ -44,11 +44,11 @@ def progress(step: int, at_s: float, total: int | None = 100, **more: Any) -> di
 
 
 def test_a_run_goes_from_planned_through_starting_and_running_to_its_end() -> None:
-    events = told(ATTEMPT, STARTED, ended("succeeded", rc=0), ("sealed", {"manifest": "m", "missing": []}))
+    events = told(ATTEMPT, STARTED, ended("succeeded", rc=0), ("sealed", {"manifest": "a" * 64, "missing": []}))
     states = [fold(events[:n], Status()).state.value for n in range(5)]
     assert states == ["planned", "starting", "running", "succeeded", "succeeded"]
     status = fold(events, Status())
-    assert (status.attempt, status.rc, status.manifest, status.is_sealed) == (1, 0, "m", True)
+    assert (status.attempt, status.rc, status.manifest, status.is_sealed) == (1, 0, "a" * 64, True)
     assert status.since == "2026-11-21T10:02:00.000Z" and status.started_at == "2026-11-21T10:01:00.000Z"
 
 

@@ -39,3 +39,9 @@ def test_of_several_the_worst_counts_in_the_interfaces_order() -> None:
     for a, b in itertools.combinations(order, 2):
         assert worst([a, b]) == worst([b, a]) == worst([b, a, b, 0]) == a
     assert worst([]) == 0
+
+
+def test_a_box_that_answers_wrongly_is_5_until_the_end_was_heard() -> None:
+    assert exit_status(State.RUNNING, is_home=False, is_reachable=False, is_sick=True) == 5
+    assert exit_status(State.FAILED, is_home=False, is_reachable=False, is_sick=True) == 100
+    assert worst([0, 5, 111]) == 5 and worst([5, 112]) == 112

@@ -1,5 +1,6 @@
 """A transport that fails on purpose around the real local one, and a provider whose meter is a variable."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ class Transport:
         self.get_limit_bytes: int | None = None
         self.spoil: Callable[[str, str], None] | None = None
         self.calls = 0
+        self.asked: list[tuple[str, int | None]] = []
         self.got_bytes = 0
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
@@ -30,12 +32,18 @@ class Transport:
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
         return CUT if self.is_cut else self._real.put(local, remote, timeout_s=timeout_s)
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
         if self.is_cut:
             return CUT
+        self.asked.append((remote, limit_bytes))
+        if not os.path.isfile(remote):
+            return self._real.get(remote, local, offset=offset, timeout_s=timeout_s)  # which says so in its own words
         with open(remote, "rb") as source, open(local, "ab") as out:
             source.seek(offset)
-            data = source.read(None if self.get_limit_bytes is None else self.get_limit_bytes)
+            limits = [limit for limit in (self.get_limit_bytes, limit_bytes) if limit is not None]
+            data = source.read(min(limits) if limits else None)
             out.write(data)
         self.got_bytes += len(data)
         if self.get_limit_bytes is not None:

@@ -7,10 +7,12 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from sojourn.verbs.logs import NoLog, logs
+from sojourn.backends.client.keeper import Answer
+from sojourn.verbs.logs import NoLog, Restless, TooLong, _Log, logs
 from tests.box.rig import until
 from tests.verbs.conftest import World
 
@@ -74,3 +76,38 @@ def test_a_cut_line_is_waited_for_and_nothing_is_shown_twice(world: World) -> No
     assert b"".join(logs(world.ctx, "digits", follow=True)).decode().split("\n")[:-1] == [
         f"line {i}" for i in range(1, 9)
     ]
+
+
+class Restive:
+    """A box whose log never ends (`grows`), or is moved aside each time it is asked."""
+
+    def __init__(self, *, grows: bool) -> None:
+        self.grows, self.asked, self.size = grows, 0, 30
+
+    def answer(self, op: str, **asked: Any) -> Answer:
+        self.asked += 1
+        assert self.asked < 1000
+        size = self.size + (self.asked if self.grows else 0)
+        value = {"size": size, "offset": asked["offset"], "aside": "" if self.grows else str(self.asked)}
+        return Answer(value, (b"x" * min(10, size - asked["offset"]),))
+
+
+def test_a_log_without_an_end_is_read_to_where_it_ended_when_the_look_began(world: World) -> None:
+    world.ended("echo new")
+    box = Restive(grows=True)
+    log = _Log(cast(Any, box), world.record(), 1)
+    assert len(b"".join(log.more())) < 100 and box.asked < 20
+
+
+def test_a_log_that_a_box_moves_aside_for_ever_ends_the_look(world: World) -> None:
+    world.ended("echo new")
+    with pytest.raises(Restless):
+        list(_Log(cast(Any, Restive(grows=False)), world.record(), 1).more())
+
+
+def test_a_log_larger_than_any_keeper_writes_is_not_begun(world: World) -> None:
+    world.ended("echo new")
+    box = Restive(grows=True)
+    box.size = 1 << 50
+    with pytest.raises(TooLong):
+        list(_Log(cast(Any, box), world.record(), 1).more())

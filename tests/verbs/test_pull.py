@@ -12,7 +12,8 @@ from sojourn.backends.client.keeper import Answer, Keeper
 from sojourn.core.fold import Status, to_plain
 from sojourn.core.values import Site, State
 from sojourn.verbs.fetch import NotOurs
-from sojourn.verbs.pull import NeverLaunched, _is_proven, pull
+from sojourn.verbs.haul import is_proven
+from sojourn.verbs.pull import NeverLaunched, pull
 from sojourn.verbs.status import status
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable
@@ -196,8 +197,8 @@ def test_what_could_not_be_loaded_for_want_of_a_library_is_tried_again(
     pulled(world, home)
     (receipt,) = (r for r in world.record().receipts if r.path == "small.json")
     row = {"path": "small.json", "sha256": receipt.sha256}
-    assert _is_proven(row, {"small.json": replace(receipt, proved=proved, kind=kind)}) is is_settled
-    assert not _is_proven({**row, "sha256": "0" * 64}, {"small.json": receipt})
+    assert is_proven(row, {"small.json": replace(receipt, proved=proved, kind=kind)}) is is_settled
+    assert not is_proven({**row, "sha256": "0" * 64}, {"small.json": receipt})
 
 
 def test_a_run_that_was_never_launched_has_nothing_to_bring(world: World) -> None:

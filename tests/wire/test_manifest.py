@@ -85,3 +85,36 @@ def test_a_walk_finds_files_and_nothing_else(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_read_does_not_look_empty(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         manifest.walk(str(tmp_path / "nothing"))
+
+
+def test_a_pipe_a_device_and_a_folder_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(str(tmp_path / "pipe"))
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe", tmp_path / "link", tmp_path):
+        with pytest.raises(OSError):
+            manifest.sha256_file(str(path))
+
+
+def test_a_file_that_grows_is_read_up_to_the_size_it_had(tmp_path: Path) -> None:
+    path = tmp_path / "grows"
+    path.write_bytes(b"a" * (1 << 20))
+
+    def grow(_: int) -> None:
+        with path.open("ab") as f:
+            f.write(b"b" * (1 << 20))
+
+    expected = (1 << 20, hashlib.sha256(b"a" * (1 << 20)).hexdigest())
+    assert manifest.sha256_file(str(path), tick=grow) == expected
+
+
+@pytest.mark.parametrize("value", ["../../../.bashrc", "a" * 63, "A" * 64, "a" * 64 + "\n", "", None, 7, b"a" * 64])
+def test_what_could_name_a_path_is_no_digest(value: Any) -> None:
+    assert not manifest.is_digest(value) and manifest.is_digest("0123456789abcdef" * 4)
+
+
+def test_what_stands_in_and_what_is_gone_count_in_the_digest() -> None:
+    plain = manifest.document("r", 1, "now", [row("a", b"1")], [], earlier=[], gone=[], superseded=3)
+    assert plain["digest"] == manifest.roster_digest(plain["files"])
+    more = [dict(plain, earlier=[row("a", b"0")]), dict(plain, gone=[row("b", b"0")])]
+    assert len({plain["digest"], *map(manifest.digest_of, more)}) == 3
+    assert manifest.digest_of(dict(more[0], at="later")) == manifest.digest_of(more[0])

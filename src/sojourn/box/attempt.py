@@ -10,6 +10,7 @@ from sojourn.box import ending, environment, lastwords, locks, looks, marks, mem
 from sojourn.box.ending import Exit
 from sojourn.box.keeper import Keeper
 from sojourn.box.probes import disk, machine, process
+from sojourn.box.progress import Progress
 from sojourn.box.root import read_fields
 from sojourn.box.watch import Watch
 from sojourn.wire import units
@@ -64,16 +65,29 @@ def go_on(keeper: Keeper) -> None:
         return
     record = read_fields(root.exit(number))
     if record:
+        _last_progress(keeper, number)
         _finish(keeper, number, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0)
     elif was_here and locks.is_held(root):
         _adopt_orphans(keeper, number)
     else:
+        _last_progress(keeper, number)
         _finish(keeper, number, Exit(None, None, "unknown"), history.lived_s, 0, _whereabouts(keeper))
+
+
+def _last_progress(keeper: Keeper, number: int) -> None:
+    """What the payload told of itself last, where no keeper was there to hear it."""
+    progress = Progress(keeper.root.progress(number))
+    if progress.look():
+        keeper.ledger.note("beat", number, progress=progress.told())
+        found = progress.checkpoint
+        if found and (found["path"], found["step"]) != keeper.ledger.history.checkpoint:
+            keeper.ledger.note("checkpoint", number, **found)
 
 
 def close(keeper: Keeper, record: Dict[str, Any], detail: str) -> None:
     """Record the end of the last attempt, which ran where we cannot look: by its shim's `record`, else by `detail`."""
     history = keeper.ledger.history
+    _last_progress(keeper, history.attempt)
     if record:
         _finish(
             keeper, history.attempt, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0

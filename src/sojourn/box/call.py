@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from sojourn.box import identity
 from sojourn.box.probes import machine
 from sojourn.wire import framing, units
 
@@ -40,6 +41,7 @@ _OPS = {
     "manifest": "files",
     "read": "files",
     "roots": "roots",
+    "survey": "survey",
     "forget_secrets": "forget",
     "usage": "clean",
     "remove": "clean",
@@ -103,6 +105,8 @@ def _answer(source: BinaryIO, blobs: List[bytes]) -> Dict[str, Any]:
         answer: Dict[str, Any] = {"answers": _answers(box, request["ops"])}
     else:
         answer = _one(box, request)
+    if os.path.isdir(box.base):
+        identity.register(box.base)
     blobs += box.blobs  # an answer that is refused brings none
     return answer
 

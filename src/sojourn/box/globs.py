@@ -6,8 +6,9 @@ Not the standard library's: that one cannot start from a folder before Python 3.
 
 from __future__ import annotations
 
-import fnmatch
 import os
+
+from sojourn.wire import globs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def hits(root: str, glob: str, hidden: FrozenSet[str] = frozenset()) -> Iterator
     `hidden`: names directly below `root` that do not exist for the glob. Symlinked folders are not entered: the link
     itself is the hit. A name that begins with a dot must be named with its dot; in a folder that is hit, all counts.
     """
-    parts = [part for part in glob.split("/") if part not in ("", ".")]
+    parts = globs.split(glob)
     if ".." in parts:
         return
     yield from _match(root, "", parts, hidden)
@@ -39,9 +40,7 @@ def _match(root: str, at: str, parts: List[str], hidden: FrozenSet[str]) -> Iter
     if not any(letter in head for letter in "*?["):
         names = [head] if os.path.lexists(os.path.join(root, at, head)) else []
     else:
-        names = [name for name in _names(root, at) if fnmatch.fnmatchcase(name, head)]
-        if not head.startswith("."):
-            names = [name for name in names if not name.startswith(".")]
+        names = [name for name in _names(root, at) if globs.fits(head, name)]
     for name in names:
         if at or name not in hidden:
             path = at + "/" + name if at else name

@@ -10,7 +10,7 @@ import functools
 import os
 import time
 
-from sojourn.box import attempt, ending, prepare, reboot, ruling, seat, secrets
+from sojourn.box import attempt, ending, identity, prepare, reboot, ruling, seat, secrets
 from sojourn.box.keeper import Keeper
 from sojourn.box.ledger import complain
 from sojourn.box.root import Root, read_fields, read_number
@@ -29,6 +29,7 @@ def supervise(path: str) -> int:
     """
     root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
+    identity.register(root.base)  # also of a base that no client has asked since it came to be
     wake = Wake()
     if os.path.basename(os.path.dirname(root.path)) == "queues":
         from sojourn.box import queue_keeper

@@ -15,14 +15,16 @@ def confirm(screen: Screen, given: str) -> Confirm:
     """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None)."""
 
     def answer(ask: Ask) -> str | None:
-        if given:
+        if given and not ask.is_again:
             return given
-        if not screen.may_ask:
+        if given or not screen.may_ask:
             return None
+        if ask.is_again:
+            screen.say_line("The list has changed since you were asked:")
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)
-        doing = {"down": "let it go"}.get(ask.verb, f"{ask.verb} it")
+        doing = {"down": "let it go", "run": "start on it all the same"}.get(ask.verb, f"{ask.verb} it")
         return screen.prompt(f"Type {clean(ask.name)} to {clean(doing)} (anything else leaves it alone): ").strip()
 
     return answer

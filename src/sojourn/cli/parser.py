@@ -110,6 +110,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout instead of text")
 
 
+def add_reopen(parser: argparse.ArgumentParser) -> None:
+    """`--confirm LEASE` of a command that starts something."""
+    words = "start also on this lease, which was cleared to be stopped; its exact name"
+    parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
+
+
 def add_job(parser: argparse.ArgumentParser) -> None:
     """What names a job and where it runs: FILE, --site, --name, --env."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
@@ -126,6 +132,26 @@ def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
         "--confirm", default="", metavar=what, help="the exact name, for scripts; no beginning of it will do"
     )
     parser.add_argument("-y", "--yes", action="store_true", help="taken, but never an answer here: give the name")
+
+
+def add_giving_up(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--abandon` and `--accept`: what is let go of though it is not home, or was not loaded."""
+    parser.add_argument(
+        "--abandon",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar=what,
+        help="give up what is not home, by its full name",
+    )
+    parser.add_argument(
+        "--accept",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="RUN:PATH",
+        help="accept a file that is home, byte for byte, and was not loaded",
+    )
 
 
 def duration(text: str) -> float:

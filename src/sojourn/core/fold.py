@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sojourn.core.plain import finite
+from sojourn.core import heard as told_by
+from sojourn.core.heard import heard, whole
 from sojourn.core.values import State, made
 from sojourn.wire import units
 
@@ -78,17 +79,18 @@ class Status:
 
 
 def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
-    """`status` moved on by `events`, in their order. Events already seen (by `seq`) and kinds unknown are skipped."""
-    for event in events:
-        seq = event.get("seq")
-        if not isinstance(seq, int) or isinstance(seq, bool) or seq <= status.seq:
+    """`status` moved on by `events`, in their order. Skipped: those already seen (by `seq`), kinds unknown, and fields
+    of another type.
+    """
+    for told in events:
+        seq = whole(told.get("seq"))
+        if seq is None or seq <= status.seq:
             continue
         status = replace(status, seq=seq)
-        attempt = event.get("attempt")
-        move = _MOVES.get(str(event.get("kind")))
-        if move is None or not isinstance(attempt, int) or attempt < status.attempt:
+        event = heard(told)
+        if event is None or event["attempt"] < status.attempt:
             continue
-        status = move(status, event)
+        status = _MOVES[event["kind"]](status, event)
     return status
 
 
@@ -208,16 +210,16 @@ def _idle_since(status: Status, event: Mapping[str, Any]) -> str:
 
 def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
     """`status` with the progress file of the training process: {"step","total","epoch","metrics","at","checkpoint"}."""
-    step, total, epoch = (_count(progress.get(name)) for name in ("step", "total", "epoch"))
-    metrics = progress.get("metrics")
+    known = told_by.progress(progress)
+    step, total, epoch, metrics = (known.get(name) for name in ("step", "total", "epoch", "metrics"))
     status = replace(
         status,
         step=step if step is not None else status.step,
         total=total if total is not None else status.total,
         epoch=epoch if epoch is not None else status.epoch,
-        metrics=finite(metrics) if isinstance(metrics, Mapping) else status.metrics,
+        metrics=status.metrics if metrics is None else metrics,
     )
-    mark = _mark(_text(progress.get("at")), step)
+    mark = _mark(known["at"], step)
     if mark is None:
         return status
     pace = _paced(status.pace, mark)

@@ -5,28 +5,21 @@ Nothing is let go while something it holds is not proven to be home, unless the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-from sojourn.core.values import Lease, Receipt, State
-from sojourn.wire import units
+from sojourn.core.owed import CHECKPOINT, Debt, Lack, Standing, debt, is_alive
+from sojourn.core.values import Lease
+from sojourn.wire import names, units
 from sojourn.wire.errors import Defect, Refusal
-from sojourn.wire.manifest import roster_digest
 
 # Platforms change what stopping costs and keeps; the seeds' own facts were 3 to 8 months old when they were read.
 STALE_AFTER_MONTHS = 12
+LASTS_S = 30.0  # a clearance, from the end of taking its facts
+SHOWN = 20  # lacks of a refusal that are shown one by one
 
 _MINT = object()
-
-
-@dataclass(frozen=True)
-class Lack:
-    """One thing that stands in the way. `run`: "" where it is about the lease. `next`: the command that mends it."""
-
-    run: str
-    what: str
-    next: str
 
 
 class Withheld(Refusal):
@@ -43,107 +36,155 @@ class Withheld(Refusal):
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Facts about one run on the lease, as they are now.
+class Stray:
+    """Something on the box that the records do not know: a run that another client started, or what cannot be seen.
 
-    files: rows of its manifest, {"path", "bytes", "sha256", "role"}; `digest` is the manifest's own, "" without one.
-    is_fresh: the manifest was taken again just now; otherwise it is the one its keeper sealed.
-    verified: digest of the manifest that the receipts were made for. home: receipt path -> "same", "changed" or "gone",
-    as compared with the copy at home just now.
+    `name`: what gives it up, BOX:BASE/RUN, BOX:others or BOX:unseen. `what`: what is known of it.
     """
 
-    run: str
-    state: State
-    is_launched: bool = True  # False: planned, and nothing was ever started
-    is_reachable: bool = True
-    is_fresh: bool = False
-    digest: str = ""
-    files: tuple[Mapping[str, Any], ...] = ()
-    missing: tuple[str, ...] = ()  # globs owed that hit nothing: never made
-    refused: tuple[str, ...] = ()  # paths that exist and cannot be carried: links that leave the run's folder
-    verified: str = ""
-    receipts: tuple[Receipt, ...] = ()
-    home: Mapping[str, str] = field(default_factory=dict)
+    name: str
+    what: str
+    next: str
+    is_alive: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the law asks about a lease, as taken at `taken_s`.
+
+    ends_box: letting go stops or deletes the machine, so what others left on it counts. gaps: what the journal lacks
+    that may concern this lease, each in words. box: the id that the box gave itself, "" where it was not asked.
+    """
+
+    runs: tuple[Standing, ...]
+    taken_s: float
+    strays: tuple[Stray, ...] = ()
+    gaps: tuple[str, ...] = ()
+    ends_box: bool = True
+    box: str = ""
+
+    def digest(self) -> str:
+        """Names everything that was seen, the time aside: other facts have another digest."""
+        return names.digest(repr(replace(self, taken_s=0.0)))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gave by name in this very request. `typed`: the lease's name, "" before it was asked for.
+
+    abandon: RUN, RUN:checkpoint or a stray's name; `journaled`: those of them that the journal already holds.
+    accept: RUN:PATH of files that were not loaded. shown: digest of the facts that the user was shown.
+    """
+
+    typed: str = ""
+    abandon: frozenset[str] = frozenset()
+    accept: frozenset[str] = frozenset()
+    journaled: frozenset[str] = frozenset()
+    shown: str = ""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What would be said of a lease. `acknowledged` and `unproven` are shown when the name is asked for."""
+    """What would be said of a lease. All but `lacks` is shown when the name is asked for."""
 
     lacks: tuple[Lack, ...]
-    acknowledged: tuple[tuple[str, str], ...]  # (run, glob) owed and never made
-    unproven: tuple[tuple[str, str], ...]  # (run, path) home by hash alone: no loader knows its kind
-    abandoned: tuple[str, ...]  # runs given up by name
+    listed: tuple[str, ...] = ()  # a line each: what is let go as it is, and why that is right
+    acknowledged: tuple[tuple[str, str], ...] = ()  # (run, glob) owed and never made
+    unproven: tuple[tuple[str, str], ...] = ()  # (run, path) home by hash alone: no loader knows its kind
+    abandoned: tuple[str, ...] = ()  # given up by name
+    accepted: tuple[str, ...] = ()  # RUN:PATH accepted by name
 
 
 @dataclass(frozen=True, init=False)
 class Clearance:
-    """Permission to release one lease, minted by `clear` alone."""
+    """Permission to release one lease, minted by `clear` alone. `facts`: the digest of what it was minted from."""
 
     lease: str
     native: str
     runs: tuple[str, ...]
     at_s: float
+    facts: str
     _mint: object = field(repr=False, compare=False)
 
-    def __init__(self, mint: object, lease: Lease, runs: tuple[str, ...], at_s: float) -> None:
+    def __init__(self, mint: object, lease: Lease, facts: Facts) -> None:
         if mint is not _MINT:
             raise Defect(detail="a Clearance can only be minted by core.law.clear")
         object.__setattr__(self, "lease", lease.name)
         object.__setattr__(self, "native", lease.native)
-        object.__setattr__(self, "runs", runs)
-        object.__setattr__(self, "at_s", at_s)
+        object.__setattr__(self, "runs", tuple(sorted(standing.run for standing in facts.runs)))
+        object.__setattr__(self, "at_s", facts.taken_s)
+        object.__setattr__(self, "facts", facts.digest())
         object.__setattr__(self, "_mint", mint)
 
 
-def clear(
-    lease: Lease,
-    runs: Sequence[Standing],
-    typed: str,
-    now_s: float,
-    abandon: frozenset[str] = frozenset(),
-    journaled: frozenset[str] = frozenset(),
-) -> Clearance:
-    """Permission to let go of `lease`, on which `runs` are all that were ever launched.
+def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
+    """Permission to let go of `lease`, of which `facts` are all that there is to know, taken after the last hook or
+    question.
 
-    `typed`: the lease's exact name as a person typed it or a script gave it. `abandon`: runs given up by name in this
-    very request; `journaled`: those of them that the journal already holds as abandoned.
     Raises: Withheld with everything that is missing, never with only the first of it.
     """
-    judgement = judge(lease, runs, now_s, abandon)
-    lacks = list(judgement.lacks)
-    if typed != lease.name:
-        given = "no name was given" if not typed else f"{typed!r} is not its name"
-        lacks.append(Lack("", f"{given}: it takes exactly {lease.name!r}", f"sojourn down {lease.name}"))
-    for run in sorted(abandon - journaled):
-        lacks.append(Lack(run, "is to be abandoned, and the journal does not say so yet", _abandon(run)))
+    lacks = list(judge(lease, facts, given, now_s).lacks)
+    again = f"sojourn down {lease.name}"
+    if given.typed != lease.name:
+        said = "no name was given" if not given.typed else f"{given.typed!r} is not its name"
+        lacks.append(Lack("", f"{said}: it takes exactly {lease.name!r}", again))
+    for name in sorted(given.abandon - given.journaled):
+        lacks.append(Lack(name, "is to be abandoned, and the journal does not say so yet", f"{again} --abandon {name}"))
+    if given.shown != facts.digest():
+        lacks.append(Lack("", "something changed since it was shown to you", again))
+    if not 0.0 <= now_s - facts.taken_s <= LASTS_S:
+        lacks.append(Lack("", f"what was seen of it is older than {LASTS_S:g} s", again))
     if lacks:
         raise withheld(lease.name, lacks)
-    return Clearance(_MINT, lease, tuple(sorted(standing.run for standing in runs)), now_s)
+    return Clearance(_MINT, lease, facts)
 
 
 def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
-    """The refusal that names all that is missing, one line each."""
+    """The refusal that names what is missing, one line each; of a long list the first, and the rest counted."""
     first = lacks[0]
     summary = f"{first.run} {first.what}".strip() + (f", and {len(lacks) - 1} more" if len(lacks) > 1 else "")
-    lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in lacks]
+    lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in lacks[:SHOWN]]
+    rest = Counter(lack.kind or "other" for lack in lacks[SHOWN:])
+    if rest:
+        counted = ", ".join(f"{count} {kind}" for kind, count in sorted(rest.items()))
+        lines.append(f"and {len(lacks) - SHOWN} more: {counted}")
     return Withheld(lease=lease, summary=summary, missing=tuple(lacks), first=first.next, lines=lines)
 
 
-def judge(lease: Lease, runs: Sequence[Standing], now_s: float, abandon: frozenset[str] = frozenset()) -> Judgement:
+def judge(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
     """What stands in the way of letting go, the name aside. Pure; mints nothing."""
     lacks = [] if _is_current(lease, now_s) else [_stale(lease)]
-    named = {standing.run for standing in runs}
-    for run in sorted(abandon - named):
-        lacks.append(Lack(run, "is to be abandoned, and was never on this lease", "sojourn leases"))
-    acknowledged, unproven = [], []
-    for standing in sorted(runs, key=lambda s: s.run):
-        if standing.run in abandon or not standing.is_launched:
+    lacks += [Lack("", gap, f"sojourn recover {lease.site}", "gap in the journal") for gap in facts.gaps]
+    lacks += _wrong_names(facts, given)
+    listed, acknowledged, unproven, accepted = [], [], [], []
+    for standing in sorted(facts.runs, key=lambda s: s.run):
+        if standing.run in given.abandon and not is_alive(standing) or not standing.is_launched:
             continue
-        lacks += _lacks(standing)
-        acknowledged += [(standing.run, glob) for glob in standing.missing]
-        unproven += [(standing.run, r.path) for r in standing.receipts if "load" not in r.proved]
-    return Judgement(tuple(lacks), tuple(acknowledged), tuple(unproven), tuple(sorted(abandon & named)))
+        found = _debt_of(standing, given)
+        lacks += found.lacks
+        listed += [f"{standing.run}: {line}" for line in found.listed]
+        acknowledged += [(standing.run, glob) for glob in found.acknowledged]
+        unproven += [(standing.run, path) for path in found.unproven]
+        accepted += [f"{standing.run}:{path}" for path in found.accepted]
+        if standing.superseded:
+            what = "files of earlier attempts, which the succeeded attempt replaced"
+            listed.append(f"{standing.run}: {standing.superseded} {what}")
+    for stray in facts.strays:
+        line = f"{stray.name}: {stray.what}"
+        if facts.ends_box and (stray.is_alive or stray.name not in given.abandon):
+            lacks.append(Lack(stray.name, stray.what, stray.next, "unknown on the box"))
+        elif stray.name not in given.abandon:
+            listed.append(f"{line}; it is not touched")
+    return Judgement(
+        tuple(lacks), tuple(listed), tuple(acknowledged), tuple(unproven), tuple(sorted(given.abandon)), tuple(accepted)
+    )
+
+
+def given_up(lease: Lease, facts: Facts, given: Given, now_s: float) -> tuple[Lack, ...]:
+    """What `given.abandon` gives up: what would be missing without it."""
+    without = judge(lease, facts, replace(given, abandon=frozenset()), now_s).lacks
+    kept = set(judge(lease, facts, given, now_s).lacks)
+    return tuple(lack for lack in without if lack not in kept)
 
 
 def check(clearance: object, lease: Lease) -> None:
@@ -154,52 +195,39 @@ def check(clearance: object, lease: Lease) -> None:
         raise Defect(detail=f"the clearance is for {clearance.lease}, not for {lease.name}")
 
 
-def _lacks(standing: Standing) -> list[Lack]:
-    run, pull = standing.run, f"sojourn pull {standing.run}"
-    if not standing.state.is_final:
-        if not standing.is_reachable:
-            return [Lack(run, "cannot be reached, and was not known to have ended", f"sojourn status {run}")]
-        return [Lack(run, f"is {standing.state.value}", f"sojourn stop {run}")]
-    if not standing.digest:
-        why = "has outputs that were not listed"
-        if not standing.is_reachable:
-            why = "cannot be reached, and its outputs were never listed"
-        return [Lack(run, why, pull)]
-    if standing.is_reachable and not standing.is_fresh:
-        return [Lack(run, "is reachable, and its outputs were not listed again", f"sojourn down {run}")]
-    if roster_digest(dict(row) for row in standing.files) != standing.digest:
-        return [Lack(run, "has a list of outputs that is not the one its digest names", pull)]
-    outside = "exists and cannot be brought home: it leads out of the run's folder"
-    lacks = [Lack(run, f"{path} {outside}", _abandon(run)) for path in standing.refused]
-    receipts = {receipt.path: receipt for receipt in standing.receipts if receipt.run == run}
-    for row in standing.files:
-        if row["role"] == "output":
-            why = _why_not_home(row, receipts.get(row["path"]), standing.home.get(row["path"], "gone"))
-            if row["path"] not in receipts and standing.verified == standing.digest:
-                why += f", though it was pulled: it does not load (mend it, or give it up with --abandon {run})"
-            lacks += [Lack(run, f"{row['path']} {why}", pull)] if why else []
-    if not lacks and standing.verified != standing.digest:
-        why = "has other outputs now than those that were verified" if standing.verified else "was never pulled"
-        lacks.append(Lack(run, why, pull))
-    return lacks
+def in_time(clearance: Clearance, now_s: float) -> None:
+    """What comes right before `release`. Raises: Withheld where the clearance has expired."""
+    if not 0.0 <= now_s - clearance.at_s <= LASTS_S:
+        what = f"what was seen of it is older than {LASTS_S:g} s"
+        raise withheld(clearance.lease, [Lack("", what, f"sojourn down {clearance.lease}")])
 
 
-def _why_not_home(row: Mapping[str, Any], receipt: Receipt | None, home: str) -> str:
-    """Why an output that exists does not count as home; "" where it does."""
-    if receipt is None:
-        return "is not home"
-    if (receipt.bytes, receipt.sha256) != (row["bytes"], row["sha256"]):
-        return "changed on the box after it was brought home"
-    if home != "same":
-        return f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
-    if "load" not in receipt.proved and receipt.kind != "unknown":
-        return "was brought home and never loaded: install what its remark in `pull` names"
-    return ""
+def _debt_of(standing: Standing, given: Given) -> Debt:
+    prefix = f"{standing.run}:"
+    accept = {name.removeprefix(prefix) for name in given.accept if name.startswith(prefix)}
+    gives_up = f"{prefix}{CHECKPOINT}" in given.abandon
+    return debt(standing, gives_up_checkpoint=gives_up, accept=accept)
+
+
+def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
+    """What is to be given up or accepted and is not there: a name that was mistyped gives up nothing."""
+    runs = {standing.run for standing in facts.runs}
+    known = runs | {f"{run}:{CHECKPOINT}" for run in runs} | {stray.name for stray in facts.strays}
+    lacks = [
+        Lack(name, "is to be abandoned, and was never on this lease", "sojourn leases")
+        for name in given.abandon - known
+    ]
+    for name in given.accept:
+        run, _, path = name.partition(":")
+        paths: Collection[str] = [r.path for s in facts.runs if s.run == run for r in s.receipts]
+        if path not in paths:
+            lacks.append(Lack(run, f"{path} is to be accepted, and is not home", f"sojourn pull {run}"))
+    return sorted(lacks, key=lambda lack: (lack.run, lack.what))
 
 
 def _is_current(lease: Lease, now_s: float) -> bool:
     """Whether what we say about stopping it is young enough to be relied on."""
-    if not lease.rate_micro_per_h or not lease.facts_verified:
+    if lease.is_free or not lease.facts_verified:
         return True
     try:
         year, month = (int(word) for word in lease.facts_verified.split("-"))
@@ -213,7 +241,3 @@ def _stale(lease: Lease) -> Lack:
     when = lease.facts_verified or "no known month"
     what = f"what stopping it keeps was last checked in {when}; look at the provider's page"
     return Lack("", what, f'write stop = "..." into [sites.{lease.site}] of your settings')
-
-
-def _abandon(run: str) -> str:
-    return f"sojourn down {run} --abandon {run}"

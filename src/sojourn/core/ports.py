@@ -74,12 +74,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a provider would rent, at which rate."""
+    """What a provider would rent, at which rate. `is_rate_known`: False where none is known, and 0 stands there."""
 
     native: str
     rate_micro_per_h: int
     currency: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    is_rate_known: bool = True
 
 
 class Transport(Protocol):
@@ -99,8 +100,14 @@ class Transport(Protocol):
         """Copy one local file to `remote` (absolute); it appears there whole or not at all. Idempotent."""
         ...
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
-        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError."""
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
+        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError.
+
+        At most `limit_bytes` are written, whatever the far side sends (None: all that the file has). Only a regular
+        file is read there. Blocks for about `timeout_s` at the most; what came until then stays.
+        """
         ...
 
 
@@ -219,7 +226,11 @@ class Provider(Protocol):
         ...
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
-        """Stop the meter; one line of what was done or, where only a person can do it, what to do now. Idempotent."""
+        """Stop the meter; one line of what was done or, where only a person can do it, what to do now. Idempotent.
+
+        It is stopped as `lease.stop_verb` says; to keep its disk, give the lease with its `keep_verb` there and
+        `is_final` False: the same name and native id, so the same clearance holds.
+        """
         ...
 
 

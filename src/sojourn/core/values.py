@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
@@ -114,6 +114,11 @@ class Site:
     currency: str = "USD"
     options: Mapping[str, Any] = field(default_factory=dict)  # the provider's and launcher's own settings
 
+    @property
+    def is_free(self) -> bool:
+        """The user said that it costs nothing by the hour; without that, no rate is not the rate 0."""
+        return not self.rate_micro_per_h and bool(self.options.get("is_free"))
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -143,6 +148,13 @@ class Lease:
     facts_verified: str = (
         ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
     )
+    is_rate_known: bool = True  # False: `rate_micro_per_h` is 0 and says nothing; it may bill all the same
+    keep_verb: str = ""  # what ends the meter so that the disk stays; "" = nothing is known to
+
+    @property
+    def is_free(self) -> bool:
+        """It is known to cost nothing by the hour."""
+        return self.is_rate_known and not self.rate_micro_per_h
 
 
 @dataclass(frozen=True)
@@ -192,6 +204,21 @@ class Receipt:
     proved: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """`state_of_proof` of it: "unsafe" where it lies apart because a load would call something."""
+        return "unsafe" if self.kind == "unsafe" else state_of_proof(self.proved)
+
+
+def state_of_proof(proved: Iterable[str], problem: str = "") -> str:
+    """How far an artifact is proven: "loaded"; "content-read" (read to the last value, no class built: counts as
+    proven); "bytes-only" (no loader for it, or its library is missing); "unsafe" (a load would call something); "bad".
+    """
+    if problem:
+        return "unsafe" if problem == "unsafe" else "bad"
+    parts = set(proved)
+    return "loaded" if "load" in parts else "content-read" if "content" in parts else "bytes-only"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from sojourn.core.values import State
 
 NOT_FOUND = 102
 UNREACHABLE = 111
+SICK = 5  # its box answers with an error, or with what cannot be right
 
 # Of several runs the worst: first here.
-_WORST_FIRST = (NOT_FOUND, 100, 113, 112, UNREACHABLE, 110, 101, 103, 0)
+_WORST_FIRST = (NOT_FOUND, 100, 113, 112, SICK, UNREACHABLE, 110, 101, 103, 0)
 
 _OF_STATE = {
     State.FAILED: 100,
@@ -23,13 +24,14 @@ _OF_STATE = {
 }
 
 
-def exit_status(state: State, *, is_home: bool, is_reachable: bool) -> int:
+def exit_status(state: State, *, is_home: bool, is_reachable: bool, is_sick: bool = False) -> int:
     """The status of one run. `is_home`: all it owes is home and verified.
 
-    An end that was heard stands though its box cannot be reached any more; only what may still move is 111 then.
+    An end that was heard stands though its box cannot be reached any more, or `is_sick`; only what may still move is
+    111 then, or 5.
     """
     if not is_reachable and (not state.is_final or state is State.PREEMPTED):
-        return UNREACHABLE
+        return SICK if is_sick else UNREACHABLE
     if state is State.SUCCEEDED:
         return 0 if is_home else 110
     return _OF_STATE.get(state, 101)

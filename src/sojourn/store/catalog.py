@@ -28,7 +28,10 @@ class Tier:
 
 @dataclass(frozen=True)
 class Platform:
-    """What a platform does to a run and to money. `facts_verified`: YYYY-MM of the oldest fact here."""
+    """What a platform does to a run and to money. `facts_verified`: YYYY-MM of the oldest fact here. `keep_verb`: what
+    ends the meter so that the disk stays, "" where nothing is known to; `bills`: whether a machine costs money while it
+    exists, None where nobody knows.
+    """
 
     name: str
     title: str
@@ -37,6 +40,8 @@ class Platform:
     clocks: tuple[Clock, ...]
     facts_verified: str
     tiers: tuple[Tier, ...] = ()
+    keep_verb: str = ""
+    bills: bool | None = None
 
     def tiers_of(self, path: str) -> tuple[Tier, ...]:
         """The tiers that `path` may lie on: those with the longest path that it begins with; () where none is known."""
@@ -55,12 +60,15 @@ def platform(name: str) -> Platform:
     """The platform of this name, or of a name that people use for it. Raises: UnknownPlatform."""
     name = named(name)
     data = document(name)
+    told = {"yes": True, "no": False}
     verb, final = data["stop"]["verb"], data["stop"]["is_final"]
     known = {field.name for field in fields(Clock)}
     clocks = tuple(Clock(**{key: value for key, value in row.items() if key in known}) for row in data.get("clock", ()))
     oldest = min(fact["verified"] for fact in (verb, final, *data.get("clock", ())))
     tiers = tuple(_tier(row) for row in data.get("tier", ()))
-    return Platform(name, data["title"], verb["is"], final["is"], clocks, oldest, tiers)
+    keeping = data["stop"].get("keeping", {}).get("is", "" if final["is"] else verb["is"])
+    bills = told.get(data["price"]["bills"]["is"])
+    return Platform(name, data["title"], verb["is"], final["is"], clocks, oldest, tiers, keeping, bills)
 
 
 def _tier(row: Mapping[str, Any]) -> Tier:

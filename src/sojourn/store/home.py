@@ -66,3 +66,7 @@ class Store:
             self.append("heard", run=record.id, offset=offset, status=said, root=root)
         else:
             self.index.hear(record.id, offset, status, keeper, payload, now_s)
+
+    def gaps_of(self, lease: str, site: str) -> tuple[Any, ...]:
+        """STUB until the journal's own."""
+        return ()

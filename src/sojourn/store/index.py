@@ -372,7 +372,7 @@ def _emptied(db: sqlite3.Connection) -> None:
 
 
 _SETTLED = "sealed > 0 AND sealed >= attempt"
-_RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems")
+_RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems", "failed", "gone")
 _SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [
     *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),

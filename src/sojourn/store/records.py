@@ -69,6 +69,8 @@ class RunRecord:
     status_text: str = "{}"
     receipts_text: str = "[]"
     problems_text: str = "[]"
+    failed_text: str = "[]"
+    gone_text: str = "[]"
 
     @_once
     def run(self) -> Run:
@@ -120,6 +122,18 @@ class RunRecord:
     def problems(self) -> tuple[Any, ...]:
         """What did not come home or does not load, by the last pull: globs missing, problems as in `verify`."""
         text = self.problems_text
+        return () if text == "[]" else tuple(_read(text)[0])
+
+    @_once
+    def failed(self) -> tuple[dict[str, Any], ...]:
+        """What came home whole, by the last pull, and does not load: {"path", "from", "sha256", "problem"} each."""
+        text = self.failed_text
+        return () if text == "[]" else tuple(_read(text)[0])
+
+    @_once
+    def gone(self) -> tuple[dict[str, Any], ...]:
+        """What its keeper had sealed, and the box no longer had at the last pull: {"path", "bytes", "sha256"} each."""
+        text = self.gone_text
         return () if text == "[]" else tuple(_read(text)[0])
 
     @property
@@ -179,10 +193,19 @@ class LeaseRecord:
         return self.state not in ("released", "settled")
 
     @property
+    def has_stop(self) -> bool:
+        """Letting it go stops a meter, or tells the user to; otherwise it only closes our own record."""
+        return self.lease.provider != "unmetered"
+
+    @property
     def meter(self) -> Meter:
-        """What we know about its money. Between asking to stop and hearing that it did, nothing."""
-        if not self.lease.rate_micro_per_h:
+        """What we know about its money. Between asking to stop and hearing that it did, nothing; nor where its rate is
+        not known, until somebody has stopped it.
+        """
+        if self.lease.is_free:
             return Meter.FREE
+        if not self.lease.is_rate_known and (self.is_open or not self.has_stop):
+            return Meter.UNKNOWN
         if self.state == "releasing":
             return Meter.UNKNOWN
         return Meter.RUNNING if self.is_open else Meter.STOPPED

@@ -13,7 +13,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -25,7 +25,8 @@ CREATE TABLE runs (
   sealed INTEGER NOT NULL DEFAULT 0, since TEXT NOT NULL DEFAULT '',
   sweep TEXT NOT NULL DEFAULT '', queue TEXT NOT NULL DEFAULT '',
   run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
-  status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]'
+  status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]',
+  failed TEXT NOT NULL DEFAULT '[]', gone TEXT NOT NULL DEFAULT '[]'
 );
 CREATE INDEX runs_in_order ON runs (n);
 CREATE INDEX runs_by_sweep ON runs (sweep);
@@ -73,6 +74,7 @@ NEEDS = {
     "leased": ("lease",),
     "clearing": ("lease",),
     "releasing": ("lease",),
+    "reopened": ("lease",),
     "abandoned": ("lease", "run"),
     "released": ("lease",),
     "settled": ("lease",),
@@ -224,7 +226,7 @@ def _pulled(db: sqlite3.Connection, r: Record) -> None:
     receipts, missing, problems = r.get("receipts", []), r.get("missing", []), r.get("problems", [])
     db.execute(
         "UPDATE runs SET phase = 'pulled', pulled_dir = ?, manifest_digest = ?, seal = ?, owed = ?, home = ?,"
-        " receipts = ?, problems = ? WHERE id = ?",
+        " receipts = ?, problems = ?, failed = ?, gone = ? WHERE id = ?",
         (
             r["dir"],
             r["manifest"],
@@ -233,6 +235,8 @@ def _pulled(db: sqlite3.Connection, r: Record) -> None:
             len(receipts),
             _text(receipts),
             _text([*missing, *problems]),
+            _text(r.get("failed", [])),
+            _text(r.get("gone", [])),
             r["run"],
         ),
     )
@@ -253,6 +257,10 @@ def _leased(db: sqlite3.Connection, r: Record) -> None:
 
 def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
     db.execute(f"UPDATE leases SET state = ? WHERE {_NEWEST}", (r["kind"], r["lease"]))
+
+
+def _reopened(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(f"UPDATE leases SET state = 'open' WHERE {_NEWEST} AND state = 'releasing'", (r["lease"],))
 
 
 def _abandoned(db: sqlite3.Connection, r: Record) -> None:
@@ -293,6 +301,7 @@ _MOVES = {
     "leased": _leased,
     "clearing": _lease_moves,
     "releasing": _lease_moves,
+    "reopened": _reopened,
     "abandoned": _abandoned,
     "released": _released,
     "settled": _settled,

@@ -13,6 +13,7 @@ from typing import Any
 from sojourn.core import money
 from sojourn.core.values import Site
 from sojourn.store import places, platforms
+from sojourn.store.catalog import platform
 from sojourn.store.index import resolve
 from sojourn.wire import names, units
 from sojourn.wire.errors import Misuse
@@ -96,6 +97,21 @@ def _platform_of(launcher: str) -> str:
     return next((row["platform"] for row in platforms.sites().values() if row["launcher"] == launcher), "")
 
 
+def _bills(site: Site, is_free: bool) -> bool:
+    """Its user gave it a rate, or its platform rents out: then it is stopped by hand unless a provider is named.
+
+    A scheduler's site is not: what its jobs cost ends with them.
+    """
+    if is_free or _platform_of(site.launcher):
+        return False
+    if site.rate_micro_per_h:
+        return True
+    try:
+        return platform(site.platform).bills is True
+    except platforms.UnknownPlatform:  # said to whoever uses the site
+        return False
+
+
 class _Reader:
     """Checks the parsed settings; `path` and `text` are for saying where."""
 
@@ -135,6 +151,10 @@ class _Reader:
             rate, currency = self._read(section, table, "rate", money.read_rate)
             site = replace(site, rate_micro_per_h=rate, currency=currency)
         options = {key: self._option(section, table, key) for key in _OPTIONS if key in table}
+        says_free = "rate" in table or table.get("provider") == "unmetered"
+        options |= {"is_free": True} if says_free and not site.rate_micro_per_h else {}
+        if "provider" not in table and _bills(site, bool(options.get("is_free"))):
+            site = replace(site, provider="by_hand")
         options |= {"clocks": self._clocks(section, table)} if "clocks" in table else {}
         return replace(site, options=options | {key: dict(table[key]) for key in own})
 
@@ -220,5 +240,5 @@ def _began(value: Any) -> str:
 
 
 _TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
-_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook", "speed")
+_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook", "speed", "keep_disk")
 _HOOKS = ("cron", "systemd")

@@ -61,12 +61,14 @@ class Faulty:
             answer = self._real.put(local, remote, timeout_s=timeout_s)
         return NoAnswer(sent=True, kind="timeout", detail="injected") if kind == "unheard" else answer
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
         """See `core.ports.Transport`."""
         kind = self._next("get", (*UNSENT, "unheard", "cut", "flipped"))
         if kind in UNSENT:
             return NoAnswer(sent=False, kind=kind, detail="injected")
-        answer = self._real.get(remote, local, offset=offset, timeout_s=timeout_s)
+        answer = self._real.get(remote, local, offset=offset, timeout_s=timeout_s, limit_bytes=limit_bytes)
         if isinstance(answer, NoAnswer) or kind not in ("unheard", "cut", "flipped"):
             return answer
         size = os.path.getsize(local)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import os
 import time
-from typing import Any, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Misuse
@@ -22,7 +24,7 @@ class Progress:
     """Writes {"step","total","epoch","metrics","at","checkpoint"} to `path`; nothing where `path` is "".
 
     `total` is null while unknown; a metric that is not finite is null. Never durable, never an error: a full disk must
-    not end a training for the sake of a bar.
+    not end a training for the sake of a bar. What was too soon to be written is written when the process exits.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,8 +36,12 @@ class Progress:
     ) -> None:
         """Write, unless the latest writing is younger than a second and not `force`. Raises: NoNumber."""
         now_s = time.monotonic()
-        if not self.path or (now_s < self._next_s and not force):
+        if not self.path:
             return
+        if now_s < self._next_s and not force:
+            _held[self.path] = (os.getpid(), self, (step, total, epoch, metrics, checkpoint))
+            return
+        _held.pop(self.path, None)
         self._next_s = now_s + EVERY_S
         document = {"step": step, "total": total, "epoch": epoch, "metrics": finite(metrics), "checkpoint": checkpoint}
         document["at"] = units.stamp(time.time())
@@ -43,6 +49,22 @@ class Progress:
             atomic.write_json(self.path, document, durable=False)
         except OSError:
             self._next_s = now_s + 30 * EVERY_S
+
+
+_held: Dict[str, Tuple[int, Progress, Tuple[int, int | None, int, Mapping[str, Any], Any]]] = {}
+
+
+@atexit.register
+def write_held() -> None:
+    """Write what was held back by `write`, at the exit of the process that told it; a child that it forked tells
+    nothing.
+    """
+    for pid, progress, told in list(_held.values()):
+        if pid == os.getpid():
+            try:
+                progress.write(*told, force=True)
+            except (NoNumber, RuntimeError):  # a device that is gone has no last loss
+                continue
 
 
 def light(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
 from sojourn.train import sealed
-from sojourn.wire import atomic, units
+from sojourn.wire import atomic, saved, units
 from sojourn.wire.errors import Refusal
 
-# A file of ours, or a sealed folder; a folder cannot take the place of another one, so it is counted at the same step.
-_NAME = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-(\d+))?")
 _ASIDE = re.compile(r"(?:\.ckpt-t(\d{6,})-s\d{8,}(?:\.pt|-\d+)?|latest\.json)\.\d+\.tmp")
 _FENCE = re.compile(r"\.t(\d{6,})\.fence")
 LATEST = "latest.json"
@@ -151,9 +149,7 @@ class Shelf:
 
     def listed(self) -> list[tuple[int, int, str]]:
         """(token, step, name) of every checkpoint by name, newest first."""
-        found = [(hit, name) for hit, name in ((_NAME.fullmatch(name), name) for name in os.listdir(self.path)) if hit]
-        rows = [(int(hit.group(1)), int(hit.group(2)), int(hit.group(3) or 0), name) for hit, name in found]
-        return [(token, step, name) for token, step, _, name in sorted(rows, reverse=True)]
+        return [(*saved.order(name)[:2], name) for name in saved.newest_first(os.listdir(self.path))]
 
     def check_token(self) -> None:
         """Raises: Superseded where an attempt with a higher token has begun or saved here."""
@@ -206,7 +202,7 @@ class Shelf:
 
 def highest_token(path: str) -> int:
     """The highest fencing token that left a checkpoint or a fence in the folder; 0 where there is none."""
-    hits = (_NAME.fullmatch(name) or _FENCE.fullmatch(name) for name in os.listdir(path))
+    hits = (saved.NAME.fullmatch(name) or _FENCE.fullmatch(name) for name in os.listdir(path))
     return max((int(hit.group(1)) for hit in hits if hit), default=0)
 
 

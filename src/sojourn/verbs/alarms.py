@@ -57,7 +57,7 @@ class Alarms:
 
     def _of_leases(self, names: set[str]) -> Iterator[Alarm]:
         for lease in self._ctx.store.index.leases():
-            if lease.name in names and lease.meter is Meter.RUNNING:
+            if lease.name in names and lease.has_stop and lease.state != "releasing" and lease.meter is not Meter.FREE:
                 yield from self._of_lease(lease)
 
     def _of_lease(self, record: LeaseRecord) -> Iterator[Alarm]:
@@ -66,12 +66,13 @@ class Alarms:
         row = lease_row(self._ctx, record)
         if row.idle_s is None and row.runs:
             return
-        rate = f"{say_money(row.rate_micro_per_h, row.currency)} an hour"
+        so_far = f", {say_money(row.spent_micro, row.currency)} so far" if row.spent_micro is not None else ""
+        rate = "an unknown rate"
+        if row.rate_micro_per_h is not None:
+            rate = f"{say_money(row.rate_micro_per_h, row.currency)} an hour"
         if row.runs:
             away = [name for name in row.runs if (run := self._ctx.store.index.run(name)) and not run.is_home]
-            what = (
-                f"all its runs have ended, and it costs {rate}, {say_money(row.spent_micro or 0, row.currency)} so far"
-            )
+            what = f"all its runs have ended, and it costs {rate}{so_far}"
             yield Alarm(BILLING, row.id, what, f"sojourn pull {away[0]}" if away else f"sojourn down {row.id}")
         elif self._ctx.now_s() - unstamp(row.began) >= IDLE_S:
             yield Alarm(IDLE, row.id, f"nothing was ever run on it, and it costs {rate}", f"sojourn down {row.id}")

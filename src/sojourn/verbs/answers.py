@@ -51,6 +51,7 @@ class Reach:
     last_ok: str = ""
     error: str = ""
     next: str = ""  # what to do about it
+    is_sick: bool = False  # it did answer, and with an error or with what cannot be right
 
     def as_json(self) -> dict[str, Any]:
         """`reach` of interface.md, and `next`."""
@@ -198,7 +199,7 @@ class Plan:
     copy: Mapping[str, Any]
     disk: Mapping[str, Any]
     survival: Mapping[str, Any]
-    rate_micro_per_h: int
+    rate_micro_per_h: int | None  # None: not known
     currency: str
     max_spent_micro: int | None
     clocks: tuple[Mapping[str, Any], ...]
@@ -258,6 +259,9 @@ class Pull:
     missing: tuple[str, ...]
     why: str
     next: str
+    taken: tuple[str, ...] = ()  # in words: what came of an earlier attempt, or in place of what does not load
+    superseded: int = 0  # files of earlier attempts that the succeeded one replaced
+    checkpoint: str = ""  # of a run that has not succeeded: the name of what it can resume from
     meter: Meter = Meter.UNKNOWN
     spent_micro: int | None = 0
     currency: str = "USD"
@@ -279,12 +283,14 @@ class Ask:
     """A question before something is stopped or let go: show `lines`, and have `name` typed exactly.
 
     `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
+    `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
     """
 
     verb: str
     name: str
     lines: tuple[str, ...]
     command: str
+    is_again: bool = False
 
 
 Confirm = Callable[[Ask], str | None]
@@ -302,6 +308,7 @@ class Down:
     line: str  # what the provider did, or what only a person can do now
     acknowledged: tuple[str, ...]  # what was let go without: owed and never made, or not loadable
     abandoned: tuple[str, ...]
+    accepted: tuple[str, ...]  # RUN:PATH of files that were not loaded, accepted by name
     lost: tuple[str, ...]
     spent_micro: int | None
     currency: str
@@ -316,13 +323,15 @@ class Down:
 
 @dataclass(frozen=True)
 class LeaseRow:
-    """One lease with its meter. `idle_s`: since its last run ended; None while one runs or nothing is known."""
+    """One lease with its meter. `idle_s`: since its last run ended; None while one runs or nothing is known.
+    `rate_micro_per_h`, `spent_micro`: None where its rate is not known.
+    """
 
     id: str
     site: str
     platform: str
     provider: str
-    rate_micro_per_h: int
+    rate_micro_per_h: int | None
     currency: str
     began: str
     meter: Meter
@@ -347,13 +356,16 @@ class LeaseRow:
 
 @dataclass(frozen=True)
 class Leases:
-    """`leases` (open ones) and `cost` (all, with what each run spent). `total`: one amount a currency."""
+    """`leases` (open ones) and `cost` (all, with what each run spent). `total`: one amount a currency, of the leases
+    whose cost is known; `unpriced`: the names of the others.
+    """
 
     kind: str  # leases | cost
     rows: tuple[LeaseRow, ...]
     total: tuple[tuple[int, str], ...]  # (micro, currency)
     runs: tuple[Mapping[str, Any], ...] = ()  # cost: {"id","lease","spent"}
     at: str = ""
+    unpriced: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The `leases` or `cost` document; only `cost` has `runs`."""

@@ -6,6 +6,7 @@ The question is a shell script, so that it is answered also where no Python is f
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,10 @@ done
 """
 
 
+_WORDS = ("base", "base_parent", "base_writable", "nvidia_nodes", "uid", "booted_systemd", "session")
+_VALUE_CHARS = 1000
+
+
 def read(said: bytes) -> dict[str, Any]:
     """The answer to PROBE: its words, and `kill_user_processes` (yes, no) with `kill_user_processes_from` (a path).
 
@@ -53,7 +58,8 @@ def read(said: bytes) -> dict[str, Any]:
         if not tab:
             continue
         if word != "logind":
-            found[word] = value
+            if word in _WORDS:
+                found[word] = value[:_VALUE_CHARS]
             continue
         path, _, setting = value.partition(" ")
         if path.endswith("/logind.conf"):
@@ -93,11 +99,11 @@ def _base(probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
         Finding(
             "base-not-writable",
             "confirmed",
-            f"{probe['base']} cannot be written{said.removeprefix('no')}",
+            f"{probe.get('base', 'the base')} cannot be written{said.removeprefix('no')}",
             "blocker",
             "everything of a run lies below it: code, logs, checkpoints",
             "set `base` of the site to a folder that can be written and outlives the machine",
-            evidence=(Evidence("base_writable", said, f"a file made in {probe['base_parent']}", at),),
+            evidence=(Evidence("base_writable", said, f"a file made in {probe.get('base_parent', 'it')}", at),),
         )
     ]
 
@@ -163,7 +169,8 @@ def _limits(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
 
 
 def _gpus(hello: Mapping[str, Any], probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
-    nodes = int(probe.get("nvidia_nodes") or 0)
+    told = str(probe.get("nvidia_nodes") or "0")
+    nodes = int(told) if re.fullmatch("[0-9]{1,5}", told) else 0
     if not nodes or hello.get("gpus"):
         return ()
     return [

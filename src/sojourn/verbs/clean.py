@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.core import law
+from sojourn.core.owed import CHECKPOINT, Lack, Standing
 from sojourn.core.values import Lease
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Ask, Confirm, document
+from sojourn.verbs.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hooks import before_down
-from sojourn.verbs.standings import standings
+from sojourn.verbs.standings import Hashed, run_facts
 from sojourn.verbs.stop import confirmed
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse
@@ -66,6 +68,7 @@ class Clean:
     removed: tuple[Left, ...] = ()
     acknowledged: tuple[str, ...] = ()
     abandoned: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
     next: str = ""
 
     @property
@@ -86,21 +89,25 @@ def clean(
     *,
     unused: bool = False,
     abandon: Sequence[str] = (),
+    accept: Sequence[str] = (),
     confirm: Confirm = lambda ask: None,
 ) -> Clean:
     """List what is on the site's box; with `runs` (or `abandon`) remove their roots, with `unused` what no run there
     refers to.
 
     A run goes only when everything it owes is home, proven, and unchanged on both sides just now, or when `abandon`
-    gives it up by its full name. The name of the run (of several, of the site) is asked for. The box itself refuses
-    what lives or what changed since.   Repeatable after a crash.
+    gives it up by its full name (or RUN:checkpoint, its checkpoint alone); `accept`: files that are home and were not
+    loaded (RUN:PATH). The name of the run (of several, of the site) is asked for. The box itself refuses what lives or
+    what changed since. A root that the records do not know is never touched.   Repeatable after a crash.
     Raises: Misuse (unknown-site, not-found, on-another-site), Withheld, NotConfirmed, HookFailed, Unreachable,
     WorldError (alive, changed, other-run).
     """
     box = ctx.box(ctx.site(site))
-    named = list(dict.fromkeys([*runs, *abandon]))
+    whole = [name for name in abandon if not name.endswith(f":{CHECKPOINT}")]
+    named = list(dict.fromkeys([*runs, *whole]))
     if named:
-        return _remove_runs(ctx, box, [_known(ctx, box, name) for name in named], frozenset(abandon), confirm)
+        given = law.Given(abandon=frozenset(abandon), accept=frozenset(accept))
+        return _remove_runs(ctx, box, [_known(ctx, box, name) for name in named], given, confirm)
     found = _look(ctx, box)
     return _remove_unused(ctx, box, found, confirm) if unused else found
 
@@ -145,36 +152,49 @@ def _is_unused(one: Left) -> bool:
     return one.kind != "runs" and not one.keep
 
 
-def _remove_runs(ctx: Context, box: Box, records: list[RunRecord], abandon: frozenset[str], confirm: Confirm) -> Clean:
-    site, now_s = box.site.name, ctx.now_s()
+def _remove_runs(ctx: Context, box: Box, records: list[RunRecord], given: law.Given, confirm: Confirm) -> Clean:
+    site, hashed = box.site.name, Hashed()
     gone = [record for record in records if record.phase == "cleaned"]
     records = [record for record in records if record.phase != "cleaned"]
     if not records:
         return Clean(site, "removed", (), tuple(Left("runs", one.id, 0, 0, home="home") for one in gone))
     lease = _as_lease(site, records)
-    facts = standings(ctx, records)
-    judgement = law.judge(lease, facts, now_s, abandon)
-    if judgement.lacks:
-        raise _withheld(lease, site, judgement.lacks)
-    for record in records:
-        if record.id not in abandon:
-            before_down(ctx, record, record.lease)
-    given_up = law.judge(lease, [one for one in facts if one.run in abandon], now_s).lacks
-    ask = _ask(lease, site, facts, judgement, given_up, abandon)
-    typed = confirmed(confirm, ask)
-    for run in sorted(abandon):
-        what = "; ".join(lack.what for lack in given_up if lack.run == run)
-        ctx.store.append("abandoned", lease=_lease_of(records, run), run=run, what=what)
-    clearance = law.clear(lease, facts, typed, now_s, abandon, abandon)
-    removed = [_remove_run(ctx, box, lease, clearance, one, abandon) for one in facts]
+
+    def hooks() -> bool:
+        ran = [before_down(ctx, record, record.lease) for record in records if record.id not in given.abandon]
+        return any(ran)
+
+    request = Request(
+        lease=lease,
+        given=given,
+        gather=lambda: run_facts(ctx, [ctx.store.index.find(record.id) for record in records], hashed),
+        hooks=hooks,
+        ask=lambda seen, judgement, given_up: _ask(lease, site, seen, judgement, given_up, given),
+        withheld=lambda lacks: _withheld(lease, site, lacks),
+        lease_of=lambda run: _lease_of(records, run),
+        closes="",
+    )
+    done = cleared(ctx, request, confirm)
+    law.in_time(done.clearance, ctx.now_s())  # from here on the box itself compares what it removes with the manifest
+    removed = [_remove_run(ctx, box, lease, done.clearance, one, given.abandon) for one in done.facts.runs]
+    judgement = done.judgement
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
     unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
-    following = f"sojourn clean {site}"
-    return Clean(site, "removed", (), tuple(removed), (*unmade, *unproven), tuple(sorted(abandon)), following)
+    acknowledged = (*unmade, *unproven, *judgement.listed)
+    return Clean(
+        site,
+        "removed",
+        (),
+        tuple(removed),
+        acknowledged,
+        judgement.abandoned,
+        judgement.accepted,
+        f"sojourn clean {site}",
+    )
 
 
 def _remove_run(
-    ctx: Context, box: Box, lease: Lease, clearance: law.Clearance, one: law.Standing, abandon: frozenset[str]
+    ctx: Context, box: Box, lease: Lease, clearance: law.Clearance, one: Standing, abandon: frozenset[str]
 ) -> Left:
     law.check(clearance, lease)
     with ctx.alone(one.run):
@@ -224,38 +244,33 @@ def _lease_of(records: Sequence[RunRecord], run: str) -> str:
     return next(record.lease for record in records if record.id == run)
 
 
-def _withheld(lease: Lease, site: str, lacks: Sequence[law.Lack]) -> law.Withheld:
+def _withheld(lease: Lease, site: str, lacks: Sequence[Lack]) -> law.Withheld:
     """The law's own refusal; its next steps speak of `down`, ours of `clean`."""
-    mine = [replace(lack, next=_as_clean(lack, site)) for lack in lacks]
-    first = mine[0]
-    more = f", and {len(mine) - 1} more" if len(mine) > 1 else ""
-    lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in mine]
-    summary = f"{first.run} {first.what}".strip() + more
-    return law.Withheld(lease=lease.name, summary=summary, missing=tuple(mine), first=first.next, lines=lines)
+    return law.withheld(lease.name, [replace(lack, next=_as_clean(lack, site)) for lack in lacks])
 
 
-def _as_clean(lack: law.Lack, site: str) -> str:
+def _as_clean(lack: Lack, site: str) -> str:
     if not lack.next.startswith("sojourn down"):
         return lack.next
-    return (
-        f"sojourn clean {site} --abandon {lack.run}" if "--abandon" in lack.next else f"sojourn clean {site} {lack.run}"
-    )
+    run, _, flags = lack.next.removeprefix("sojourn down ").partition(" ")
+    if flags == f"--abandon {run}":  # which names the run by itself
+        run = ""
+    return " ".join(f"sojourn clean {site} {run} {flags}".split())
 
 
 def _ask(
     lease: Lease,
     site: str,
-    facts: Sequence[law.Standing],
+    seen: law.Facts,
     judgement: law.Judgement,
-    given_up: Sequence[law.Lack],
-    abandon: frozenset[str],
+    given_up: Sequence[Lack],
+    given: law.Given,
 ) -> Ask:
-    some = ", ".join(one.run for one in facts)
+    some = ", ".join(one.run for one in seen.runs)
     lines = [f"delete from {site}: {some}, with code, logs and checkpoints of all attempts; this cannot be undone"]
-    safe = [one for one in facts if one.run not in abandon]
-    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} outputs are home and proven" for one in safe]
-    lines += [f"{run}: {glob} is owed and was never made" for run, glob in judgement.acknowledged]
-    lines += [f"{run}: {path} is home by its hash alone; no loader knows its kind" for run, path in judgement.unproven]
+    safe = [one for one in seen.runs if one.run not in given.abandon]
+    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and proven" for one in safe]
+    lines += bounded(listed(judgement))
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
-    words = [one.run for one in safe] + [word for run in sorted(abandon) for word in ("--abandon", run)]
+    words = [one.run for one in safe] + flags(given)
     return Ask("clean", lease.name, tuple(lines), f"sojourn clean {site} {' '.join(words)} --confirm {lease.name}")

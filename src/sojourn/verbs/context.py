@@ -20,6 +20,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.client.keeper import Answer, Keeper
     from sojourn.core.ports import Launcher, Provider, Transport
+    from sojourn.verbs.answers import Confirm
 
 T = TypeVar("T")
 
@@ -46,7 +47,8 @@ class Context:
     """Records, clock and boxes of one command; what a test would want to turn is a field. Opening writes nothing.
 
     `now_s`: this machine's clock, seconds since the epoch. `say`: takes a line of progress. `token`: a new unique word.
-    `boxes`: site name -> the way there, for sites that are not to be looked up.
+    `boxes`: site name -> the way there, for sites that are not to be looked up. `confirm`: who answers a question that
+    a verb may have to ask before it starts something; by default nobody.
     """
 
     def __init__(
@@ -59,15 +61,17 @@ class Context:
         token: Callable[[], str] = lambda: os.urandom(16).hex(),
         environ: Mapping[str, str] | None = None,
         boxes: Mapping[str, Box] | None = None,
+        confirm: Confirm = lambda ask: None,
     ) -> None:
         self.store, self.say, self.now_s, self.sleep, self.token = store, say, now_s, sleep, token
         self.environ: Mapping[str, str] = os.environ if environ is None else environ
         self.boxes: dict[str, Box] = dict(boxes or {})
+        self.confirm = confirm
 
     @classmethod
-    def open(cls, *, say: Callable[[str], None] = lambda line: None) -> Context:
+    def open(cls, *, say: Callable[[str], None] = lambda line: None, confirm: Confirm = lambda ask: None) -> Context:
         """The user's own records and the real clock. Raises: Misuse where there is no home folder."""
-        return cls(Store(), say=say)
+        return cls(Store(), say=say, confirm=confirm)
 
     def __enter__(self) -> Context:
         return self

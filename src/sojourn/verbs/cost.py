@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sojourn.verbs.answers import Leases, Reach, money
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View
-from sojourn.verbs.leases import lease_row, totals
+from sojourn.verbs.leases import lease_row, totals, unpriced
 from sojourn.verbs.spending import spent_micro, taken_s
 from sojourn.verbs.status import chosen
 from sojourn.wire import units
@@ -31,4 +31,4 @@ def cost(ctx: Context, names: Sequence[str] = ()) -> Leases:
         spent = spent_micro(view, lease, taken)
         currency = lease.lease.currency if lease else record.site.currency
         runs.append({"id": record.id, "lease": record.lease or None, "spent": money(spent, currency)})
-    return Leases("cost", rows, totals(rows), tuple(runs), units.stamp(ctx.now_s()))
+    return Leases("cost", rows, totals(rows), tuple(runs), units.stamp(ctx.now_s()), unpriced(rows))

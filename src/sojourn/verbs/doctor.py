@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.backends.client.border import BadAnswer
 from sojourn.core.values import Ended, Finding, NoAnswer
+from sojourn.core.verdict import SICK
 from sojourn.verbs import boxcheck, checkup
 from sojourn.verbs.answers import document, worst
 from sojourn.verbs.context import CALL_S, Box, Context, unreachable
@@ -36,7 +38,8 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     """Ask the site's box, and judge what its keeper and a shell say, and every probe of a machine by the rules.
     `site`: "" = this machine.
 
-    A box that answers and yet has no Python, no room or no writable folder is a finding, not an error.
+    A box that answers and yet has no Python, no room or no writable folder is a finding, not an error; so is an answer
+    that cannot be right, with which it ends as an error of the box.
     Raises: Misuse (unknown-site, no-such-backend, ...), Unreachable.
     """
     box = ctx.box(ctx.site(site))
@@ -44,21 +47,23 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     probe = _probe(box)
     hello, refused = _hello(ctx, box)
     findings = checkup.judge(box.site, box.launcher.survives, hello, probe)
-    if hello:
-        own = boxcheck.judge(box.site, _looked(box))
+    looked, sick = _looked(box) if hello else ({}, refused)
+    if looked:
+        own = boxcheck.judge(box.site, looked)
         findings = boxcheck.joined(boxcheck.without_cards(own) if box.schedules else own, findings)
-    if refused is not None and not any(f.severity == "blocker" for f in findings):
-        findings.insert(0, _blocker(refused))
+    is_sick = isinstance(sick, BadAnswer)
+    if sick is not None and (is_sick or not any(f.severity == "blocker" for f in findings)):
+        findings.insert(0, _blocker(sick))
     refusal = _launcher(box)
     if refusal is not None:
         findings.insert(0, _blocker(refusal))
-    status = worst(findings)
+    status = SICK if is_sick else worst(findings)
     words = ["--site", box.site.name] if box.site.name != "local" else []
     return Doctor(
         site=box.site.name,
         facts={"transport": box.site.transport, "launcher": box.site.launcher, **hello, **probe},
         findings=tuple(findings),
-        next=quote.join(["sojourn", "doctor", box.site.name] if status == 11 else ["sojourn", "plan", *words]),
+        next=quote.join(["sojourn", "doctor", box.site.name] if status in (SICK, 11) else ["sojourn", "plan", *words]),
         exit_status=status,
     )
 
@@ -89,10 +94,12 @@ def _hello(ctx: Context, box: Box) -> tuple[dict[str, Any], WorldError | None]:
     return {**facts, "clock_offset_s": round(offset_s, 3), "clock_unsure_s": round(unsure_s, 3)}, None
 
 
-def _looked(box: Box) -> dict[str, Any]:
-    """The evidence of every probe that asks about a machine. Raises: Unreachable."""
-    looked: dict[str, Any] = box.answer("look", timeout_s=60.0).value["evidence"]
-    return looked
+def _looked(box: Box) -> tuple[dict[str, Any], WorldError | None]:
+    """The evidence of every probe that asks about a machine, or why there is none. Raises: Unreachable, WorldError."""
+    try:
+        return box.answer("look", timeout_s=60.0).value["evidence"], None
+    except BadAnswer as error:
+        return {}, error
 
 
 def _launcher(box: Box) -> SojournError | None:

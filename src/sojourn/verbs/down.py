@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from sojourn.core import law, money
-from sojourn.core.values import Pulse
+from sojourn.core import law
+from sojourn.core.owed import Lack
+from sojourn.core.values import Lease, NoAnswer, Pulse
 from sojourn.store.index import NotFound, resolve
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Down
+from sojourn.verbs.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.forget import forget_secrets
 from sojourn.verbs.hooks import before_down
-from sojourn.verbs.standings import standings
+from sojourn.verbs.leases import spent_micro
+from sojourn.verbs.standings import Hashed, facts, standings
 from sojourn.verbs.stop import confirmed
-from sojourn.wire import units
-from sojourn.wire.errors import WorldError
+from sojourn.wire import quote, units
+from sojourn.wire.errors import Misuse, Refusal, WorldError
 
 LOOKS, LOOK_S = 2, 2.0  # how often, and how far apart, a provider must say "gone" before we believe it
 GONE_S = 180.0  # a provider may take this long to let go
@@ -29,14 +33,47 @@ class NotGone(WorldError):
     next_step = "sojourn down {lease} (again), and look at the provider's console"
 
 
-def down(ctx: Context, target: str, *, confirm: Confirm, abandon: Sequence[str] = ()) -> Down:
+class StillAnswers(Refusal):
+    """{site} still answers, so {lease} is not stopped: its meter may be running."""
+
+    code = "still-answers"
+    next_step = "stop it at its provider, then sojourn down {lease} --already-stopped"
+
+
+class StopsItself(Misuse):
+    """{lease} is stopped by sojourn itself: there is nothing that you would stop by hand."""
+
+    code = "stops-itself"
+    next_step = "sojourn down {lease}"
+
+
+class NoKeptDisk(Misuse):
+    """{lease} has no way to be stopped that keeps its disk, as far as sojourn knows."""
+
+    code = "no-kept-disk"
+    next_step = "sojourn down {lease}"
+
+
+def down(
+    ctx: Context,
+    target: str,
+    *,
+    confirm: Confirm,
+    abandon: Sequence[str] = (),
+    accept: Sequence[str] = (),
+    keeps_disk: bool = False,
+    is_stopped: bool = False,
+) -> Down:
     """Let go of the lease that `target` names: a lease, a site, or a run, which stands for its lease.
 
-    Everything owed by every run on it must be home, proven, and unchanged on both sides just now. `abandon`: runs whose
-    outputs are given up, each by its full name; journaled before anything is let go. The name is asked for once, after
-    everything that it acknowledges was listed. A lease that its provider twice says is gone is settled instead. What
-    only the user can stop is cleared first, with what to do; the same command given again then lets it go.
-    Repeatable after a crash. Raises: Misuse (not-found), Withheld, NotConfirmed, HookFailed, Unreachable, WorldError.
+    Everything owed by every run on its box must be home, proven, and unchanged on both sides just now, whoever started
+    it. `abandon`: what is given up, each by its full name (RUN, RUN:checkpoint, BOX:BASE/RUN); `accept`: files that are
+    home and were not loaded (RUN:PATH); both are journaled before anything is let go. The name is asked for once, after
+    everything that it acknowledges was listed. A lease that its provider twice says is gone is settled instead.
+    What only the user can stop is cleared, with what to do; `is_stopped` says that it was done. `keeps_disk`: stop it
+    in the way that keeps its disk.
+    Repeatable after a crash. Raises: Misuse (not-found, ...), Withheld, NotConfirmed, HookFailed, Unreachable,
+    WorldError.
     """
     found = find_lease(ctx, target)
     if not found.is_open:
@@ -47,9 +84,12 @@ def down(ctx: Context, target: str, *, confirm: Confirm, abandon: Sequence[str] 
         box = ctx.box(runs[-1].site if runs else ctx.site(record.lease.site))
         if not record.is_open:
             return _answer(ctx, record, runs, "it was let go before")
+        if is_stopped:
+            return _believe(ctx, box, record, runs, confirm)
         if box.provider.metered and _is_gone(ctx, box, record):
-            return _settle(ctx, record, runs)
-        return _let_go(ctx, box, record, runs, confirm, frozenset(abandon))
+            return _settle(ctx, record, runs, "its provider says that it is gone")
+        given = law.Given(abandon=frozenset(abandon), accept=frozenset(accept))
+        return _let_go(ctx, box, record, runs, confirm, given, keeps_disk)
 
 
 def find_lease(ctx: Context, target: str) -> LeaseRecord:
@@ -68,54 +108,102 @@ def find_lease(ctx: Context, target: str) -> LeaseRecord:
 
 
 def _let_go(
-    ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord], confirm: Confirm, abandon: frozenset[str]
+    ctx: Context,
+    box: Box,
+    record: LeaseRecord,
+    runs: list[RunRecord],
+    confirm: Confirm,
+    given: law.Given,
+    keeps_disk: bool,
 ) -> Down:
-    lease, now_s = record.lease, ctx.now_s()
+    lease, hashed = record.lease, Hashed()
+    if keeps_disk:
+        lease = replace(lease, stop_verb=_keep_verb(lease), is_final=False)
     forget_secrets(ctx, box, runs)
-    facts = standings(ctx, runs)
-    judgement = law.judge(lease, facts, now_s, abandon)
-    if judgement.lacks:
-        raise law.withheld(record.name, judgement.lacks)
-    for run in runs:
-        if run.id not in abandon:
-            before_down(ctx, run, record.name)
-    given_up = law.judge(lease, [one for one in facts if one.run in abandon], now_s).lacks
-    by_user = box.provider.metered and not box.provider.stops_itself
-    is_told = by_user and record.state == "releasing"
-    ask = _ask(ctx, record, facts, judgement, given_up, abandon, is_told)
-    typed = confirmed(confirm, ask)
-    ctx.store.append("clearing", lease=record.name, listed=list(ask.lines))
-    journaled = {str(one["run"]) for one in record.abandoned}
-    for run_id in sorted(abandon - journaled):
-        what = "; ".join(lack.what for lack in given_up if lack.run == run_id)
-        ctx.store.append("abandoned", lease=record.name, run=run_id, what=what)
-    clearance = law.clear(lease, facts, typed, now_s, abandon, abandon | journaled)
+
+    def hooks() -> bool:
+        ran = [before_down(ctx, run, record.name) for run in runs if run.id not in given.abandon]
+        return any(ran)
+
+    request = Request(
+        lease=lease,
+        given=given,
+        gather=lambda: facts(ctx, box, record.name, ctx.store.index.runs_on(record.name), hashed),
+        hooks=hooks,
+        ask=lambda seen, judgement, given_up: _ask(ctx, record, lease, seen, judgement, given_up, given),
+        withheld=lambda lacks: law.withheld(record.name, lacks),
+        lease_of=lambda run: record.name,
+        closes=record.name,
+    )
+    done = cleared(ctx, request, confirm)
+    clearance, judgement = done.clearance, done.judgement
     ctx.store.append("releasing", lease=record.name, clearance={"runs": list(clearance.runs), "at_s": clearance.at_s})
     ctx.say(f"letting go of {record.name}")
-    line = "you say that it is stopped" if is_told else box.provider.release(lease, clearance)
+    law.in_time(clearance, ctx.now_s())
+    line = box.provider.release(lease, clearance)
     if box.schedules:
         from sojourn.verbs import scheduled
 
         line = "; ".join(part for part in (line, scheduled.used(box, runs)) if part)
-    if box.provider.metered and not by_user:
-        _see_it_gone(ctx, box, record)
-    if is_told or not by_user:
-        ctx.store.append("released", lease=record.name, line=line, spent_micro=_spent(ctx, record))
-    done = ctx.store.index.lease(record.name) or record
+    if box.provider.stops_itself:
+        if box.provider.metered:
+            _see_it_gone(ctx, box, record)
+        ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
+    after = ctx.store.index.lease(record.name) or record
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
     unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
-    return _answer(ctx, done, runs, line, acknowledged=(*unmade, *unproven), abandoned=tuple(sorted(abandon)))
+    return _answer(
+        ctx,
+        after,
+        runs,
+        line,
+        acknowledged=(*unmade, *unproven, *judgement.listed),
+        abandoned=judgement.abandoned,
+        accepted=judgement.accepted,
+    )
 
 
-def _settle(ctx: Context, record: LeaseRecord, runs: list[RunRecord]) -> Down:
-    """Its provider says that it is gone: nothing can be stopped or saved any more, so say what was lost."""
-    facts = standings(ctx, runs)
-    given_up = {str(one["run"]) for one in record.abandoned}
-    lacks = law.judge(record.lease, facts, ctx.now_s(), frozenset(given_up)).lacks
-    lost = [f"{lack.run}: {lack.what}" for lack in lacks if lack.run]
-    ctx.store.append("settled", lease=record.name, lost=lost, spent_micro=_spent(ctx, record))
+def _keep_verb(lease: Lease) -> str:
+    """How to stop it so that its disk stays. Raises: NoKeptDisk."""
+    if not lease.keep_verb:
+        raise NoKeptDisk(lease=lease.name)
+    return lease.keep_verb
+
+
+def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord], confirm: Confirm) -> Down:
+    """The user says that it is stopped: looked at where that is possible, then settled with what is lost or unknown."""
+    if box.provider.stops_itself:
+        raise StopsItself(lease=record.name)
+    if not isinstance(box.ask("hello"), NoAnswer):
+        raise StillAnswers(lease=record.name, site=box.site.name)
+    lost = _lost(ctx, record, runs)
+    lines = [f"you say that {record.name} on {record.lease.site} is stopped: its meter ends in the records now"]
+    lines += [f"LOST OR UNKNOWN: {what}" for what in lost]
+    command = f"sojourn down {record.name} --already-stopped --confirm {record.name}"
+    confirmed(confirm, Ask("down", record.name, tuple(lines), command))
+    return _settle(ctx, record, runs, "you say that it is stopped", lost)
+
+
+def _settle(
+    ctx: Context, record: LeaseRecord, runs: list[RunRecord], line: str, lost: Sequence[str] | None = None
+) -> Down:
+    """It is gone: nothing can be stopped or saved any more, so say what was lost."""
+    lost = _lost(ctx, record, runs) if lost is None else lost
+    ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=spent_micro(ctx, record))
     done = ctx.store.index.lease(record.name) or record
-    return _answer(ctx, done, runs, "its provider says that it is gone", lost=tuple(lost))
+    return _answer(ctx, done, runs, line, lost=tuple(lost))
+
+
+def _lost(ctx: Context, record: LeaseRecord, runs: list[RunRecord]) -> list[str]:
+    """What its runs owed and is not home, as far as anybody can know now."""
+    given = law.Given(abandon=frozenset(str(one["run"]) for one in record.abandoned))
+    seen = law.Facts(tuple(standings(ctx, runs, Hashed())), ctx.now_s())
+    known = {run.id for run in runs}
+    return [
+        f"{lack.run}: {lack.what}"
+        for lack in law.judge(record.lease, seen, given, ctx.now_s()).lacks
+        if lack.run in known
+    ]
 
 
 def _is_gone(ctx: Context, box: Box, record: LeaseRecord) -> bool:
@@ -139,35 +227,26 @@ def _see_it_gone(ctx: Context, box: Box, record: LeaseRecord) -> None:
 def _ask(
     ctx: Context,
     record: LeaseRecord,
-    facts: Sequence[law.Standing],
+    lease: Lease,
+    seen: law.Facts,
     judgement: law.Judgement,
-    given_up: Sequence[law.Lack],
-    abandon: frozenset[str],
-    is_told: bool,
+    given_up: Sequence[Lack],
+    given: law.Given,
 ) -> Ask:
-    lease = record.lease
-    spent = units.say_money(_spent(ctx, record), lease.currency)
-    cost = f"cost so far {spent}" if lease.rate_micro_per_h else "it costs nothing"
+    spent = spent_micro(ctx, record)
+    cost = "what it costs is not known" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
+    cost = "it costs nothing" if lease.is_free else cost
     lines = [f"let go of {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
-    if is_told:
-        lines.append("you were told how to stop it: give its name only once it is stopped")
-    elif lease.is_final:
+    if lease.is_final:
         lines.append("this cannot be undone: what is on its disk is deleted with it")
-    if not lease.is_final and lease.rate_micro_per_h:  # what is kept is not kept for ever
+    if not lease.is_final and not lease.is_free:  # what is kept is not kept for ever
         lines += [f"clock: {clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
-    safe = [one for one in facts if one.run not in abandon and one.is_launched]
-    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} outputs are home and proven" for one in safe]
-    lines += [f"{run}: {glob} is owed and was never made" for run, glob in judgement.acknowledged]
-    lines += [f"{run}: {path} is home by its hash alone; no loader knows its kind" for run, path in judgement.unproven]
+    safe = [one for one in seen.runs if one.run not in given.abandon and one.is_launched]
+    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and proven" for one in safe]
+    lines += bounded(listed(judgement))
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
-    extra = "".join(f" --abandon {run}" for run in sorted(abandon))
-    return Ask("down", record.name, tuple(lines), f"sojourn down {record.name} --confirm {record.name}{extra}")
-
-
-def _spent(ctx: Context, record: LeaseRecord) -> int:
-    if record.spent_micro is not None:
-        return record.spent_micro
-    return money.spent_micro(record.lease.rate_micro_per_h, record.lease.began_s, record.ended_s or ctx.now_s())
+    words = ["sojourn", "down", record.name, "--confirm", record.name, *flags(given)]
+    return Ask("down", record.name, tuple(lines), quote.join(words))
 
 
 def _answer(
@@ -178,9 +257,10 @@ def _answer(
     *,
     acknowledged: tuple[str, ...] = (),
     abandoned: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
     lost: tuple[str, ...] = (),
 ) -> Down:
-    after = "sojourn cost" if record.lease.rate_micro_per_h else ""
+    after = "" if record.lease.is_free else "sojourn cost"
     return Down(
         lease=record.name,
         site=record.lease.site,
@@ -190,9 +270,10 @@ def _answer(
         line=line,
         acknowledged=acknowledged,
         abandoned=abandoned,
+        accepted=accepted,
         lost=lost,
-        spent_micro=_spent(ctx, record),
+        spent_micro=spent_micro(ctx, record),
         currency=record.lease.currency,
-        next=f"sojourn down {record.name}" if record.is_open else after,
+        next=f"sojourn down {record.name} --already-stopped" if record.is_open else after,
         exit_status=1 if lost else 0,
     )

@@ -6,20 +6,23 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.values import NoAnswer
 from sojourn.verbs.context import Box, unreachable
-from sojourn.wire import atomic, manifest, units
+from sojourn.verbs.homes import OLD_NAME as ROSTER
+from sojourn.verbs.homes import UNPROVEN, Roster, hash_regular
+from sojourn.wire import atomic, units
 from sojourn.wire.errors import BadResult, Misuse, WorldError
 
 CALL_S = 600.0  # for one stretch of a transfer; the next one goes on where it ended
 TRIES = 3  # stretches in a row that brought nothing, before we say that the site cannot be reached
 SPARE_BYTES = 16 << 20
-UNPROVEN = ".unproven"  # a file that came home whole and does not load: kept for a look, never under its own name
-ROSTER = ".sojourn-home.json"  # which files of a home folder came from which run: only those may be overwritten
+
+__all__ = ["ROSTER", "UNPROVEN", "Home", "HomeFull", "HomeUnwritable", "NotOurs", "fetch"]
 
 
 class HomeUnwritable(Misuse):
@@ -50,6 +53,7 @@ class Home:
 
     run: str
     folder: str  # absolute
+    roster: Roster
 
     @property
     def staging(self) -> str:
@@ -60,20 +64,24 @@ class Home:
         """The final path of the manifest's file `name`."""
         return os.path.join(self.folder, *name.split("/"))
 
-    def has(self, row: Mapping[str, Any]) -> bool:
-        """The file is here, with exactly the bytes of its row. Reads it whole: size and time prove nothing."""
-        path = self.path(row["path"])
-        try:
-            if os.path.islink(path) or os.path.getsize(path) != row["bytes"]:
-                return False
-            return manifest.sha256_file(path) == (row["bytes"], row["sha256"])
-        except OSError:
-            return False
+    def unproven(self, name: str) -> str:
+        """Where that file lies when it came whole and does not load."""
+        return self.path(name) + UNPROVEN
+
+    def lies(self, row: Mapping[str, Any]) -> str:
+        """Where a file with exactly the bytes of its row is at home: under its own name, or as unproven; "" where it is
+        not. Reads it whole: size and time prove nothing. A link, a pipe or a device there is never read.
+        """
+        for path in (self.path(row["path"]), self.unproven(row["path"])):
+            if hash_regular(path, row["bytes"]) == (row["bytes"], row["sha256"]):
+                return path
+        return ""
 
     def staged(self, row: Mapping[str, Any]) -> str:
         """The file's place in the staging folder: one for each content under each name."""
         name = hashlib.sha256(f"{row['path']}\0{row['sha256']}".encode("utf-8", "surrogateescape")).hexdigest()
-        return os.path.join(self.staging, name[:32] + os.path.splitext(row["path"])[1])
+        suffix = os.path.splitext(row["path"])[1]
+        return os.path.join(self.staging, name[:32] + (suffix if len(os.fsencode(suffix)) < 100 else ""))
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Before anything is moved: the folder takes files, has room for `rows`, and nothing of others is overwritten.
@@ -82,63 +90,64 @@ class Home:
         """
         is_new = not os.path.lexists(self.folder)
         try:
+            if os.path.islink(self.staging):  # nobody's: we make a folder
+                os.unlink(self.staging)
             os.makedirs(self.staging, exist_ok=True)
             free = os.statvfs(self.staging)
         except OSError as error:
             raise self.trouble(error) from error
-        there = [os.path.getsize(self.staged(r)) if os.path.exists(self.staged(r)) else 0 for r in rows]
+        there = [min(_size_of_regular(self.staged(row)), row["bytes"]) for row in rows]
         lacking = sum(r["bytes"] for r in rows) - sum(there) + SPARE_BYTES - free.f_bavail * free.f_frsize
         if rows and lacking > 0:
             self.tidy()
             if is_new:
                 os.rmdir(self.folder)
             raise HomeFull(path=self.folder, detail=f"{units.say_bytes(lacking)} too little", run=self.run)
-        ours = self._brought().get(self.run, {})
-        foreign = [r["path"] for r in rows if os.path.lexists(self.path(r["path"])) and r["path"] not in ours]
+        names = [name for row in rows for name in (row["path"], row["path"] + UNPROVEN)]
+        foreign = self._foreign(names)
         if foreign:
             self.tidy()
             some = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
             raise NotOurs(home=self.folder, count=len(foreign), some=some, run=self.run)
 
-    def claim(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note in the folder that these files are this run's, before they are. Raises: HomeUnwritable, HomeFull."""
-        brought = self._brought()
-        mine = {**brought.get(self.run, {}), **{row["path"]: row["sha256"] for row in rows}}
-        if mine == brought.get(self.run, {}):
-            return
-        try:
-            atomic.write_json(os.path.join(self.folder, ROSTER), {**brought, self.run: mine})
-        except OSError as error:
-            raise self.trouble(error) from error
+    def settle(self, moves: Mapping[str, tuple[str, str]]) -> None:
+        """Rename files to their final places: {name at home: (where it lies now, its sha256)}. Durable.
 
-    def settle(self, row: Mapping[str, Any], *, is_proven: bool) -> None:
-        """Rename the staged file to its final name, or beside that where it does not load. Durable.
-
-        Raises: HomeUnwritable, HomeFull.
+        That they are this run's is noted before the first is there. Raises: HomeUnwritable, HomeFull, NotOurs.
         """
-        path = self.path(row["path"])
-        source, goal = self.staged(row), path if is_proven else path + UNPROVEN
         try:
-            os.makedirs(os.path.dirname(goal), exist_ok=True)
-            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.replace(source, goal)
-            atomic.sync_folder(os.path.dirname(goal))
-            if is_proven and os.path.lexists(path + UNPROVEN):
-                os.unlink(path + UNPROVEN)
+            foreign = self._foreign(list(moves))
+            if foreign:  # it was put there while files came
+                raise NotOurs(home=self.folder, count=len(foreign), some=", ".join(foreign[:3]), run=self.run)
+            self.roster.add(self.run, {name: sha256 for name, (_, sha256) in moves.items()})
+            for name, (source, _) in moves.items():
+                goal = self.path(name)
+                os.makedirs(os.path.dirname(goal), exist_ok=True)
+                fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                os.replace(source, goal)
+                atomic.sync_folder(os.path.dirname(goal))
         except OSError as error:
             raise self.trouble(error) from error
 
-    def _brought(self) -> dict[str, dict[str, str]]:
-        """Run -> path -> sha256 of what pulls have brought into this folder."""
+    def drop_unproven(self, name: str) -> None:
+        """The copy of this file that did not load is of no more use. Ours alone. Raises: HomeUnwritable."""
         try:
-            brought = atomic.read_json(os.path.join(self.folder, ROSTER))
+            if os.path.lexists(self.unproven(name)) and name + UNPROVEN in self.roster.brought(self.run):
+                os.unlink(self.unproven(name))
         except OSError as error:
             raise self.trouble(error) from error
-        return brought if isinstance(brought, dict) else {}
+
+    def _foreign(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are there and that no pull of this run brought."""
+        try:
+            ours = self.roster.brought(self.run)
+        except OSError as error:
+            raise self.trouble(error) from error
+        return [name for name in names if name not in ours and os.path.lexists(self.path(name))]
 
     def tidy(self) -> None:
         """Remove the staging folder: everything is home, or nothing may come."""
@@ -152,22 +161,18 @@ class Home:
         return HomeUnwritable(path=os.fsdecode(error.filename or self.folder), detail=detail, run=self.run)
 
 
-def is_takeable(row: Mapping[str, Any]) -> bool:
-    """Both paths of a manifest's row stay below their roots: what a box says is never trusted with our disk."""
-    return manifest.is_safe(str(row.get("path", ""))) and manifest.is_safe(str(row.get("from", "")))
-
-
 def fetch(box: Box, root: str, home: Home, row: Mapping[str, Any]) -> bool:
     """Bring one file into staging, going on where an earlier try was cut; True where its bytes are those of its row.
 
-    False: the file on the box is not the one of the manifest any more (nothing stays in staging).
-    Raises: Unreachable (what came is kept), HomeUnwritable, HomeFull.
+    Never more bytes than the row says. False: the file on the box is not the one of the manifest any more (nothing
+    stays in staging). Raises: Unreachable (what came is kept), HomeUnwritable, HomeFull.
     """
     staged = home.staged(row)
     for _ in range(2):  # once from where it was cut, and where that gives other bytes once from the start
-        _stretches(box, root, home, row, staged)
         try:
-            if os.path.getsize(staged) == row["bytes"] and manifest.sha256_file(staged)[1] == row["sha256"]:
+            _clear(staged, row["bytes"])
+            _stretches(box, root, home, row, staged)
+            if hash_regular(staged, row["bytes"]) == (row["bytes"], row["sha256"]):
                 return True
             os.unlink(staged)
         except OSError as error:
@@ -175,14 +180,21 @@ def fetch(box: Box, root: str, home: Home, row: Mapping[str, Any]) -> bool:
     return False
 
 
+def _clear(staged: str, size_bytes: int) -> None:
+    """What stands there and cannot be the beginning of the file (a link, a pipe, too long) goes. Raises: OSError."""
+    if os.path.lexists(staged) and not 0 <= _size_of_regular(staged, -1) <= size_bytes:
+        os.unlink(staged)
+    with open(staged, "ab"):
+        pass
+
+
 def _stretches(box: Box, root: str, home: Home, row: Mapping[str, Any], staged: str) -> None:
     """Append to the staged file until it is as long as its row, or the far file brings nothing more."""
     idle = 0
     try:
-        with open(staged, "ab"):
-            pass
         while (have := os.path.getsize(staged)) < row["bytes"]:
-            answer = box.transport.get(f"{root}/{row['from']}", staged, offset=have, timeout_s=CALL_S)
+            far, lacking = f"{root}/{row['from']}", row["bytes"] - have
+            answer = box.transport.get(far, staged, offset=have, timeout_s=CALL_S, limit_bytes=lacking)
             if os.path.getsize(staged) > have:
                 idle = 0
                 continue
@@ -191,11 +203,17 @@ def _stretches(box: Box, root: str, home: Home, row: Mapping[str, Any], staged: 
             idle += 1
             if idle >= TRIES:
                 raise unreachable(box.site, answer)
-    except OSError as error:
-        raise home.trouble(error) from error
     except WorldError as error:
         if isinstance(error.__cause__, OSError) and error.code == "not-copied":
             raise home.trouble(error.__cause__) from error
         if error.code != "no-such-file":
             raise
         # The file is no longer on the box; the manifest taken afterwards will say so.
+
+
+def _size_of_regular(path: str, otherwise: int = 0) -> int:
+    try:
+        seen = os.lstat(path)
+    except OSError:
+        return otherwise
+    return seen.st_size if stat.S_ISREG(seen.st_mode) else otherwise

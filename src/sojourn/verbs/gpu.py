@@ -5,6 +5,7 @@ that. Clocks and power are judged under load alone: an idle card is slow, and he
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,7 @@ def judge(box: Box, looked: Mapping[str, Any], matmul: bool) -> Gpu:
     site, probes = box.site, looked.get("probes") or {}
     name, entry = _query(probes)
     looks = cards.per_card(cards.rows_of(name, str(entry.get("stdout") or "")))
-    looks = [one for one in looks if one[0].get("index", "").isdigit()]
+    looks = [one for one in looks if re.fullmatch("[0-9]{1,4}", one[0].get("index", ""))]
     document = {**looked, "scope": scope_of(site)}
     found = _judged(document, name, looks)
     case = evidence.from_document(document, gotchas())

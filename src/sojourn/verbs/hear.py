@@ -13,7 +13,7 @@ from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.reasons import with_cause
 from sojourn.wire import events, units
-from sojourn.wire.errors import SojournError, WorldError
+from sojourn.wire.errors import SojournError, Unreachable, WorldError
 
 if TYPE_CHECKING:
     from sojourn.core.ports import Word
@@ -24,6 +24,20 @@ TOGETHER = 250  # runs that are written to the index at once; other commands wai
 MOST_QUESTIONS = 64  # for what is left after one answer
 OTHER = "the box has a run of this name with another specification, put there by another client"
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
+
+
+class Sick(WorldError):
+    """{said}"""
+
+    code = "sick-box"
+    next_step = "sojourn doctor {site}"
+
+
+def not_heard(view: View) -> WorldError:
+    """The error for a verb that cannot go on without what the run's box says, and has not heard it."""
+    if view.reach.is_sick:
+        return Sick(site=view.record.site_name, said=view.reach.error)
+    return Unreachable(site=view.record.site_name, detail=view.reach.error)
 
 
 @dataclass(frozen=True)
@@ -122,9 +136,13 @@ def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterator[tup
 
 
 def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
-    """All that one site has to say since; touches no records of ours, so it may run beside others."""
+    """What one site has to say since, for about twice `timeout_s` at most; what is left comes with the next look.
+
+    Touches no records of ours, so it may run beside others.
+    """
     said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
     offsets, moved = {record.id: record.offset for record in asked[0]}, asked[1]
+    until_s = ctx.now_s() + timeout_s
     try:
         box = ctx.box(asked[0][0].site)
         for _ in range(MOST_QUESTIONS):
@@ -135,7 +153,7 @@ def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
                 _, before = said.get(entry["id"], (entry, b""))
                 said[entry["id"]] = (entry, before + blob)
             offsets = {entry["id"]: entry["offset"] for entry in answer.value["runs"] if entry["more"]}
-            if not offsets:
+            if not offsets or not any(answer.blobs) or ctx.now_s() >= until_s:
                 break
             moved = {}
         if box.schedules:
@@ -154,7 +172,8 @@ def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: boo
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
-        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice)) for r in runs}
+        is_sick = isinstance(said, WorldError) and not isinstance(said, Unreachable)
+        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice, is_sick)) for r in runs}
     moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
     heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
     views = {}

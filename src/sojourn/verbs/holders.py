@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,14 +51,30 @@ def read(probes: Mapping[str, Any]) -> tuple[tuple[Holder, ...], int]:
     """(what the probes of a box tell of holders, orphans first; how many processes could not be looked into)."""
     told = probes.get(PROBE) or {}
     used = _used(probes)
-    found = [_holder(row, used) for row in processes.rows_of(str(told.get("stdout") or "")) or ()]
+    rows = processes.rows_of(str(told.get("stdout") or "")) or ()
+    found = [_holder(row, used) for row in rows if _is_told(row)]
     listed = {one.pid for one in found}
     found += [_stranger(pid, size) for pid, size in used.items() if pid not in listed]
-    order = ("orphan", "unproven", "run", "system")
-    hidden = told.get("hidden")
-    return tuple(sorted(found, key=lambda one: (order.index(one.kind), one.pid))), hidden if isinstance(
-        hidden, int
-    ) else 0
+    said = told.get("hidden")
+    hidden = (said if isinstance(said, int) else 0) + len(rows) - sum(map(_is_told, rows))
+    return tuple(sorted(found, key=lambda one: (_KINDS.index(one.kind), one.pid))), hidden
+
+
+_WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,18}"), re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?")
+_KINDS = ("orphan", "unproven", "run", "system")
+
+
+def _is_told(row: Mapping[str, str]) -> bool:
+    """Whether the row names one process. One that does not counts as one that could not be looked into."""
+    if not {"pid", "start", "uid", "comm", "state", "cpu_s", "devices"} <= row.keys():
+        return False
+    age_s = row.get("age_s", "-")
+    return (
+        all(_WHOLE.fullmatch(row[name]) for name in ("pid", "start", "uid"))
+        and bool(_SECONDS.fullmatch(row["cpu_s"]))
+        and (age_s == "-" or bool(_SECONDS.fullmatch(age_s)))
+        and row.get("kind", "-") in (*_KINDS, "-")
+    )
 
 
 def _holder(row: Mapping[str, str], used: Mapping[int, int]) -> Holder:
@@ -92,7 +109,7 @@ def _used(probes: Mapping[str, Any]) -> dict[int, int]:
     for name, told in probes.items():
         if "--query-compute-apps" in name:
             for row in cards.rows_of(name, str(told.get("stdout") or "")):
-                if row.get("pid", "").isdigit():
+                if _WHOLE.fullmatch(row.get("pid", "")):
                     pid, mib = int(row["pid"]), number(row.get("used_memory", ""))
                     found[pid] = found.get(pid, 0) + int((mib or 0) * (1 << 20))
     return found

@@ -20,15 +20,15 @@ class HookFailed(Refusal):
     next_step = "see what it says, then sojourn down {lease} again"
 
 
-def before_down(ctx: Context, record: RunRecord, lease: str) -> None:
-    """Run the job's `before_down`, where it has one, by bash in its workdir, for ten minutes at most.
+def before_down(ctx: Context, record: RunRecord, lease: str) -> bool:
+    """Run the job's `before_down` by bash in its workdir, for ten minutes at most; False where it has none.
 
     It finds SOJOURN_RUN_ID, SOJOURN_LEASE and SOJOURN_HOME (the folder of the last pull). Its end is journaled.
     Raises: HookFailed, whose `lines` are the last it said.
     """
     command = str((record.local.get("hooks") or {}).get("before_down") or "")
     if not command:
-        return
+        return False
     ctx.say(f"{record.id}: before_down: {command}")
     own = {"SOJOURN_RUN_ID": record.id, "SOJOURN_LEASE": lease, "SOJOURN_HOME": record.pulled_dir}
     said = b""
@@ -51,3 +51,4 @@ def before_down(ctx: Context, record: RunRecord, lease: str) -> None:
     if how:
         tail = said.decode("utf-8", "replace").splitlines()[-TAIL_LINES:]
         raise HookFailed(hook="before_down", run=record.id, how=how, command=command, lease=lease, lines=tail)
+    return True

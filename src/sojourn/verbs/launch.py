@@ -13,13 +13,14 @@ from sojourn.backends.client.keeper import KeeperRefused
 from sojourn.core.need import Need
 from sojourn.core.ports import Order, Tether
 from sojourn.core.values import Ended, NoAnswer, State
+from sojourn.core.verdict import SICK
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import LIMIT_BYTES, View, hear_one, take_in
 from sojourn.verbs.reasons import line_of
 from sojourn.verbs.renting import moving_in
-from sojourn.verbs.status import meter_of, next_step
+from sojourn.verbs.status import next_step
 from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -250,7 +251,8 @@ def answer(
     record, status = view.record, view.status
     exit_status, tail = 0, ""
     if did != "nothing" and view.reach.ok is False:
-        exit_status, why = 3, f"{why}; then {box.site.name} stopped answering ({view.reach.error})"
+        exit_status = SICK if view.reach.is_sick else 3
+        why = f"{why}; then {box.site.name} stopped answering ({view.reach.error})"
     elif status.state.is_final and status.state is not State.SUCCEEDED:
         exit_status, tail = 1, log_tail(ctx, box, record, status.attempt)
         why = f"attempt {status.attempt} ended: {status.state.value}" + (
@@ -271,7 +273,7 @@ def answer(
         state=status.state,
         did=did,
         why=why,
-        next=next_step(view, meter_of(record, lease)),
+        next=next_step(view, lease),
         remarks=tuple(remarks),
         log_tail=tail,
         attach="" if status.state.is_final else str(((record.tether or {}).get("facts") or {}).get("attach", "")),

@@ -55,4 +55,9 @@ def _keys(known: Site, hello: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _seen(hello: Mapping[str, Any]) -> str:
     cards = [str(card.get("name", "a GPU")) for card in hello.get("gpus") or ()]
     gpus = " and ".join(f"{cards.count(card)} x {card}" for card in dict.fromkeys(cards)) or "no GPU"
-    return f"{hello['host']}: {gpus}, {hello['cpus']} cores, {units.say_bytes(int(hello['memory_bytes']))}"
+    return f"{hello['host']}: {gpus}, {hello['cpus']} cores, {_memory(hello)}"
+
+
+def _memory(hello: Mapping[str, Any]) -> str:
+    size = hello["memory_bytes"]
+    return "unknown memory" if size is None else units.say_bytes(size)

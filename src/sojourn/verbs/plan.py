@@ -9,15 +9,19 @@ from typing import Any
 
 from sojourn.box.tree import COPIED_BYTES
 from sojourn.core import money
-from sojourn.core.values import Evidence, Finding, NoAnswer, Site
+from sojourn.core.ports import Offer
+from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site
+from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
+from sojourn.store.records import LeaseRecord
+from sojourn.verbs import rates
 from sojourn.verbs.answers import Plan, Reach, worst
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.decide import decide
 from sojourn.verbs.preflight import base_disk
 from sojourn.verbs.prepare import Prepared, prepare
 from sojourn.verbs.push import ask_missing
-from sojourn.verbs.renting import open_lease
+from sojourn.verbs.renting import is_cleared, open_lease
 from sojourn.verbs.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
@@ -62,9 +66,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     takes = room_of(prepared, lacking or frozenset())
     disk = base_disk(hello or {})
     lease = open_lease(ctx, site)
-    rate, currency = (
-        (lease.lease.rate_micro_per_h, lease.lease.currency) if lease else (site.rate_micro_per_h, site.currency)
-    )
+    rate, currency = rate_of(box, prepared, lease)
     script = _script(ctx, box, prepared, bid, hello)
     trial, refused = _tried(box, script) if script and reach.ok else ("", ())
     findings = (*bid.findings, *refused)
@@ -73,6 +75,8 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         *job.warnings,
         *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
         *([trial] if trial else []),
+        *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
+        *([f"{lease.name} was cleared to be stopped: `run` asks for its name"] if lease and is_cleared(lease) else []),
     ]
     return Plan(
         id=prepared.id,
@@ -99,7 +103,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
         script=script,
-        exit_status=REFUSED if decision.do == "refuse" else 3 if not reach.ok else worst(findings),
+        exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
 
 
@@ -139,9 +143,23 @@ def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str
     return {"path": path, "verb": verb, "survives": stays, "why": why}
 
 
-def _most_micro(prepared: Prepared, rate_micro_per_h: int) -> int | None:
-    """What the run can cost at most, by its own limits; None where nothing limits it."""
+def rate_of(box: Box, prepared: Prepared, lease: LeaseRecord | None) -> tuple[int | None, str]:
+    """(micro-units an hour, currency) of the open lease, else of what would be taken; None where no rate is known."""
+    asked: Lease | Offer
+    if lease is not None:
+        asked = lease.lease
+    elif offers := box.provider.offers(prepared.need):
+        asked = offers[0]
+    else:
+        return None, box.site.currency
+    return asked.rate_micro_per_h if asked.is_rate_known else None, asked.currency
+
+
+def _most_micro(prepared: Prepared, rate_micro_per_h: int | None) -> int | None:
+    """What the run can cost at most, by its own limits; None where nothing limits it, or its rate is not known."""
     job = prepared.job
+    if rate_micro_per_h is None:
+        return None
     most = [job.budget[0]] if job.budget else []
     if job.max_duration_s is not None:
         most.append(money.spent_micro(rate_micro_per_h, 0.0, job.max_duration_s))
@@ -195,3 +213,7 @@ def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
     if do == "refuse":
         return under_another_name(ctx, prepared, bid.box.site.name)
     return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"
+
+
+def _unheard(reach: Reach) -> int:
+    return 0 if reach.ok else SICK if reach.is_sick else 3

@@ -18,7 +18,7 @@ from sojourn.verbs.answers import Reach, document
 from sojourn.verbs.context import Context
 from sojourn.verbs.hear import View, hear
 from sojourn.verbs.reasons import alike, line_of
-from sojourn.wire.errors import WorldError
+from sojourn.wire.errors import Unreachable, WorldError
 
 # One of these for every cell.
 LOADED, PRESENT, MISSING, FAILED = "loaded", "present", "missing", "failed"
@@ -60,8 +60,12 @@ class Reconciled:
 
     @property
     def exit_status(self) -> int:
-        """0: every cell is home and loads, once. 3: all else that is not is on boxes that do not answer. Else 1."""
+        """0: every cell is home and loads, once. 5: a box answered with what cannot be right. 3: all else that is not
+        home is on boxes that do not answer. Else 1.
+        """
         rest = {fate.what for fate in self.fates} - {LOADED}
+        if any(fate.view.reach.is_sick for fate in self.fates):
+            return 5
         return 1 if self.duplicates or rest - {UNKNOWN} else 3 if rest else 0
 
     def causes(self) -> list[tuple[str, str, str, list[str]]]:
@@ -194,7 +198,8 @@ def _reached(ctx: Context, views: Mapping[str, View]) -> dict[str, View]:
             else:
                 there = {row["id"] for row in said.value["runs"]}
         except WorldError as error:
-            reach = Reach(False, some[0].reach.last_ok, error.message, error.next)
+            is_sick = not isinstance(error, Unreachable)
+            reach = Reach(False, some[0].reach.last_ok, error.message, error.next, is_sick)
         for view in some:
             found[view.record.id] = replace(view, reach=reach, has_root=view.record.id in there)
     return found

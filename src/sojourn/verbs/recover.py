@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sojourn.backends.client import border_files
+from sojourn.backends.client.border import BadAnswer
 from sojourn.core.need import Need
 from sojourn.core.ports import Tether
 from sojourn.core.values import State
+from sojourn.core.verdict import SICK
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import hear
 from sojourn.verbs.renting import open_lease
 from sojourn.wire import names, units
 
-# What run.json must have for a record of it to be of use.
-_NEEDED = {"run": str, "identity": str, "code": str, "argv": list, "outputs": list}
+MOST_RUNS = 200_000  # of one site
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,19 @@ class Recovered:
     runs: tuple[Found, ...]
     remarks: tuple[str, ...] = field(default=())
     next: str = ""
+    is_sick: bool = False  # the box named its runs, and what it said of them then cannot be used
 
     @property
     def exit_status(self) -> int:
-        """1 where a run of the box could not be taken into the records."""
+        """1 where a run of the box could not be taken into the records; 5 where the box `is_sick`."""
+        if self.is_sick:
+            return SICK
         return 1 if any(run.did in ("other", "unreadable") for run in self.runs) else 0
 
     def as_json(self) -> dict[str, Any]:
         """The `recover` document."""
         runs = [run.as_json() for run in self.runs]
-        return document(self, "recover", without=("runs",), runs=runs, exit=self.exit_status)
+        return document(self, "recover", without=("runs", "is_sick"), runs=runs, exit=self.exit_status)
 
 
 def recover(ctx: Context, site: str) -> Recovered:
@@ -85,6 +90,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     ]
     if any(run.did == "recovered" for run in found):
         remarks.append("hooks and notify of a job file are known only where it was first run")
+    remarks += list(dict.fromkeys(view.reach.error for view in views.values() if view.reach.is_sick))
     open_now = open_lease(ctx, box.site)
     return Recovered(
         site=box.site.name,
@@ -92,17 +98,20 @@ def recover(ctx: Context, site: str) -> Recovered:
         runs=tuple(found),
         remarks=tuple(remarks),
         next="sojourn status" if mine else "sojourn run",
+        is_sick=any(view.reach.is_sick for view in views.values()),
     )
 
 
 def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
-    after = ""
+    after, count = "", 0
     while True:
         answer = box.answer("roots", after=after)
-        for row in answer.value["runs"]:
-            yield {**row, "run": row["run"] if isinstance(row["run"], dict) else {}}
+        yield from answer.value["runs"]
+        count += len(answer.value["runs"])
         if not answer.value["more"]:
             return
+        if count > MOST_RUNS:
+            raise BadAnswer(site=box.site.name, op="roots", what=f"it has no end after {count} runs")
         after = str(answer.value["runs"][-1]["id"])
 
 
@@ -111,8 +120,7 @@ def _unreadable(row: Mapping[str, Any]) -> str:
     run = row["run"]
     if not names.is_name(str(row["id"])) or run.get("run") != row["id"]:
         return "its run.json is absent, torn, or of another run"
-    lacking = [key for key, kind in _NEEDED.items() if not isinstance(run.get(key), kind)]
-    return f"its run.json has no {', '.join(lacking)}" if lacking else ""
+    return border_files.trouble(row)
 
 
 def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
@@ -165,14 +173,13 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
 
 def _queued(row: Mapping[str, Any]) -> int:
     """The attempt that waits in the queue of the run's sweep; 0 for none."""
-    queued = row.get("queued")
-    return queued if isinstance(queued, int) and row["run"].get("sweep") else 0
+    return int(row.get("queued") or 0) if row["run"].get("sweep") else 0
 
 
 def _attempt(row: Mapping[str, Any]) -> int:
     """The highest attempt that was asked for or begun."""
     asked = row["want"].get("attempt")
-    return max(asked if isinstance(asked, int) else 0, int(row["last"]))
+    return max(asked if not _unreadable(row) and asked else 0, int(row["last"]))
 
 
 def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:

@@ -9,6 +9,8 @@ from dataclasses import asdict, replace
 from sojourn.core.need import Need
 from sojourn.core.values import Lease, Site
 from sojourn.store.records import LeaseRecord
+from sojourn.verbs import rates
+from sojourn.verbs.answers import Ask
 from sojourn.verbs.context import Box, Context
 from sojourn.wire.errors import WorldError
 
@@ -25,12 +27,40 @@ def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:
     return next((one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name), None)
 
 
+def is_cleared(record: LeaseRecord) -> bool:
+    """It was cleared, and its user was told to stop it: whether its machine still runs is not known."""
+    return record.state == "releasing" and record.has_stop
+
+
+def reopen(ctx: Context, site: Site) -> None:
+    """Where the site's lease was cleared to be stopped: ask whether something is to start on it all the same, and
+    journal that it is open again. Otherwise nothing is asked.   Raises: NotConfirmed; then nothing was changed.
+    """
+    record = open_lease(ctx, site)
+    if record is None or not is_cleared(record):
+        return
+    from sojourn.verbs.stop import confirmed
+
+    lease, name = record.lease, record.name
+    lines = (
+        f"{name} was cleared to be stopped ({lease.stop_verb}), and is not recorded as stopped",
+        "something that starts there is lost when that is done now or later; its meter runs on until then",
+        f"where it is stopped, say so instead: sojourn down {name} --already-stopped",
+    )
+    with ctx.alone(f"lease {site.name}"):
+        confirmed(ctx.confirm, Ask("run", name, lines, f"the same command with --confirm {name}"))
+        now = ctx.store.index.lease(name)
+        if now is not None and is_cleared(now):
+            ctx.store.append("reopened", lease=name)
+
+
 @contextmanager
 def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
     """The lease that a run goes onto: journal the run's `launching` inside. Meanwhile nobody lets go of it.
 
-    Raises: NothingToRent, WorldError.
+    Raises: NothingToRent, NotConfirmed, WorldError.
     """
+    reopen(ctx, box.site)
     with ctx.alone(f"lease {box.site.name}"):
         yield _lease_for(ctx, box, need)
 
@@ -45,6 +75,9 @@ def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
     if not offers:
         raise NothingToRent(site=box.site.name)
     _tell_clocks(ctx, box.site)
+    if not offers[0].is_rate_known:
+        for line in rates.words(box.site, box.provider.metered):
+            ctx.say(line)
     lease = box.provider.take(offers[0], f"{box.site.name}-{len(before)}", ctx.now_s())
     # A meter that the settings say began earlier was counted until its last lease ended.
     counted_s = max((one.ended_s or 0.0 for one in before), default=0.0)
@@ -57,5 +90,5 @@ def _tell_clocks(ctx: Context, site: Site) -> None:
     """What will run against a metered machine, before its meter starts."""
     from sojourn.store.catalog import platform
 
-    for clock in platform(site.platform).clocks if site.rate_micro_per_h else ():
+    for clock in platform(site.platform).clocks if site.rate_micro_per_h or site.provider != "unmetered" else ():
         ctx.say(f"{site.name}: {clock.what} ({clock.at}); loses {clock.loses}")

@@ -6,9 +6,9 @@ from sojourn.core.need import Need
 from sojourn.core.values import State
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
-from sojourn.verbs.hear import OTHER, hear_one
+from sojourn.verbs.hear import OTHER, hear_one, not_heard
 from sojourn.verbs.launch import adopt, answer, begin, journal_launching, read_secrets, unmasked, wait_proven
-from sojourn.wire.errors import Misuse, Unreachable
+from sojourn.wire.errors import Misuse
 
 
 class NotResumable(Misuse):
@@ -39,7 +39,7 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             why = "its root was removed from its box by `clean`"
             raise NotResumable(run=record.id, why=why, following="sojourn run --name ANOTHER")
         if view.reach.ok is False:
-            raise Unreachable(site=record.site_name, detail=view.reach.error)
+            raise not_heard(view)
         if view.is_other:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
         if status.state is State.QUEUED:

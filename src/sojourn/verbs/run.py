@@ -10,15 +10,16 @@ from sojourn.core.need import Need
 from sojourn.core.values import Finding, Site
 from sojourn.store.records import RunRecord
 from sojourn.store.spec import JobFile
-from sojourn.verbs import boxcheck, launch, preflight
+from sojourn.verbs import boxcheck, launch, preflight, rates
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.decide import Decision, decide
-from sojourn.verbs.hear import View, hear_one
+from sojourn.verbs.hear import View, hear_one, not_heard
 from sojourn.verbs.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.push import ask_missing, changed_files, push, remember
+from sojourn.verbs.renting import reopen
 from sojourn.wire import quote, units
-from sojourn.wire.errors import Misuse, Unreachable, WorldError
+from sojourn.wire.errors import Misuse, WorldError
 
 BLOCKED = 11
 
@@ -70,7 +71,7 @@ def run(
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
     goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
-    Raises: Misuse (bad-job-file, name-taken, stopped, ...), Unreachable, WorldError.
+    Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
     prepared = prepare(ctx, file, name=name, env=env or {})
@@ -185,13 +186,13 @@ def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
 
 
 def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
-    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable."""
+    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable, Sick."""
     decision, view = bid.decision, bid.view
     if view is None or decision.do not in ("refuse", "unknown"):
         return
     run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
     if decision.do == "unknown":
-        raise Unreachable(site=view.record.site_name, detail=view.reach.error)
+        raise not_heard(view)
     if "site" in decision.differs:
         raise NotHere(run=run, why=decision.why, following=f"sojourn resume {run}, or {other}")
     if decision.differs:
@@ -211,6 +212,7 @@ def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[st
 def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str], wait_s: float) -> launch.Begun:
     """Journal what is wanted, push it, lay it on the box, and start it there."""
     box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
+    reopen(ctx, box.site)
     old = ctx.store.index.run(prepared.id)
     if old is not None and old.attempt:
         spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
@@ -257,9 +259,13 @@ def _did(decision: Decision, view: View) -> str:
 def _meter_words(ctx: Context, view: View) -> list[str]:
     """What runs against the user's money from now on."""
     found = ctx.store.index.lease(view.record.lease)
-    if found is None or not found.lease.rate_micro_per_h:
+    if found is None or found.lease.is_free:
         return []
-    lease = found.lease
+    lease, has_budget = found.lease, bool(view.record.local.get("budget"))
+    if not lease.is_rate_known and (found.has_stop or has_budget):
+        return list(rates.words(view.record.site, found.has_stop, has_budget))
+    if not lease.is_rate_known:  # said when the lease was taken
+        return []
     rate = units.say_money(lease.rate_micro_per_h, lease.currency)
     words = [f"{lease.name} costs {rate} an hour until you let it go: sojourn down {lease.name}"]
     return words + [f"{clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]

@@ -60,8 +60,12 @@ def shared_s(every: Mapping[str, Ran]) -> dict[str, float]:
 
 
 def spent_micro(view: View, lease: LeaseRecord | None, taken: Mapping[str, float]) -> int | None:
-    """What this run cost at its lease's rate; None while nothing was heard of it. `taken`: of `taken_s`."""
+    """What this run cost at its lease's rate; None while nothing was heard of it, or where that rate is not known.
+    `taken`: of `taken_s`.
+    """
     record, status = view.record, view.status
+    if lease and not lease.lease.is_rate_known and record.attempt:
+        return None
     rate = lease.lease.rate_micro_per_h if lease else record.site.rate_micro_per_h
     if not rate or record.attempt == 0:
         return 0

@@ -4,21 +4,58 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.law import Standing
-from sojourn.core.values import NoAnswer, Receipt
+from sojourn.core.law import Facts
+from sojourn.core.owed import Standing
+from sojourn.core.values import Receipt
+from sojourn.store import proofs
 from sojourn.store.records import RunRecord
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import View, hear, hear_one
-from sojourn.wire import atomic, manifest
-from sojourn.wire.errors import WorldError
+from sojourn.verbs.manifests import ask_manifest, kept_manifest
+from sojourn.verbs.manifests import hashed as rows_hashed
+from sojourn.verbs.survey import Survey, survey
+from sojourn.wire import manifest
+from sojourn.wire.errors import Unreachable, WorldError
 
-MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
+
+@dataclass
+class Hashed:
+    """What this very command has hashed already: a file whose identity is the same is not read again.
+
+    box: run -> rows of its manifest. home: path -> (identity, (bytes, sha256)).
+    """
+
+    box: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    home: dict[str, tuple[tuple[int, ...], tuple[int, str]]] = field(default_factory=dict)
 
 
-def standings(ctx: Context, records: Sequence[RunRecord]) -> list[Standing]:
-    """One Standing a run. The box hashes every output again, and every copy at home is read again."""
+def facts(ctx: Context, box: Box, lease: str, tenants: Sequence[RunRecord], hashed: Hashed) -> Facts:
+    """All that stands on a lease: its runs, every other run on its box, and what the journal lacks.
+
+    A run of another lease or site that the records know, and that lies on this box, is judged with its tenants.
+    Raises: Unreachable, WorldError.
+    """
+    found = survey(ctx, box)
+    here = {record.id: record for record in (*tenants, *found.known)}
+    runs = standings(ctx, list(here.values()), hashed, found)
+    gaps = tuple(gap.what for gap in ctx.store.gaps_of(lease, box.site.name))
+    return Facts(tuple(runs), ctx.now_s(), found.strays, gaps, box.provider.metered, found.box)
+
+
+def run_facts(ctx: Context, records: Sequence[RunRecord], hashed: Hashed) -> Facts:
+    """The same of these runs alone: for what deletes them and leaves the box as it is. Raises: WorldError."""
+    runs = standings(ctx, records, hashed)
+    gaps = {gap.what: None for record in records for gap in ctx.store.gaps_of(record.lease, record.site_name)}
+    return Facts(tuple(runs), ctx.now_s(), gaps=tuple(gaps))
+
+
+def standings(
+    ctx: Context, records: Sequence[RunRecord], hashed: Hashed, found: Survey | None = None
+) -> list[Standing]:
+    """One Standing a run. The box lists every output again, and every copy at home is compared again."""
     views = hear(ctx, records)
     for record in records:
         if views[record.id].status.attempt < record.attempt:
@@ -26,58 +63,68 @@ def standings(ctx: Context, records: Sequence[RunRecord]) -> list[Standing]:
             with ctx.alone(record.id):
                 again = ctx.store.index.find(record.id)
                 views[record.id] = hear_one(ctx, again)
-    return [_standing(ctx, views[record.id]) for record in records]
+    lives = found.lives if found else {}
+    return [_standing(ctx, views[record.id], hashed, lives.get(record.id, "")) for record in records]
 
 
-def keep_manifest(ctx: Context, document: Mapping[str, Any]) -> None:
-    """Keep a manifest under its digest, durably: the law may need it when its box is gone. Raises: OSError."""
-    folder = os.path.join(ctx.store.state_dir, "manifests")
-    os.makedirs(folder, exist_ok=True)
-    atomic.write_json(os.path.join(folder, str(document["digest"])), document)
-
-
-def _standing(ctx: Context, view: View) -> Standing:
+def _standing(ctx: Context, view: View, hashed: Hashed, lives: str) -> Standing:
     record = view.record
-    document, is_fresh = _manifest(ctx, view)
+    document, is_fresh = _manifest(ctx, view, hashed)
     ctx.say(f"{record.id}: reading again what is home")
     return Standing(
         run=record.id,
         state=view.status.state,
-        is_launched=not view.never_began,
+        is_launched=not view.never_began or bool(lives),
         is_reachable=is_fresh or (view.reach.ok is not False and view.has_root),
         is_fresh=is_fresh,
-        digest=str(document.get("digest", "")),
-        files=tuple(document.get("files", ())),
+        lives=lives,
+        digest=manifest.digest_of(document) if document else "",
+        files=_rows(document, "files"),
+        earlier=_rows(document, "earlier"),
+        gone=_rows(document, "gone"),
         missing=tuple(document.get("missing", ())),
         refused=tuple(str(row["path"]) for row in document.get("refused", ())),
+        superseded=int(document.get("superseded", 0)),
         verified=record.manifest_digest,
         receipts=record.receipts,
-        home={receipt.path: _at_home(receipt) for receipt in record.receipts},
+        failed=tuple({"path": one["path"], "sha256": one["sha256"]} for one in record.failed),
+        home={receipt.path: _at_home(receipt, hashed) for receipt in record.receipts},
     )
 
 
-def _manifest(ctx: Context, view: View) -> tuple[Mapping[str, Any], bool]:
+def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    """Its rows without the times of their files: a file that was only touched is the same file."""
+    return tuple({name: row[name] for name in sorted(row) if name != "stat"} for row in document.get(key, ()))
+
+
+def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
     """(manifest, taken just now) of the box; where it cannot say, the sealed one that a pull kept; else ({}, False)."""
     record = view.record
     if view.never_began or not view.status.state.is_final:
         return {}, False
-    ctx.say(f"{record.id}: the box is hashing its outputs")
     try:
-        answer = ctx.box(record.site).ask("manifest", timeout_s=MANIFEST_S, run=record.id, fresh=True)
+        document = ask_manifest(ctx, ctx.box(record.site), record, fresh=True, known=hashed.box.get(record.id, ()))
+    except Unreachable:
+        return kept_manifest(ctx, record.heard.manifest), False
     except WorldError as error:
         if error.code != "no-such-run":
             raise
-    else:
-        if not isinstance(answer, NoAnswer):
-            return answer.value["manifest"], True
-    sealed = record.heard.manifest
-    kept = atomic.read_json(os.path.join(ctx.store.state_dir, "manifests", sealed)) if sealed else None
-    return (kept, False) if isinstance(kept, dict) else ({}, False)
+        return kept_manifest(ctx, record.heard.manifest), False
+    hashed.box[record.id] = rows_hashed(document)
+    return document, True
 
 
-def _at_home(receipt: Receipt) -> str:
+def _at_home(receipt: Receipt, hashed: Hashed) -> str:
+    began_ns = proofs.now_ns()
     try:
-        found = manifest.sha256_file(receipt.home, follow=False)
+        seen = os.lstat(receipt.home)
+        kept = hashed.home.get(receipt.home)
+        if kept is not None and kept[0] == proofs.identity(seen):
+            found = kept[1]
+        else:
+            found = manifest.sha256_file(receipt.home, follow=False)
+            if proofs.identity(os.lstat(receipt.home)) == proofs.identity(seen) and proofs.is_settled(seen, began_ns):
+                hashed.home[receipt.home] = proofs.identity(seen), found
     except OSError:
         return "gone"
     return "same" if found == (receipt.bytes, receipt.sha256) else "changed"

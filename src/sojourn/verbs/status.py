@@ -58,17 +58,21 @@ def of_views(
     """
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     taken = taken_s(ctx, views, leases) if taken is None else taken
-    rows = tuple(row(view, leases, taken) for view in views)
-    codes = [exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False) for r in rows]
+    now_s = ctx.now_s()
+    rows = tuple(row(view, leases, taken, now_s) for view in views)
+    codes = [
+        exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False, is_sick=r.reach.is_sick)
+        for r in rows
+    ]
     sweeps: tuple[Mapping[str, Any], ...] = ()
     if whole and any(row.sweep for row in rows):
         from sojourn.verbs.tally import tally
 
         sweeps = tally([view for view in views if view.record.sweep], rows)
-    return Status(rows, units.stamp(ctx.now_s()), worst(codes), sweeps)
+    return Status(rows, units.stamp(now_s), worst(codes), sweeps)
 
 
-def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float]) -> Row:
+def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float], now_s: float = 0.0) -> Row:
     """One run as `status` shows it. `taken`: what each takes of its lease, of `taken_s`."""
     record, status = view.record, view.status
     lease = leases.get(record.lease)
@@ -88,7 +92,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float
             "percentage": status.percentage,
             "remaining_s": status.remaining_s,
             "metrics": status.metrics,
-            "log_age_s": status.log_age_s if status.state.is_alive else None,
+            "log_age_s": _log_age_s(view, now_s),
             "reason": line_of(status),
             "cause": status.cause_id if status.state.is_dead else "",
             "owed": record.owed,
@@ -98,7 +102,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float
             "spent_micro": spent_micro(view, lease, taken),
             "currency": lease.lease.currency if lease else "USD",
             "lease": record.lease,
-            "next": next_step(view, meter),
+            "next": next_step(view, lease),
             "sweep": record.sweep,
         },
     )
@@ -111,7 +115,16 @@ def meter_of(record: RunRecord, lease: LeaseRecord | None) -> Meter:
     return lease.meter
 
 
-def next_step(view: View, meter: Meter) -> str:
+def _log_age_s(view: View, now_s: float) -> float | None:
+    """Of a run that lives: it grows also while nobody can ask."""
+    status, heard_s = view.status, view.record.heard_s
+    if not status.state.is_alive or status.log_age_s is None:
+        return None
+    unheard_s = max(0.0, now_s - heard_s) if view.reach.ok is False and heard_s is not None else 0.0
+    return round(status.log_age_s + unheard_s, 1)
+
+
+def next_step(view: View, lease: LeaseRecord | None) -> str:
     """The command that moves this run on, or "" where nothing is left to do."""
     record, state = view.record, view.status.state
     if view.reach.ok is False:
@@ -127,4 +140,5 @@ def next_step(view: View, meter: Meter) -> str:
     if not record.is_home:
         # What was never made, or does not load, comes home no better the next time; the log tells why.
         return f"sojourn logs {record.id} --tail 50" if record.is_pulled else f"sojourn pull {record.id}"
-    return f"sojourn down {record.lease}" if meter is Meter.RUNNING else ""
+    is_to_end = lease is not None and lease.is_open and lease.has_stop and lease.meter is not Meter.FREE
+    return f"sojourn down {record.lease}" if is_to_end else ""

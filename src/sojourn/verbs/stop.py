@@ -98,6 +98,8 @@ def confirmed(confirm: Confirm, ask: Ask) -> str:
     typed = confirm(ask)
     if typed != ask.name:
         how = "typed, and there is no terminal to ask at" if typed is None else f"given: {typed!r} is another name"
+        if ask.is_again and typed is None:
+            how = "given again: the list changed since it was given"
         raise NotConfirmed(
             what=f"sojourn {ask.verb}", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
         )

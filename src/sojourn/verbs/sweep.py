@@ -24,6 +24,7 @@ from sojourn.verbs.launch import read_secrets
 from sojourn.verbs.placing import by_site, placed_on, taken_back
 from sojourn.verbs.prepare import refuse_there
 from sojourn.verbs.push import remember
+from sojourn.verbs.renting import reopen
 from sojourn.verbs.run import excluded_by_rule
 from sojourn.verbs.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
 from sojourn.wire import quote
@@ -295,6 +296,8 @@ def _queue(
 ) -> Swept:
     """Journal the new cells, then give each box its part. A box that fails is a remark: the identical call goes on."""
     secrets = read_secrets(ctx, {"secrets": prepared.job.secrets})
+    for site in by_site(placed):
+        reopen(ctx, ctx.site(site))
     at = {offer.box.site.name: offer for offer in offers}
     _journal(ctx, prepared, [cell for cell in new if cell.id in placed], placed, at)
     remember(prepared.tree.code)

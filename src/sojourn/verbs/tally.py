@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sojourn.core.values import State
+from sojourn.core.values import Meter, State
 from sojourn.verbs.answers import Row, money
 from sojourn.verbs.cells import costs_of, wanted_of
 from sojourn.verbs.hear import View
@@ -15,9 +15,10 @@ from sojourn.verbs.reasons import alike
 def tally(views: Sequence[View], rows: Sequence[Row]) -> tuple[dict[str, Any], ...]:
     """One count a sweep, in the order of `rows`; `views` are those of the cells.
 
-    {"id","cells","states":{state: cells},"home","percentage","remaining_s","spent":[money],"sites":[the same a site,
-    with "site","reach"],"causes":[{"what","cause","why","cells","next"}]}. `remaining_s`: until the last slot is free,
-    by what finished and running cells take; null where nothing is known yet.
+    {"id","cells","states":{state: cells},"home","percentage","remaining_s","spent":[money],"unpriced","sites":[the
+    same a site, with "site","reach"],"causes":[{"what","cause","why","cells","next"}]}. `remaining_s`: until the last
+    slot is free, by what finished and running cells take; null where nothing is known yet. `unpriced`: cells on a
+    lease whose rate is not known.
     """
     found = []
     for sweep in dict.fromkeys(row.sweep for row in rows if row.sweep):
@@ -68,6 +69,7 @@ def _count(rows: Sequence[Row], remaining_s: float | None) -> dict[str, Any]:
         "percentage": round(done / len(rows), 1),
         "remaining_s": remaining_s,
         "spent": [money(micro, currency) for currency, micro in spent.items()],
+        "unpriced": sum(row.spent_micro is None and row.meter is Meter.UNKNOWN for row in rows),
     }
 
 

@@ -6,6 +6,7 @@ so that a `verify` that was ended goes on where it was.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -15,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
+from sojourn.backends.client import regular
 from sojourn.backends.client.proof import Proof, Prover, cores, open_book, printable
 from sojourn.store import places
-from sojourn.verbs.fetch import ROSTER
+from sojourn.verbs.below import Below, below, refused
 from sojourn.wire import manifest as manifests
 from sojourn.wire.errors import BadResult, Misuse
 from sojourn.wire.units import say_bytes
@@ -100,12 +102,15 @@ def verify(
     say: Callable[[str], None] | None = None,
     processes: int = 0,
     fresh: bool = False,
+    across: bool = False,
 ) -> Verified:
     """Prove every file at or below `paths`; with `manifest` (a file), of one folder, both rosters are compared first.
 
-    A path that is itself a link is followed, links below it only where they stay below it. `say` gets a line of
-    progress while files are read and after each. Uses `processes` cores (0: all) and at most 512 MiB of memory for all.
-    A file that was proven before and is unchanged since (size, times, inode) is not read again, unless `fresh`.
+    A path that is itself a link is followed where it stays in its folder, links below it where they stay below it.
+    What is mounted below a path is read only with `across`; pipes, devices and what the kernel makes up never. `say`
+    gets a line of progress while files are read and after each. Uses `processes` cores (0: all) and at most 512 MiB of
+    memory for all. A file that was proven before and is unchanged since (size, times, inode) is not read again, unless
+    `fresh`.
     Raises: NoSuchPath, BadManifest, NothingToVerify, OSError (the manifest cannot be read).
     """
     began_s = time.monotonic()
@@ -113,9 +118,9 @@ def verify(
         if not os.path.exists(path):
             raise NoSuchPath(path=printable(path), detail="no such file or folder")
     if manifest:
-        tasks, settled, roster = _against(paths, manifest)
+        tasks, settled, roster = _against(paths, manifest, across)
     else:
-        tasks, settled = _all_of(paths)
+        tasks, settled = _all_of(paths, across)
         roster = {}
     if not tasks and not settled:
         raise NothingToVerify(path=", ".join(printable(path) for path in paths))
@@ -135,62 +140,43 @@ def verify(
     )
 
 
-def _all_of(paths: Sequence[str]) -> tuple[list[_Task], list[Proof]]:
-    tasks, unreadable = [], []
+def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Proof]]:
+    tasks, settled = [], []
     for path in paths:
+        problem, why = refused(path)
+        if problem:
+            settled.append(Proof(path, "unknown", problem=problem, detail=why))
+            continue
         if not os.path.isdir(path):
             tasks.append(_Task(os.path.realpath(path), path))
             continue
-        found, closed = _below(path)
+        seen = below(path, is_across=across)
         # Of several paths each keeps its own name in front, so that two files of one name can be told apart.
         front = "" if len(paths) == 1 else path.rstrip("/") + "/"
-        tasks += [_Task(os.path.join(os.path.realpath(path), name), front + name) for name in found]
-        unreadable += [Proof(front + name, "unknown", problem="unsupported", detail=why) for name, why in closed]
-    return tasks, unreadable
+        tasks += [_Task(os.path.join(os.path.realpath(path), name), front + name) for name in seen.found]
+        settled += _closed(seen, front)
+    return tasks, settled
 
 
-def _below(root: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """(names of all that is no folder below `root`, relative; (folder, why) that could not be listed).
-
-    A link to a folder below `root` is passed over: what it shows is found where it lies. Any other is listed.
-    """
-    found, closed = [], []
-    folders = [""]
-    top = os.path.realpath(root)
-    while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(os.path.join(root, folder)) as entries:
-                for entry in entries:
-                    name = os.path.join(folder, entry.name)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(name)
-                    elif name != ROSTER and not _leads_to_a_folder_below(entry, top):
-                        found.append(name)
-        except OSError as error:
-            closed.append((folder or ".", f"the folder cannot be listed: {error.strerror or error}"))
-    return sorted(found), closed
+def _closed(seen: Below, front: str = "") -> list[Proof]:
+    return [Proof(front + name, "unknown", problem=problem, detail=why) for name, problem, why in seen.closed]
 
 
-def _leads_to_a_folder_below(entry: os.DirEntry[str], top: str) -> bool:
-    try:
-        return entry.is_dir() and os.path.realpath(entry.path).startswith(top + "/")
-    except OSError:  # a link that leads round in a circle
-        return False
-
-
-def _against(paths: Sequence[str], manifest: str) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
+def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
     """(files to prove, what is settled by the rosters alone, the comparison)."""
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         raise Misuse(detail="a manifest speaks of one folder: name exactly that folder")
+    problem, why = refused(paths[0])
+    if problem:
+        raise NoSuchPath(path=printable(paths[0]), detail=why)
     root = os.path.realpath(paths[0])
     document = read_manifest(manifest)
     rows = {row["path"]: (row["bytes"], row["sha256"]) for row in document["files"]}
-    found, closed = _below(root)
+    seen = below(root, is_across=across)
     own = os.path.realpath(manifest)
-    there = {name for name in found if os.path.realpath(os.path.join(root, name)) != own or name in rows}
+    there = {name for name in seen.found if os.path.realpath(os.path.join(root, name)) != own or name in rows}
     missing, unexpected = sorted(rows.keys() - there), sorted(there - rows.keys())
-    settled = [Proof(name, "unknown", problem="unsupported", detail=why) for name, why in closed]
+    settled = _closed(seen)
     settled += [Proof(name, "unknown", problem="missing", detail="in the manifest, and not here") for name in missing]
     settled += [
         Proof(name, "unknown", problem="mismatch", detail="here, and not in the manifest") for name in unexpected
@@ -210,10 +196,13 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     """The document, whose own digest fits and whose paths stay below their folder. Raises: NoSuchPath, BadManifest."""
     shown = printable(path)
     try:
-        with open(path, "rb") as f:
-            raw = f.read(_MANIFEST_LIMIT_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError) as error:
+        raw = regular.read(path, _MANIFEST_LIMIT_BYTES)
+    except FileNotFoundError as error:
         raise NoSuchPath(path=shown, detail="no such manifest") from error
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENXIO):  # a socket answers an open with ENXIO
+            raise
+        raise NoSuchPath(path=shown, detail=f"no manifest: {error.strerror}") from error
     try:
         document = json.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -135,7 +135,8 @@ def _news_of(old: Row, row: Row) -> Iterator[str]:
     elif row.reason and row.reason != old.reason:
         yield f"{row.id}: {row.reason}"
     if row.reach.ok is False and old.reach.ok is not False:
-        yield f"{row.id}: {row.site} does not answer ({row.reach.error}); its state is the last one known"
+        what = "gives no answer that can be used" if row.reach.is_sick else "does not answer"
+        yield f"{row.id}: {row.site} {what} ({row.reach.error}); its state is the last one known"
     elif old.reach.ok is False and row.reach.ok:
         yield f"{row.id}: {row.site} answers again"
     if _tenth(row) > _tenth(old):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MAGIC = b"\x00SJ1"
 HEAD_BYTES = len(MAGIC) + 1 + 8 + 4
 _KINDS = (b"J", b"B")
+# Lists, objects and members of one JSON frame. In memory each is many times what it was on the line; ours have fewer.
+_PARTS = 8_000_000
 
 
 class Torn(ValueError):
@@ -96,6 +98,8 @@ def _value(kind: bytes, payload: bytes, crc: int) -> Any:
         raise Torn("a frame is damaged")
     if kind == b"B":
         return payload
+    if len(payload) > _PARTS and sum(map(payload.count, (b",", b"[", b"{"))) > _PARTS:
+        raise Torn("a frame holds more than any of ours")
     try:
         return lean_json.loads(payload.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:

@@ -2,40 +2,63 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 
 from sojourn.wire import names
 
 TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
 
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the file at `path`, read once. Without `follow` a symlink is refused. `tick` is told how
-    many bytes were read, about every MiB. Raises: OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    """(bytes, sha256 hex) of the regular file at `path`, read once, up to the size it has when it is opened: what is
+    appended meanwhile is not waited for. Without `follow` a symlink is refused. `tick` is told how many bytes were
+    read, about every MiB. Never waits for a writer of a pipe. Raises: OSError, also for all that is no regular file.
+    """
+    _check_kind(os.stat(path).st_mode, path)  # opening a device alone may do something
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb", buffering=0) as f:
-        return sha256_stream(f, tick)
+        now = os.fstat(fd)
+        _check_kind(now.st_mode, path)
+        return sha256_stream(f, tick, now.st_size)
 
 
-def sha256_stream(stream: Any, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the rest of an unbuffered binary stream. `tick`: see `sha256_file`. Raises: OSError."""
+def _check_kind(mode: int, path: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def sha256_stream(
+    stream: Any, tick: Optional[Callable[[int], None]] = None, limit_bytes: Optional[int] = None
+) -> Tuple[int, str]:
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, of `limit_bytes` of it at most. `tick`: see
+    `sha256_file`. Raises: OSError."""
     total, h = 0, hashlib.sha256()
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
-    while True:
-        count = stream.readinto(buffer)
+    while limit_bytes is None or total < limit_bytes:
+        count = stream.readinto(buffer if limit_bytes is None else view[: min(_CHUNK, limit_bytes - total)])
         if not count:
-            return total, h.hexdigest()
+            break
         total += count
         h.update(view[:count])
         if tick:
             tick(count)
+    return total, h.hexdigest()
+
+
+def is_digest(value: Any) -> bool:
+    """True for 64 lowercase hexadecimal digits: what a SHA-256 looks like, and nothing that could name a path."""
+    return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")
 
 
 def is_safe(path: str) -> bool:
@@ -52,32 +75,61 @@ def document(
     missing: Iterable[str],
     refused: Iterable[Dict[str, str]] = (),
     node: Optional[Dict[str, str]] = None,
+    **found: Any,
 ) -> Dict[str, Any]:
-    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, and "node" where that is given.
+    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" where that is given, and
+    what was `found` beside: "earlier", "gone" and "superseded" of a manifest that looked at every attempt.
 
-    files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "log" or "scratch";
-    `from` is the file's path below the run's root.   missing: the globs that hit nothing.
-    refused: {"path", "why"} of what a glob hit and what is not taken home (a symlink out of the root, a device).
-    node: the machine that made it (`wire.machine`).
-    `digest` names the content alone (paths, bytes, hashes, roles), not the time.
+    files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
+    the run has succeeded) or "log"; `from` is the file's path below the run's root, and so names the attempt. The files
+    of one checkpoint have its name as `set`. `stat`: [dev, inode, size, mtime_ns, ctime_ns] as it was when the file was
+    hashed; `changed`: true where it changed meanwhile.
+    missing: the globs that hit nothing.   refused: {"path", "why"} of what a glob hit and what is not taken home (a
+    symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
+    earlier: rows like those of `files`, newest first: what stands in where a row of `files` turns out not to load.
+    gone: {"path","bytes","sha256"} of what was sealed as owed and is nowhere any more.
+    superseded: how many files of other attempts a succeeded one has replaced.
+    `digest`: see `digest_of`.
     """
-    files = sorted(entries, key=lambda e: str(e["path"]))
-    return {
+    whole = {
         "schema": SCHEMA,
         "run": run,
         "attempt": attempt,
         "at": at,
-        "files": files,
+        "files": sorted(entries, key=lambda e: str(e["path"])),
         "missing": sorted(missing),
         "refused": sorted(refused, key=lambda e: e["path"]),
-        "digest": roster_digest(files),
+        **found,
         **({"node": node} if node else {}),
     }
+    whole["digest"] = digest_of(whole)
+    return whole
+
+
+def digest_of(document: Mapping[str, Any]) -> str:
+    """The digest of a manifest as its rows say it: of the content alone (paths, bytes, hashes, roles), not of times.
+
+    That of `files` (`roster_digest`) where there is nothing in `earlier` and `gone`, else one of all three. Whoever
+    gets a manifest from elsewhere computes it. Raises: KeyError, TypeError where a row is none.
+    """
+    files, earlier, gone = (document.get(key) or () for key in ("files", "earlier", "gone"))
+    if not earlier and not gone:
+        return roster_digest(files)
+    return names.digest([_rows(files), _rows(earlier), sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)])
+
+
+def is_of_every_attempt(document: Mapping[str, Any]) -> bool:
+    """Whether it looked at every attempt. One sealed by an earlier keeper is complete for its own attempt alone."""
+    return "superseded" in document
 
 
 def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
     """The digest of a roster: of [path, bytes, sha256, role] rows sorted by path."""
-    return names.digest(sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files))
+    return names.digest(_rows(files))
+
+
+def _rows(files: Iterable[Dict[str, Any]]) -> List[List[Any]]:
+    return sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files)
 
 
 def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import mmap
 import sys
-from typing import AbstractSet, Any, Dict, NamedTuple, Tuple
+from typing import AbstractSet, Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from sojourn.wire import torch_unpickle
 from sojourn.wire.damage import Unloadable
@@ -19,6 +19,7 @@ from sojourn.wire.torch_values import DTYPES, Storage, Tensor, tensors
 MAGIC = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 _PROTOCOL = 1001
 _PICKLE_LIMIT_BYTES = 64 << 20
+More = Callable[[bytes, int, Any], Optional[Tuple[torch_unpickle.Pickled, int]]]
 
 
 class Legacy(NamedTuple):
@@ -26,6 +27,8 @@ class Legacy(NamedTuple):
 
     tree: Any
     tensors: Tuple[Tuple[str, Tensor], ...]
+    classes: Tuple[str, ...] = ()  # named in it, and not built
+    remarks: Tuple[str, ...] = ()
 
 
 class _Kept(Storage):
@@ -34,8 +37,10 @@ class _Kept(Storage):
     data = memoryview(b"")
 
 
-def read(path: str) -> Legacy:
+def read(path: str, more: More | None = None) -> Legacy:
     """Everything the file at `path` holds, every size and end checked.
+
+    `more` decodes a tree (of the bytes, from where on) that names more than PyTorch lets pass; None: that is unsafe.
 
     Raises: Unloadable (empty, truncated, corrupt, unsafe, unsupported), OSError.
     """
@@ -66,17 +71,32 @@ def read(path: str) -> Legacy:
         raise Unloadable("corrupt", "what it says about its machine is damaged")
     if machine.tree["little_endian"] is not (sys.byteorder == "little"):
         raise Unloadable("unsupported", "written on a machine of the other byte order")
-    tree, at = _pickle(head, at, storage, "tree")
+    tree, at = _tree(head, at, storage, more)
     keys, at = _pickle(head, at, storage, "storages")
     _refuse({*tree.unsafe, *machine.unsafe, *keys.unsafe, *version.unsafe})
     if not isinstance(keys.tree, list) or sorted(map(str, keys.tree)) != sorted(kept):
         raise Unloadable("corrupt", "its list of storages is not that of its tensors")
     _place(data, at, [kept[key] for key in keys.tree])
-    found = tuple(tensors(tree.tree))
+    found = (*tensors(tree.tree), *tensors(tree.beside, "state"))
     for name, tensor in found:
         if tensor.problem():
             raise Unloadable("corrupt", "{}: {}".format(name[:80], tensor.problem()))
-    return Legacy(tree.tree, found)
+    return Legacy(tree.tree, found, tuple(tree.classes), tree.remarks)
+
+
+def _tree(head: bytes, at: int, storage: Any, more: More | None) -> Tuple[torch_unpickle.Pickled, int]:
+    try:
+        tree, end = _pickle(head, at, storage, "tree")
+        if not tree.unsafe or not more:
+            return tree, end
+    except Unloadable as error:
+        if error.problem not in ("unsafe", "corrupt") or not more:
+            raise
+        found = more(head, at, storage)
+        if found is None:
+            raise
+        return found
+    return more(head, at, storage) or (tree, end)
 
 
 def _pickle(head: bytes, at: int, storage: Any, what: str) -> Tuple[torch_unpickle.Pickled, int]:

@@ -35,7 +35,7 @@ SAFE = frozenset(
 )
 # What the machine raises, beside ValueError, on bytes that are no such pickle.
 MALFORMED = (IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error, RecursionError)
-_OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _STORAGE_DTYPES = {storage: dtype for dtype, (_, storage) in DTYPES.items() if storage}
 _STORAGE_DTYPES["UntypedStorage"] = "uint8"
 
@@ -46,6 +46,9 @@ class Pickled:
     def __init__(self, tree: Any, names: set[str]) -> None:
         self.tree = tree
         self.globals = names
+        self.beside: list[Any] = []  # what is set on plain values, which they have no place for
+        self.classes: list[str] = []  # those it names that were not built
+        self.remarks: tuple[str, ...] = ()
 
     @property
     def unsafe(self) -> list[str]:
@@ -110,7 +113,7 @@ class Machine:
 
     def do_global(self) -> None:
         module, name = self.line(), self.line()
-        full = f"{_OLD_NAMES.get(module, module)}.{name}"
+        full = f"{OLD_NAMES.get(module, module)}.{name}"
         self.globals.add(full)
         self.push(Name(full))
 
@@ -119,7 +122,7 @@ class Machine:
         what = self.stack[-1]
         if not isinstance(what, Name) or not isinstance(args, tuple):
             raise ValueError("it calls something that is no name")
-        self.stack[-1] = _made(what.full, args)
+        self.stack[-1] = made(what.full, args)
 
     def do_build(self) -> None:
         state, target = self.stack.pop(), self.stack[-1]
@@ -173,7 +176,7 @@ class Machine:
         self.memo[index] = self.stack[-1]
 
 
-def _made(name: str, args: tuple[Any, ...]) -> Any:
+def made(name: str, args: tuple[Any, ...]) -> Any:
     """What calling the global would give, where that is plain; a Made otherwise."""
     short = name.rpartition(".")[2]
     if name == "collections.OrderedDict" and not args:

@@ -39,6 +39,7 @@ _CHECKERS = 2  # threads that look at entries; one alone is slower than a fast d
 See = Callable[[str, int, memoryview], None]
 Watch = Callable[[Tuple[Tuple[str, Tensor], ...]], See]
 Verdict = Tuple[List[str], List[str]]
+Loads = Callable[[bytes, Callable[[str, str, int], Storage]], torch_unpickle.Pickled]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Structure:
     problems: tuple[tuple[str, str], ...] = ()
     proved: tuple[str, ...] = ()
     tree: Any = None
+    classes: tuple[str, ...] = ()  # named in the pickle, and not built
+    remarks: tuple[str, ...] = ()  # of whoever decoded the pickle
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,19 @@ class Opened:
     facts: Mapping[str, Any]
 
 
-def walk(path: str, crc: bool = True, watch: Watch | None = None, read: torch_entries.Read | None = None) -> Structure:
+def walk(
+    path: str,
+    crc: bool = True,
+    watch: Watch | None = None,
+    read: torch_entries.Read | None = None,
+    loads: Loads = torch_unpickle.loads,
+) -> Structure:
     """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read.
 
     `watch`, where the pickle is sound, is given the tensors, and what it returns every storage as it is read, in the
     same pass: (the storage's key, where in it, a piece of its bytes). `read`: another way to the bytes of the file than
-    a map of it. Raises: OSError, and what `read` does.
+    a map of it. `loads`: another decoder of the pickle, which may not refuse all that PyTorch does.
+    Raises: OSError, and what `read` does.
     """
     data = _map(path)
     if read:
@@ -93,11 +103,10 @@ def walk(path: str, crc: bool = True, watch: Watch | None = None, read: torch_en
     table: tuple[tuple[str, Tensor], ...] = ()
     names: tuple[str, ...] = ()
     unsafe: tuple[str, ...] = ()
-    tree = None
+    pickled: torch_unpickle.Pickled | None = None
     try:
-        pickled = found.pickled()
-        tree = pickled.tree
-        table = tuple(tensors(pickled.tree))
+        pickled = found.pickled(loads)
+        table = (*tensors(pickled.tree), *tensors(pickled.beside, "state"))
         names, unsafe = tuple(sorted(pickled.globals)), tuple(pickled.unsafe)
         problems += [("corrupt", f"{name}: {t.problem()}") for name, t in table if t.problem()]
         if unsafe:
@@ -119,7 +128,9 @@ def walk(path: str, crc: bool = True, watch: Watch | None = None, read: torch_en
         found.facts,
         tuple(damaged + problems),
         tuple(proved),
-        tree,
+        pickled and pickled.tree,
+        tuple(pickled.classes) if pickled else (),
+        pickled.remarks if pickled else (),
     )
 
 
@@ -285,7 +296,7 @@ class _Archive:
             by_sums.append(f"{entry.name} is damaged (sha256)")
         return by_crc, by_sums
 
-    def pickled(self) -> torch_unpickle.Pickled:
+    def pickled(self, loads: Loads = torch_unpickle.loads) -> torch_unpickle.Pickled:
         """The decoded pickle, its tensors looking into the map. Raises: Damaged."""
         order = self.small("byteorder").decode("ascii", "replace").strip()
         if order and order != sys.byteorder:
@@ -307,7 +318,7 @@ class _Archive:
             return kept[key]
 
         try:
-            return torch_unpickle.loads(self.small("data.pkl"), storage)
+            return loads(self.small("data.pkl"), storage)
         except ValueError as e:
             raise Damaged(self.path, "corrupt", str(e)) from None
 

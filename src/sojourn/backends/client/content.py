@@ -6,6 +6,7 @@ Works on raw bytes in pieces, so that a tensor of any size takes a few MiB. Wrap
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sojourn.wire.damage import Unloadable
+from sojourn.wire.torch_values import Made
 
 PIECE_BYTES = 1 << 20  # of a scan: what fits the cache next to the core (measured: 18 GB/s, from 64 KiB to 4 MiB alike)
 ZERO_RUN_BYTES = 4096  # a hole in a file is a page or more
@@ -34,6 +36,7 @@ _BITS = {
     "float8_e4m3fnuz": ("u1", None, 0x80),
 }
 _FLOATS = {"float32": "<f4", "float64": "<f8", "complex64": "<f4", "complex128": "<f8", "complex32": "<f2"}
+_MASK = re.compile(r"mask|_buffers\.", re.IGNORECASE)  # names of tensors in which minus infinity means "not this one"
 _QUIET = {"bool", "uint8"}  # masks and images: runs of zeros are their nature
 
 
@@ -43,6 +46,8 @@ class Scan:
     def __init__(self, dtype: str | np.dtype[Any]) -> None:
         self.nan = 0
         self.infinite = 0
+        self.negative = 0  # of the infinite ones: minus infinity
+        self.is_mask = False  # minus infinity and zeros alone
         self.first_bad = -1  # element
         self.elements = 0
         self.is_constant = True
@@ -88,13 +93,22 @@ class Scan:
         for values, is_bad, is_nan in _views(piece, self._dtype):
             bad = is_bad(values)
             if bad is None or not bad.any():
+                self.is_mask = self.is_mask and not values.any()
                 continue
             count = int(np.count_nonzero(bad))
             nan = int(np.count_nonzero(is_nan(values)))
+            self._mask(values, bad)
             self.nan, self.infinite = self.nan + nan, self.infinite + count - nan
             if self.first_bad < 0:
                 per_element = max(1, values.size * self._width // len(piece))  # a complex number is two values
                 self.first_bad = self._seen // self._width + int(np.argmax(bad.ravel())) // per_element
+
+    def _mask(self, values: Any, bad: Any) -> None:
+        """Where the first infinity stands, all before it must have been zeros."""
+        self.negative += int(np.count_nonzero(bad & _is_negative(values, self._dtype)))
+        is_first = not self.infinite and not self.nan
+        was_zero = not self._seen or (self.is_constant and not (self._first or b"").strip(b"\x00"))
+        self.is_mask = (was_zero if is_first else self.is_mask) and not values[~bad].any()
 
     def _constant(self, piece: memoryview | bytes) -> None:
         if self._first is None:
@@ -141,6 +155,7 @@ class Content:
     holes: list[str] = field(default_factory=list)
     odd_bools: list[str] = field(default_factory=list)
     infinite: list[str] = field(default_factory=list)
+    masks: list[str] = field(default_factory=list)
     scanned: int = 0
 
     def add(self, name: str, scan: Scan, *, is_number: bool = False) -> None:
@@ -150,8 +165,11 @@ class Content:
         """
         self.scanned += 1
         name = name if len(name) <= 80 else name[:77] + "..."
+        is_minus = not scan.nan and 0 < scan.negative == scan.infinite
         if is_number and scan.infinite and not scan.nan:
             self.infinite.append(name)
+        elif is_minus and (scan.is_mask or _MASK.search(name)):
+            self.masks.append(name)
         elif scan.nan or scan.infinite:
             parts = [f"{scan.nan} NaN"] * bool(scan.nan) + [f"{scan.infinite} infinite"] * bool(scan.infinite)
             text = f"{name}: {' and '.join(parts)} of {scan.elements} values, the first at {scan.first_bad}"
@@ -179,10 +197,12 @@ class Content:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences, at most four."""
+        """Sentences, at most five."""
         out = []
         if self.infinite:
             out.append(f"numbers in it that are infinite: {_list(self.infinite)}")
+        if self.masks:
+            out.append(f"minus infinity in a mask or buffer: {_list(self.masks)}")
         if self.odd_bools:
             out.append(f"booleans that are neither 0 nor 1 in {_list(self.odd_bools)}")
         if self.constant:
@@ -232,7 +252,7 @@ def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Sc
 
 
 def not_finite(value: Any) -> list[str]:
-    """Paths of the numbers in plain containers that are not finite, 100 at most."""
+    """Paths of the numbers in plain containers, and in what was not built, that are not finite, 100 at most."""
     bad: list[str] = []
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", value)]
@@ -240,8 +260,10 @@ def not_finite(value: Any) -> list[str]:
         path, value = stack.pop()
         if isinstance(value, float) and not math.isfinite(value):
             bad.append(path[1:81] or "its value")
-        elif isinstance(value, (dict, list, tuple, set, frozenset)) and id(value) not in seen:
+        elif isinstance(value, (dict, list, tuple, set, frozenset, Made)) and id(value) not in seen:
             seen.add(id(value))
+            if isinstance(value, Made):
+                value = (*value.args, value.state)  # what a pickle would have built
             items = value.items() if isinstance(value, dict) else enumerate(value)
             stack.extend((f"{path}.{str(key)[:40]}", child) for key, child in items)
     return bad
@@ -289,6 +311,13 @@ def _views(piece: memoryview | bytes, dtype: str | np.dtype[Any]) -> Iterable[tu
 def _not_finite(values: Any) -> Any:
     ok = np.isfinite(values)
     return None if ok.all() else ~ok
+
+
+def _is_negative(values: Any, dtype: str | np.dtype[Any]) -> Any:
+    """Which have their sign set."""
+    if isinstance(dtype, str) and dtype in _BITS:
+        return values >> (8 * values.dtype.itemsize - 1) == 1
+    return np.signbit(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
 
 
 def _over(values: Any, mask: int | None, ceiling: int) -> Any:

@@ -92,6 +92,8 @@ def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judg
     fitting = [key for key in owners if key in named]
     fitting += [key for key in owners if _ends(name, getattr(found[key], "also", ()))]
     chosen = (fitting or owners or named or _by_magic(found, head) or [""])[0]
+    if chosen and not owners and getattr(found[chosen], "declines", None) and found[chosen]().declines(head):
+        chosen, named = "", []
     kind = str(found[chosen].kind) if chosen else UNKNOWN
     try:
         if owners and named and not fitting:
@@ -113,19 +115,21 @@ def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judg
 
 
 class Siblings(Mapping[str, str]):
-    """The names in the folder of `path`, and where they lie; looked up when asked for."""
+    """The names in the folder of `path`, and where they lie, folders with a / behind; looked up when asked for."""
 
     def __init__(self, path: str) -> None:
         self._folder = os.path.dirname(os.path.abspath(path))
 
     def __getitem__(self, name: str) -> str:
-        path = os.path.join(self._folder, name)
-        if name in ("", ".", "..") or "/" in name or not os.path.isfile(path):
+        last = name.removesuffix("/")
+        path = os.path.join(self._folder, last)
+        is_there = os.path.isdir(path) if last != name else os.path.isfile(path)
+        if last in ("", ".", "..") or "/" in last or not is_there:
             raise KeyError(name)
         return path
 
     def __iter__(self) -> Iterator[str]:
-        return iter(name for name in os.listdir(self._folder) if name in self)
+        return iter(one for name in os.listdir(self._folder) for one in (name, name + "/") if one in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -180,7 +184,9 @@ def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
     """Raises: Unloadable where what it is can be said without loading it. `loader`: of its name or magic, or None."""
     is_artifact = name.lower().endswith(_ARTIFACTS)
     if not head:
-        if (loader is None and is_artifact) or (loader is not None and not getattr(loader, "may_be_empty", False)):
+        may_be = getattr(loader, "may_be_empty", False)  # true, or the names that may
+        may_be = _ends(name, may_be) if isinstance(may_be, tuple) else may_be
+        if (loader is None and is_artifact) or (loader is not None and not may_be):
             raise Unloadable("empty", "the file has no bytes")
         return
     from sojourn.backends.client import pickles

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from sojourn.backends.client import bootstrap
+from sojourn.backends.client import bootstrap, border
+from sojourn.backends.client.border import BadAnswer
+from sojourn.backends.client.shapes import Wrong, path, shown
 from sojourn.core.ports import Transport
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store import parcel as packed
@@ -82,24 +84,28 @@ class Keeper:
         blobs: Sequence[bytes] = (),
         *,
         timeout_s: float = 30.0,
-        limit_bytes: int = 64 << 20,
         **fields: Any,
     ) -> Answer | NoAnswer:
-        """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again.
+        """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again. An answer is decoded by the
+        shape of its op, and never longer than one can be (`border`).
 
-        `blobs`: what the op takes along. Raises: KeeperRefused (the box says no), NoFrames, NoPython, NoBase, and what
-        `transport.put` raises.
+        `blobs`: what the op takes along. Raises: KeeperRefused (the box says no), BadAnswer, NoFrames, NoPython,
+        NoBase, and what `transport.put` raises.
         """
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
-        ended = self._call(stdin, timeout_s, limit_bytes)
-        folder = self._misses_keeper(ended) if isinstance(ended, Ended) else ""
+        most = border.limit_bytes(op, request)
+        ended = self._call(stdin, timeout_s, most)
+        folder = self._misses_keeper(op, ended) if isinstance(ended, Ended) else ""
         if folder:
             put = self._put(_keeper_of(self.parcel), folder, timeout_s)
             if put is not None:
                 return put
-            ended = self._call(stdin, timeout_s, limit_bytes)
-        return ended if isinstance(ended, NoAnswer) else self._read(ended)
+            ended = self._call(stdin, timeout_s, most)
+        if isinstance(ended, NoAnswer):
+            return ended
+        answer = self._read(op, ended)
+        return self._decoded(op, request, answer.value, answer.blobs)
 
     def ask_all(
         self, ops: Sequence[Mapping[str, Any]], blobs: Sequence[bytes] = (), *, timeout_s: float = 30.0
@@ -115,11 +121,12 @@ class Keeper:
         stamps = {key: value for key, value in said.value.items() if key != "answers"}
         rest = iter(said.blobs)
         answers = []
-        for value in said.value["answers"]:
-            whole = {**stamps, **value}
+        for asked, value in zip(ops, said.value["answers"], strict=False):  # none after one that is refused
+            whole = {**value, **stamps, "ok": value["ok"]}
             if not value["ok"]:
-                raise self._refused(whole)
-            answers.append(Answer(whole, tuple(itertools.islice(rest, value["frames"]))))
+                raise self._refused(str(asked["op"]), whole)
+            mine = tuple(itertools.islice(rest, value["frames"]))
+            answers.append(self._decoded(str(asked["op"]), {"base": self.site.base, **asked}, whole, mine))
         return answers
 
     @property
@@ -139,20 +146,34 @@ class Keeper:
             return call(bootstrap.argv(*words, search=True))
         return ended
 
-    def _misses_keeper(self, ended: Ended) -> str:
-        """The folder that the keeper must be put into, "" where one answered."""
+    def _misses_keeper(self, op: str, ended: Ended) -> str:
+        """The folder that the keeper must be put into, "" where one answered. Raises: BadAnswer."""
         absent = bootstrap.missing(ended.rc, ended.stdout)
         if absent is not None:
-            return f"{absent.base}/keepers"
+            return self._keepers(op, f"{absent.base}/keepers")
         try:
-            said = self._read(ended).value
+            said = self._read(op, ended).value
         except KeeperRefused as no:
             said = no.value
         except WorldError:
             return ""
         # A batch is answered though one of its ops was refused: the last.
-        last = (said.get("answers") or [said])[-1]
-        return os.path.dirname(str(last["keeper"])) if last.get("code") == "keeper-damaged" else ""
+        last = (said.get("answers") or [said])[-1] if isinstance(said.get("answers", []), list) else {}
+        is_damaged = isinstance(last, dict) and last.get("code") == "keeper-damaged"
+        return self._keepers(op, os.path.dirname(str(last.get("keeper")))) if is_damaged else ""
+
+    def _keepers(self, op: str, folder: str) -> str:
+        """The folder, where a keeper may be put there at the box's word: below the base that it was asked for."""
+        base, _, last = folder.rpartition("/")
+        if last != "keepers" or not self._is_path(folder) or not border.is_base(self.site.base, base):
+            raise BadAnswer(site=self.site.name, op=op, what=f"a keeper would belong into {shown(folder)}")
+        return folder
+
+    def _is_path(self, text: str) -> bool:
+        try:
+            return bool(path(text))
+        except Wrong:
+            return False
 
     def _python(self) -> str:
         if self.site.python or self.site.transport != "local":
@@ -168,7 +189,8 @@ class Keeper:
             f.flush()
             return self.transport.put(f.name, f"{folder}/{pack[0]}", timeout_s=max(timeout_s, 60.0))
 
-    def _read(self, ended: Ended) -> Answer:
+    def _read(self, op: str, ended: Ended) -> Answer:
+        """The frames of an answer, not yet decoded. Raises: KeeperRefused, BadAnswer, NoFrames, NoPython, NoBase."""
         site = self.site.name
         try:
             found = list(framing.frames(ended.stdout))
@@ -183,14 +205,26 @@ class Keeper:
             said = (ended.stderr.strip() or ended.stdout.strip())[-_SAID_BYTES:].decode("utf-8", "replace")
             raise NoFrames(site=site, rc=ended.rc, said=said or "nothing at all")
         value = found[0][1]
-        if not value.get("ok"):
-            raise self._refused(value)
-        self._python_there = str(value.get("by") or "")
-        return Answer(value, tuple(data for kind, data in found[1:] if kind == b"B"))
+        if not isinstance(value, dict) or any(kind != b"B" for kind, _ in found[1:]):
+            raise BadAnswer(site=site, op=op, what="it is not one object and the bytes that belong to it")
+        if value.get("ok") is not True:
+            raise self._refused(op, value)
+        return Answer(value, tuple(data for _, data in found[1:]))
 
-    def _refused(self, value: Mapping[str, Any]) -> KeeperRefused:
-        code, message = str(value.get("code", "world")), str(value.get("message", "no reason given"))
-        return KeeperRefused(site=self.site.name, code=code, message=message, value=value)
+    def _decoded(self, op: str, request: Mapping[str, Any], value: Any, blobs: Sequence[bytes]) -> Answer:
+        try:
+            found = border.decode(op, request, value, blobs)
+        except Wrong as wrong:
+            raise BadAnswer(site=self.site.name, op=op, what=str(wrong)) from wrong
+        self._python_there = str(found.get("by") or "")
+        return Answer(found, blobs)
+
+    def _refused(self, op: str, value: Any) -> WorldError:
+        try:
+            no = border.refusal(value)
+        except Wrong as wrong:
+            return BadAnswer(site=self.site.name, op=op, what=str(wrong))
+        return KeeperRefused(site=self.site.name, code=no["code"], message=no["message"], value=no)
 
 
 def _keeper_of(parcel: Any) -> tuple[str, bytes]:

@@ -5,6 +5,7 @@ What every launcher that starts a process there has in common; what else keeps t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sojourn.wire.errors import WorldError
 
 CALL_S = 30.0
 _LIMIT_BYTES = 1 << 16
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 # alive PID START: whether that very process runs. A zombie does not; one pid may have named two processes.
 ALIVE = r"""
@@ -104,7 +106,7 @@ def read(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[s
     """Facts for a tether, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     told = lines[-1].split() if lines else []
-    if ended.rc != 0 or len(told) not in (2, 3) or not (told[0].isdigit() and told[1].isdigit()):
+    if ended.rc != 0 or len(told) not in (2, 3) or not all(_NUMBER.fullmatch(word) for word in told[:2]):
         said = (ended.stderr or ended.stdout).decode("utf-8", "replace").strip()[-400:]
         raise NotLaunched(launcher=launcher, detail=said.rstrip(".") or f"exit status {ended.rc}")
     boot = told[2] if len(told) == 3 else ""

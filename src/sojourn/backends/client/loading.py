@@ -30,6 +30,7 @@ PROCESSES = 12  # at most: each takes some 20 MiB before it has read anything, a
 TIME_S = 120.0  # for one file, and
 SLOWEST_BYTES_PER_S = 2_000_000  # this much more for each of its bytes
 _LOOK_S = 0.02
+_LEAVE_S = 5.0
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -84,7 +85,7 @@ class Loading:
                 found = self._ask(asked, limit_s, tick, is_alone=False)
             except _Gone as gone:
                 if not gone.is_memory:
-                    return _unloaded(name, gone.problem, gone.why)
+                    return _unloaded(name, gone, size_bytes)
                 found = None
         if found is None:
             # It may have been too much only together with others, or the system was short of memory: once more, alone.
@@ -92,11 +93,11 @@ class Loading:
                 try:
                     found = self._ask(asked, limit_s, tick, is_alone=True)
                 except _Gone as gone:
-                    return _unloaded(name, gone.problem, gone.why)
+                    return _unloaded(name, gone, size_bytes)
         if "errno" in found:
             raise OSError(found["errno"], found["strerror"], path)
         if "failed" in found:
-            return _unloaded(name, found["problem"], found["failed"])
+            return _unloaded(name, _Gone(found["problem"], found["failed"]), size_bytes)
         for key in ("proved", "remarks", "hashed"):
             found[key] = tuple(found[key])
         return Judgement(**found)
@@ -217,12 +218,12 @@ class Loading:
 class _Gone(Exception):
     """The process is no more, or had to be ended: what that says about the file it was loading.
 
-    is_memory: it may have been memory that others took.
+    is_memory: it may have been memory that others took. is_time: it was reading, and did not come to its end.
     """
 
-    def __init__(self, problem: str, why: str, *, is_memory: bool = False) -> None:
+    def __init__(self, problem: str, why: str, *, is_memory: bool = False, is_time: bool = False) -> None:
         super().__init__(why)
-        self.problem, self.why, self.is_memory = problem, why, is_memory
+        self.problem, self.why, self.is_memory, self.is_time = problem, why, is_memory, is_time
 
 
 class _Child:
@@ -300,7 +301,7 @@ class _Child:
                 continue
             check()
             if time.monotonic() > deadline:
-                raise _Gone("unsupported", f"loading it took more than {limit_s:.0f} s and was ended")
+                raise _Gone("unsupported", f"reading it took more than {limit_s:.0f} s and was ended", is_time=True)
         line, _, self._heard = self._heard.partition(b"\n")
         found: dict[str, Any] = json.loads(line)
         return found
@@ -314,20 +315,25 @@ class _Child:
         return _Gone("corrupt", f"the process that loaded it died of it ({how})")
 
     def end(self) -> None:
-        """Kill it: it holds nothing that anyone needs. Idempotent."""
+        """Kill it: it holds nothing that anyone needs. Idempotent. One that hangs in the kernel, as on a file system
+        that does not answer, is left there after a moment.
+        """
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.kill()
         try:
             self._process.stdin.close()
         except BrokenPipeError:
             pass  # it is gone, which is what we want
-        self._process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVE_S)
         self._process.stdout.close()
 
 
-def _unloaded(name: str, problem: str, why: str) -> Judgement:
+def _unloaded(name: str, gone: _Gone, size_bytes: int) -> Judgement:
+    """Where reading it took too long it is not read once more for its sha256."""
     kind, loader = judge.kind_by_name(name)
-    return Judgement(kind, loader, problem=problem, detail=why)
+    hashed = (size_bytes, "") if gone.is_time else None
+    return Judgement(kind, loader, problem=gone.problem, detail=gone.why, hashed=hashed)
 
 
 def _anonymous_bytes(pid: int) -> int:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from sojourn.backends.client import regular
 from sojourn.backends.client.judge import UNKNOWN, Judgement, Siblings, is_of_a_set, kind_by_name
 from sojourn.backends.client.loading import Loading
-from sojourn.core.values import Receipt
+from sojourn.core.values import Receipt, state_of_proof
 from sojourn.store import proofs
-from sojourn.wire import manifest, names, units
+from sojourn.wire import names, units
 from sojourn.wire.errors import Defect
 
 
@@ -44,12 +45,18 @@ class Proof:
         """Nothing is wrong with it, as far as it could be judged."""
         return not self.problem
 
+    @property
+    def state(self) -> str:
+        """`core.values.state_of_proof` of it."""
+        return state_of_proof(self.proved, self.problem)
+
     def as_json(self) -> dict[str, Any]:
         """One element of `verify.artifacts` of interface.md."""
         return {
             "path": printable(self.path),
             "kind": self.kind,
             "ok": self.ok,
+            "state": self.state,
             "bytes": self.bytes,
             "sha256": self.sha256 or None,
             "proved": list(self.proved),
@@ -141,7 +148,7 @@ class Prover:
                 self.tick(count)
 
         found = self._loading.judge(path, name, seen.st_size, beside, tick=tick)
-        hashed = found.hashed or manifest.sha256_file(path)
+        hashed = found.hashed or regular.hashed(path, seen.st_size)
         tick(max(hashed[0] - told_bytes, 0))
         return hashed, found
 
@@ -172,7 +179,7 @@ def libraries() -> dict[str, str]:
     from importlib import metadata
 
     versions = {}
-    for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow"):
+    for library in ("torch", "numpy", "safetensors", "pyarrow", "pillow", "pyyaml"):
         try:
             versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
@@ -193,13 +200,13 @@ def _key(seen: os.stat_result, path: str, name: str, beside: Mapping[str, str] |
     around: list[Any] = []
     if is_of_a_set(last):
         for other, where in sorted((Siblings(path) if beside is None else beside).items()):
-            around.append([printable(other), *proofs.identity(os.stat(where))])
+            around.append([printable(other), *(() if other.endswith("/") else proofs.identity(os.stat(where)))])
     return names.digest([proofs.identity(seen), printable(last), around])
 
 
 def _is_final(found: Judgement) -> bool:
     """It proved as far as it ever will: a file that is bad, or lacks a library, is read again."""
-    return not found.problem and ("load" in found.proved or found.kind == UNKNOWN)
+    return not found.problem and (found.kind == UNKNOWN or state_of_proof(found.proved) != "bytes-only")
 
 
 def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
@@ -252,20 +259,20 @@ def _look(path: str, name: str, *, is_expected: bool) -> tuple[os.stat_result, s
         if is_expected:
             return seen, "escapes-root", f"a link (to {printable(real)}) where a file must be", ()
         seen = os.stat(path)
-        return seen, *_kind_of(seen.st_mode), (f"a link to {printable(os.path.relpath(real, root))}",)
-    return seen, *_kind_of(seen.st_mode), ()
+        return seen, *_kind_of(seen), (f"a link to {printable(os.path.relpath(real, root))}",)
+    return seen, *_kind_of(seen), ()
 
 
-def _kind_of(mode: int) -> tuple[str, str]:
-    if stat.S_ISREG(mode):
-        return "", ""
-    what = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}.get(stat.S_IFMT(mode), "device")
-    return "escapes-root", f"not a file but a {what}"
+def _kind_of(seen: os.stat_result) -> tuple[str, str]:
+    what = regular.what_else(seen)
+    return ("escapes-root", f"not a file but {what}") if what else ("", "")
 
 
 def _compare(found: Judgement, size_bytes: int, sha256: str, expect: tuple[int, str] | None) -> tuple[str, str]:
     """(problem, detail) of what was found against what was expected; the loader's word is added where both object."""
     problem, detail = found.problem, found.detail
+    if problem and not sha256:
+        return problem, detail  # its reading was ended: nothing is known of its bytes
     if expect is None or (size_bytes, sha256) == expect:
         return problem, detail
     more = f"; loading it says {problem}: {detail}" if problem else ""

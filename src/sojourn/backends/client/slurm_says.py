@@ -119,12 +119,15 @@ def read(text: str) -> Said:
     return Said(queue, _filled(_accounted(parts.get("sacct", [])), shown) if keeps else shown, keeps)
 
 
+MOST_TASKS = 1_000_000  # of one array that one row speaks of; MaxArraySize is 1001 where nobody raised it
+
+
 def records(text: str) -> dict[str, tuple[int, str]]:
     """(exit status, what it printed) of each command of RECORDS, by its name."""
     found: dict[str, tuple[int, str]] = {}
     name, lines = "", list[str]()
     for line in text.split("\n"):
-        if line.startswith(_MARK + "rc "):
+        if re.fullmatch(_MARK + "rc [0-9]{1,3}", line):
             found[name] = int(line[len(_MARK) + 3 :]), "\n".join([*lines, ""])
         elif line.startswith(_MARK):
             name, lines = line[len(_MARK) :], []
@@ -135,21 +138,23 @@ def records(text: str) -> dict[str, tuple[int, str]]:
 
 def is_job(text: str) -> bool:
     """A job's id, or a task's: ARRAY_NUMBER."""
-    return bool(re.fullmatch(r"\d+(_\d+)?", text))
+    return bool(re.fullmatch(r"[0-9]{1,18}(_[0-9]{1,9})?", text))
 
 
 def tasks(job: str) -> list[str]:
     """The jobs that one row speaks of: `4_[0,2-3%2]` are tasks of array 4 that have not begun."""
-    found = re.fullmatch(r"(\d+)_\[([\d,-]+)(?:%\d+)?\]", job)
+    span = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
+    found = re.fullmatch(rf"([0-9]{{1,18}})_\[({span}(?:,{span})*)(?:%[0-9]{{1,9}})?\]", job)
     if not found:
         return [job]
     spans = [part.partition("-") for part in found[2].split(",")]
-    return [f"{found[1]}_{n}" for first, _, last in spans for n in range(int(first), int(last or first) + 1)]
+    ranges = [range(int(first), int(last or first) + 1) for first, _, last in spans]
+    return [f"{found[1]}_{n}" for some in ranges for n in some] if sum(map(len, ranges)) <= MOST_TASKS else [job]
 
 
 def size_bytes(text: str) -> int:
     """612K, 1.5G, 500Mn (a node), 2Gc (a CPU): bytes; 0 for what is none."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)[nc]?", text.strip())
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)[nc]?", text.strip())
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
 
 

@@ -16,6 +16,9 @@ exit 0
 """
 
 
+_NUMBER = re.compile(r"[0-9]{1,15}")
+
+
 def line(text: str) -> str:
     """What ASK printed, in a line."""
     told, kept, shares = text.partition("sojourn:sacct\n")
@@ -24,8 +27,8 @@ def line(text: str) -> str:
     cpu_s = gpu_s = 0
     for row in told.splitlines():
         cells = row.split("|")
-        if len(cells) == 4 and cells[1].isdigit() and cells[2].isdigit():
-            gpus = re.search(r"gres/gpu=(\d+)", cells[3])
+        if len(cells) == 4 and _NUMBER.fullmatch(cells[1]) and _NUMBER.fullmatch(cells[2]):
+            gpus = re.search(r"gres/gpu=([0-9]{1,9})", cells[3])
             cpu_s += int(cells[1])
             gpu_s += int(cells[2]) * int(gpus[1]) if gpus else 0
     used = f"its jobs took {cpu_s / 3600:.2f} CPU hours"

@@ -71,6 +71,7 @@ FETCH = r"""
 LC_ALL=C; export LC_ALL
 if [ ! -e "$1" ]; then echo "$1: No such file" >&2; exit 94; fi
 if [ -d "$1" ]; then echo "$1: Is a directory" >&2; exit 91; fi
+if [ ! -f "$1" ]; then echo "$1: Not a regular file" >&2; exit 94; fi
 if [ "$2" = 1 ]; then exec cat "$1"; fi
 exec tail -c "+$2" "$1"
 """

@@ -1,5 +1,5 @@
-"""Proves pickles that hold plain values alone: lists, maps, numbers, texts. One that names anything else cannot be
-judged safely, since reading it would run what it says: that is `unsafe`, and it is never read.
+"""Proves pickles. One of plain values alone (lists, maps, numbers, texts) is loaded; of one that names classes the
+content is read and nothing is built; one that would call something that does more than make data is `unsafe`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Backend:
         return False
 
     def load(self, path: str) -> Loaded:
-        """Take it apart, then read it with all but _SAFE refused. Raises: Unloadable, OSError."""
+        """Take it apart; read it, with all but _SAFE refused, where it names no more. Raises: Unloadable, OSError."""
         from sojourn.backends.client import content, pickles
 
         if os.path.getsize(path) > _LIMIT_BYTES:
@@ -41,15 +41,9 @@ class Backend:
         with open(path, "rb") as f:
             data = f.read()
         found = pickles.take_apart(data)
-        foreign = [name for name in found.names if name not in _SAFE]
-        if foreign:
-            text = ", ".join(foreign[:_NAMED])[:300]
-            raise Unloadable("unsafe", f"a pickle that cannot be judged safely: reading it would call {text}")
-        if found.error:
-            is_cut = "exhausted" in found.error or "expected" in found.error or "not enough data" in found.error
-            raise Unloadable("truncated" if is_cut else "corrupt", f"no whole pickle: {found.error}")
-        if found.end < len(data):
-            raise Unloadable("corrupt", f"{len(data) - found.end} bytes follow the pickle")
+        if any(name not in _SAFE for name in found.names):
+            return _read(data, found)
+        _whole(found.error, found.end, data)
         try:
             value = _Plain(io.BytesIO(data)).load()
         except (pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError, EOFError, AttributeError) as error:
@@ -57,8 +51,44 @@ class Backend:
         bad = content.not_finite(value)
         if bad:
             raise Unloadable("non-finite", f"NaN or infinity at {', '.join(bad[:_NAMED])}")
-        facts = {"type": type(value).__name__, "count": len(value) if hasattr(value, "__len__") else 1}
-        return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"})
+        return Loaded(("structure", "load", "content"), {**_facts(value), "by": "sojourn"})
+
+
+def _read(data: bytes, taken: Any) -> Loaded:
+    """What a pickle that names classes holds. Raises: Unloadable."""
+    from sojourn.backends.client import content, objects
+    from sojourn.wire import pickle_walk
+
+    try:
+        found = objects.Read(pickle_walk.walk(data))
+    except ValueError as error:
+        # What cannot be read for what it names is not called damaged.
+        names = ", ".join(name for name in taken.names if name not in _SAFE)[:300]
+        why = f"a pickle that cannot be judged safely: it names {names}, and cannot be taken apart: {str(error)[:120]}"
+        raise Unloadable("unsafe", why) from None
+    if found.unsafe:
+        text = ", ".join(found.unsafe[:_NAMED])[:300]
+        raise Unloadable("unsafe", f"a pickle that cannot be judged safely: reading it would call {text}")
+    _whole("", found.end, data)
+    bad = content.not_finite([found.tree, found.beside]) + objects.check([found.tree, found.beside])
+    if bad:
+        raise Unloadable("non-finite", f"NaN or infinity at {', '.join(bad[:_NAMED])}")
+    facts = {**_facts(found.tree), "classes": [name[:200] for name in found.classes[:256]], "by": "sojourn"}
+    return Loaded(("structure", "content"), facts, found.remarks)
+
+
+def _whole(error: str, end: int, data: bytes) -> None:
+    """Raises: Unloadable where it is cut off, or more follows."""
+    if error:
+        is_cut = "exhausted" in error or "expected" in error or "not enough data" in error
+        raise Unloadable("truncated" if is_cut else "corrupt", f"no whole pickle: {error}")
+    if end < len(data):
+        raise Unloadable("corrupt", f"{len(data) - end} bytes follow the pickle")
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    name = getattr(value, "name", "") if type(value).__name__ == "Made" else type(value).__name__
+    return {"type": name[:200], "count": len(value) if hasattr(value, "__len__") else 1}
 
 
 class _Plain(pickle.Unpickler):

@@ -6,9 +6,10 @@ A cut between two records is only seen by the sha256. TFRecord files of other th
 from __future__ import annotations
 
 import math
+import os
 import re
 import struct
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
 from sojourn.wire import tfrecord as walker
@@ -30,6 +31,7 @@ class Backend:
     kind: ClassVar[str] = "tfevents"
     suffixes: ClassVar[tuple[str, ...]] = (".tfevents.*", ".tfrecord", ".tfrecords")
     magic: ClassVar[tuple[bytes, ...]] = ()  # a length and its checksum
+    may_be_empty: ClassVar[tuple[str, ...]] = (".tfevents.*",)  # a writer that was opened and never written to
 
     def owns(self, path: str, head: bytes) -> bool:
         """It begins with a length and the checksum of it."""
@@ -39,6 +41,9 @@ class Backend:
         """Walk and parse it. Raises: Unloadable, OSError."""
         from sojourn.backends.client.crc32c import crcs32c
 
+        if not os.path.getsize(path):
+            facts: dict[str, Any] = {"records": 0, "by": "sojourn"}
+            return Loaded(("structure", "load", "content"), facts, ("an event file without events",))
         count, steps, tags, bad, is_log = 0, [0, 0], dict[str, int](), list[str](), False
         with open(path, "rb") as f:
             for at, data in walker.records(f, crcs32c):

@@ -32,21 +32,25 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Read and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import passing, reading
+        from sojourn.backends.client import objects, passing, reading
 
-        found = walker.read(path)
-        by = "sojourn"
-        if os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
+        found = walker.read(path, objects.more)
+        by, is_read = "sojourn", bool(found.remarks)
+        if not is_read and os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by
         with reading.of(path) as shared:
-            content = passing.scan(found.tensors, shared.pieces)
-        content.bad += torch_zip.scales_not_finite(found.tensors)
+            content = passing.scan(((objects.plain(name), tensor) for name, tensor in found.tensors), shared.pieces)
+        content.bad += torch_zip.scales_not_finite(found.tensors) + objects.check(found.tree)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
         facts["keys"] = torch_zip.top_keys(found.tree)
+        if found.classes:
+            facts["classes"] = [name[:200] for name in found.classes[:256]]
         remarks = (
+            *found.remarks,
             *content.remarks,
             *torch_zip.odd_numbers(found.tree),
             "PyTorch's format of before 1.6, which has no checksums",
         )
-        return Loaded(("structure", "load", "content"), {**facts, "by": by}, remarks)
+        proved = ("structure", "content") if is_read else ("structure", "load", "content")
+        return Loaded(proved, {**facts, "by": by}, remarks)

@@ -6,10 +6,12 @@ What `torch.load` alone accepts (a flipped bit, a hole, NaN: C19 of the training
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from sojourn.backends.client import zero_set
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
 from sojourn.wire import torch_legacy, torch_unpickle, torch_zip
@@ -33,7 +35,7 @@ class Backend:
     )
     also: ClassVar[tuple[str, ...]] = (".zip", ".pkl", ".pickle")
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04",)
-    among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
+    among: ClassVar[str] = rf"-\d{{5,}}-of-\d{{5,}}\.|{zero_set.NAMES}"
 
     def owns(self, path: str, head: bytes) -> bool:
         """An archive that holds data.pkl."""
@@ -45,12 +47,19 @@ class Backend:
         """The same, of one of several shards, which must not be alone. Raises: Unloadable, OSError."""
         from sojourn.backends.loader import shard_index
 
-        loaded = self.load(path)
+        loaded, tree = self._load(path)
+        if re.search(zero_set.NAMES, name):
+            zero_set.check(tree, name, beside)
+            return loaded
         return replace(loaded, remarks=loaded.remarks + shard_index.alone(name, beside))
 
     def load(self, path: str) -> Loaded:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, passing, reading, weights
+        return self._load(path)[0]
+
+    def _load(self, path: str) -> tuple[Loaded, Any]:
+        """What was proven, and the tree. Raises: Unloadable, OSError."""
+        from sojourn.backends.client import archive, objects, passing, reading, weights
 
         with open(path, "rb") as f:
             head = f.read(16)
@@ -71,33 +80,37 @@ class Backend:
         looked: list[passing.Passing] = []
 
         def watch(tensors: tuple[tuple[str, Tensor], ...]) -> torch_zip.See:
-            looked.append(passing.Passing(tensors))
+            looked.append(passing.Passing((objects.plain(name), tensor) for name, tensor in tensors))
             return looked[0].see
 
         with reading.of(path) as shared:
-            found = torch_zip.walk(path, crc=has_sums, watch=watch, read=shared.pieces)
+            found = torch_zip.walk(path, crc=has_sums, watch=watch, read=shared.pieces, loads=objects.loads)
         if found.problems:
             raise _refusal(found, data, has_sums)
         if any(entry.name.endswith("/constants.pkl") or "/code/" in entry.name for entry in entries):
             raise Unloadable("unsafe", "it cannot be judged safely: TorchScript, a program together with its weights")
         content = looked[0].settled()
-        content.bad += scales_not_finite(found.tensors)
-        by, is_loaded = _open(path, found.ours or is_large, is_packed)
+        content.bad += scales_not_finite(found.tensors) + objects.check(found.tree)
+        is_read = bool(found.remarks)  # what PyTorch would not load weights only: nothing of it was built
+        by, is_loaded = ("", False) if is_read else _open(path, found.ours or is_large, is_packed)
         content.settle()
-        facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)
-        facts |= {"keys": top_keys(found.tree), "by": by}
+        facts: dict[str, Any] = content.describe((objects.plain(name), t.dtype, t.shape) for name, t in found.tensors)
+        facts |= {"keys": top_keys(found.tree), "by": "sojourn" if is_read else by}
+        if found.classes:
+            facts["classes"] = [name[:200] for name in found.classes[:_KEYS]]
         if found.ours:
             facts["sojourn"] = finite(found.facts)
-        remarks = content.remarks + odd_numbers(found.tree)
+        remarks = found.remarks + content.remarks + odd_numbers(found.tree)
         if is_large:
             remarks += (
                 "compressed, and too large to be unpacked in memory: loaded by our own reader, a piece at a time",
             )
         if not has_sums:
             remarks += ("written without checksums: a flipped bit can only be seen by its sha256",)
-        if not is_loaded:
+        if not is_loaded and not is_read:
             remarks += ("not loaded: PyTorch is not installed here; structure and content are proven without it",)
-        return Loaded(("structure", "load", "content") if is_loaded else ("structure", "content"), facts, remarks)
+        proved = ("structure", "load", "content") if is_loaded else ("structure", "content")
+        return Loaded(proved, facts, remarks), found.tree
 
 
 def top_keys(tree: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """Provider `by_hand`: the user rents the box and stops it; we count its meter and say what to do.
 
 Rate, stop words and danger clocks come from [sites.NAME] of the settings, and from the platform where those are silent.
+Without a rate there its meter is unknown, never free.
 """
 
 from __future__ import annotations
@@ -15,14 +16,6 @@ from sojourn.core.plain import revive
 from sojourn.core.ports import Offer
 from sojourn.core.values import Clock, Lease, Pulse, Site
 from sojourn.wire import units
-from sojourn.wire.errors import Misuse
-
-
-class NoRate(Misuse):
-    """Site {site} is stopped by hand, and the settings do not say what it costs."""
-
-    code = "no-rate"
-    next_step = 'write rate = "1.19 USD/h" into [sites.{site}] of your settings'
 
 
 class Backend:
@@ -37,11 +30,9 @@ class Backend:
         self._site = site
 
     def offers(self, need: Need) -> Sequence[Offer]:
-        """The box that the user has. Raises: NoRate."""
-        site = self._site
-        if site.rate_micro_per_h <= 0:
-            raise NoRate(site=site.name)
-        return (Offer(native=site.name, rate_micro_per_h=site.rate_micro_per_h, currency=site.currency),)
+        """The box that the user has, at the rate that its settings say, if any."""
+        site, rate = self._site, self._site.rate_micro_per_h
+        return (Offer(site.name, rate, site.currency, is_rate_known=site.is_free or rate > 0),)
 
     def take(self, offer: Offer, token: str, now_s: float) -> Lease:
         """A record of ours only: the same token names the same lease again.
@@ -53,6 +44,8 @@ class Backend:
         options, known = self._site.options, platform(self._site.platform)
         began_s = units.unstamp(options["began"]) if "began" in options else now_s
         has_own_words = "stop" in options
+        stop, is_final = options.get("stop", known.stop_verb), options.get("stop_is_final", known.stop_is_final)
+        keeping = (stop if not is_final else "") if has_own_words else known.keep_verb
         return Lease(
             name=self._site.name,
             site=self._site.name,
@@ -61,10 +54,12 @@ class Backend:
             rate_micro_per_h=offer.rate_micro_per_h,
             currency=offer.currency,
             began_s=min(began_s, now_s),
-            stop_verb=options.get("stop", known.stop_verb),
-            is_final=options.get("stop_is_final", known.stop_is_final),
+            stop_verb=stop,
+            is_final=is_final,
             clocks=(*(revive(Clock, clock) for clock in options.get("clocks", ())), *known.clocks),
             facts_verified="" if has_own_words else known.facts_verified,
+            is_rate_known=offer.is_rate_known,
+            keep_verb=options.get("keep_disk", keeping),
         )
 
     def look(self, lease: Lease) -> Pulse:
@@ -74,6 +69,13 @@ class Backend:
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Stops nothing: says what the user must do now. Raises: Defect for a clearance that is not for this lease."""
         law.check(clearance, lease)
-        undo = "it deletes the box's disk, with no undo; what you owe is home" if lease.is_final else "the disk stays"
-        rate = units.say_money(lease.rate_micro_per_h, lease.currency)
-        return f"the meter runs at {rate}/h until you do this now: {lease.stop_verb} ({undo})"
+        undo = (
+            " (it deletes the box's disk, with no undo; what you owe is home)"
+            if lease.is_final
+            else " (the disk stays)"
+        )
+        if lease.facts_verified and lease.stop_verb == lease.keep_verb:
+            undo = ""  # the platform's own words say what stays
+        rate = f" at {units.say_money(lease.rate_micro_per_h, lease.currency)}/h" if lease.rate_micro_per_h else ""
+        meter = "the meter runs" if lease.is_rate_known else "the meter may be running (its rate is not known)"
+        return f"{meter}{rate} until you do this now: {lease.stop_verb}{undo}"

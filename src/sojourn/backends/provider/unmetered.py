@@ -1,4 +1,7 @@
-"""Provider `unmetered`: a box that costs nothing to hold. Nothing is rented; letting go only closes our own record."""
+"""Provider `unmetered`: a box that nobody told us to stop. Nothing is rented; letting go only closes our own record.
+
+It is free where the user or the platform says so. Of any other (a plain `ssh:ALIAS`) nobody knows what it costs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from sojourn.core.values import Lease, Pulse, Site
 
 
 class Backend:
-    """A lease of rate 0 on what is there anyway."""
+    """A lease on what is there anyway."""
 
     metered: ClassVar[bool] = False
     stops_itself: ClassVar[bool] = True
@@ -25,7 +28,11 @@ class Backend:
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """The box itself; whether it fits is preflight's to say."""
-        return (Offer(native=self._site.name, rate_micro_per_h=0, currency=self._site.currency),)
+        from sojourn.store.catalog import platform
+
+        site = self._site
+        is_free = site.is_free or (not site.rate_micro_per_h and platform(site.platform).bills is False)
+        return (Offer(site.name, 0, site.currency, is_rate_known=is_free),)
 
     def take(self, offer: Offer, token: str, now_s: float) -> Lease:
         """A record of ours only: the same token names the same lease again."""
@@ -39,13 +46,16 @@ class Backend:
             began_s=now_s,
             stop_verb=self.stop_verb,
             is_final=self.is_final,
+            is_rate_known=offer.is_rate_known,
         )
 
     def look(self, lease: Lease) -> Pulse:
-        """Nobody rents it out, so nobody can say that it is gone."""
+        """Nobody is known to rent it out, so nobody can say that it is gone."""
         return Pulse.UNKNOWN
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Nothing is stopped and nothing deleted. Raises: Defect for a clearance that is not for this lease."""
         law.check(clearance, lease)
+        if not lease.is_rate_known:
+            return "nothing was stopped: whether this box costs money is not known; stop it yourself if you rent it"
         return "nothing to stop: this box has no meter, and the run's folder stays on it"

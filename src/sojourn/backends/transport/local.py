@@ -6,20 +6,23 @@ What is left running keeps running: a call's process group is killed only when t
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import time
 import uuid
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, BinaryIO
 
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.wire.errors import WorldError
 
 _CHUNK = 1 << 16
+_PIECE = 1 << 20
 _LINGER_S = 0.5  # after the command itself has ended: for what is still in its pipes, when a child it left holds them
 
 
@@ -89,23 +92,37 @@ class Backend:
             raise NotCopied(path=remote, detail=error.strerror or str(error)) from error
         return None
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
         """Append `remote` from `offset` on to `local`; see `core.ports.Transport`. Raises: NoSuchFile, NotCopied."""
         try:
-            source = open(remote, "rb")  # noqa: SIM115
+            fd = os.open(remote, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer blocks nobody
         except OSError as error:
             raise NoSuchFile(path=remote) from error
-        with source:
-            if not os.path.isfile(remote):
+        with open(fd, "rb", buffering=0) as source:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise NoSuchFile(path=remote)
             source.seek(offset)
             try:
                 with open(local, "ab") as out:
-                    before = out.tell()
-                    shutil.copyfileobj(source, out, 1 << 20)
-                    return out.tell() - before
+                    return _copy(source, out, timeout_s, limit_bytes)
             except OSError as error:
                 raise NotCopied(path=local, detail=error.strerror or str(error)) from error
+
+
+def _copy(source: io.FileIO, out: BinaryIO, timeout_s: float, limit_bytes: int | None) -> int | NoAnswer:
+    """Bytes copied, `limit_bytes` at the most; NoAnswer where they take longer than that. Raises: OSError."""
+    began_s, count = time.monotonic(), 0
+    while limit_bytes is None or count < limit_bytes:
+        piece = source.read(_PIECE if limit_bytes is None else min(_PIECE, limit_bytes - count))
+        if not piece:
+            break
+        out.write(piece)
+        count += len(piece)
+        if time.monotonic() - began_s > timeout_s:
+            return NoAnswer(sent=True, kind="timeout", detail=f"not copied within {timeout_s:g} s")
+    return count
 
 
 class _Streams:

@@ -83,17 +83,23 @@ class Backend:
                     break
         raise NotCopied(path=f"{self._site.name}:{remote}", detail=why)
 
-    def get(self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0) -> int | NoAnswer:
+    def get(
+        self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
         """As the port says. After a NoAnswer the local file may have grown by good bytes: go on at its new size.
 
-        Raises: NoSuchFile, NotCopied (it may not be read), OSError (the local file).
+        What is over `limit_bytes` is not written, and ends the transfer: a box may send for ever. Raises: NoSuchFile,
+        NotCopied (it may not be read), OSError (the local file).
         """
         argv = ["sh", "-c", ssh_copy.FETCH, "sojourn", remote, str(offset + 1)]
         words = Keep(WORDS_BYTES)
-        with _Appended(local) as target:
-            ran = ssh_session.run(
-                self._site, COPY, argv, stdin=b"", out=target, err=words, timeout_s=timeout_s, quiet_s=QUIET_S
-            )
+        with _Appended(local, limit_bytes) as target:
+            try:
+                ran = ssh_session.run(
+                    self._site, COPY, argv, stdin=b"", out=target, err=words, timeout_s=timeout_s, quiet_s=QUIET_S
+                )
+            except _Enough:
+                return target.count_bytes
             if isinstance(ran, NoAnswer):
                 return ran
             if ran.rc == ssh_copy.ABSENT:
@@ -110,19 +116,28 @@ class Backend:
         return ran if isinstance(ran, NoAnswer) else Ended(rc=ran.rc, stdout=bytes(out.kept), stderr=bytes(err.kept))
 
 
-class _Appended:
-    """A local file that is appended to; made only when there is something to write."""
+class _Enough(Exception):
+    """More came than was asked for."""
 
-    def __init__(self, path: str) -> None:
+
+class _Appended:
+    """A local file that is appended to, by `limit_bytes` at the most; made only when there is something to write."""
+
+    def __init__(self, path: str, limit_bytes: int | None = None) -> None:
         self.count_bytes = 0
-        self._path = path
+        self._path, self._limit_bytes = path, limit_bytes
         self._file: BinaryIO | None = None
 
     def __call__(self, data: bytes) -> None:
         if self._file is None:
             self._file = open(self._path, "ab")  # noqa: SIM115
+        is_over = self._limit_bytes is not None and self.count_bytes + len(data) > self._limit_bytes
+        if is_over and self._limit_bytes is not None:
+            data = data[: self._limit_bytes - self.count_bytes]
         self._file.write(data)
         self.count_bytes += len(data)
+        if is_over:
+            raise _Enough
 
     def __enter__(self) -> _Appended:
         return self

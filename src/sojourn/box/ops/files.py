@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import roster, secrets
+from sojourn.box import opening, roster, secrets
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.intent import find_root, last_attempt
 from sojourn.box.root import read_fields, read_spec
@@ -21,17 +21,23 @@ _BLOCK = 64 << 10
 
 
 def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """The manifest of a run: the sealed one, or one taken now (`fresh`, or nothing sealed for the newest attempt).
+    """The manifest of a run: the sealed one, or one taken now (`fresh`, or nothing sealed for the newest attempt, or
+    sealed by an earlier keeper, which looked at that attempt alone).
 
-    A fresh one reads every byte again: size and time do not prove content.
+    A fresh one reads every byte again: size and time do not prove content. But for what `known` names ({"from":
+    {"stat","bytes","sha256"}}): what the one who asks got by an earlier fresh one, and whose stat is the same to the
+    last nanosecond.
     """
     root = find_root(box, str(request["run"]))
     last = last_attempt(root)
     if not request.get("fresh"):
         sealed = read_fields(root.manifest)
-        if sealed.get("attempt") == last:
+        if sealed.get("attempt") == last and rows.is_of_every_attempt(sealed):
             return {"manifest": sealed, "sealed": True}
-    return {"manifest": roster.take(root, read_spec(root), last, units.stamp(time.time())), "sealed": False}
+    known = request.get("known")
+    at = units.stamp(time.time())
+    taken = roster.take(root, read_spec(root), last, at, known if isinstance(known, dict) else None)
+    return {"manifest": taken, "sealed": False}
 
 
 def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -48,17 +54,17 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     if not rows.is_safe(path):
         raise Refused("unsafe-path", "%r does not lie in the run's root" % path)
     full = os.path.join(root.path, path)
-    why, real = roster.below(root.path, full)
+    why, real = opening.below(root.path, full)
     if why:
         if not os.path.lexists(full):
             raise Refused("no-such-file", "no %s" % path)
         raise Refused("unsafe-path", "%s: %s" % (path, why))
     # Looked for before the log is opened: where they are gone, they were hidden in the log itself before.
     values = secrets.read(root) if path.startswith("logs/") else {}
-    length = min(int(request.get("length") or _READ_BYTES), _READ_BYTES)
-    with open(os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb", buffering=0) as f:
+    length = max(0, min(int(request.get("length") or _READ_BYTES), _READ_BYTES))
+    with open(opening.open_below(root.path, real), "rb", buffering=0) as f:
         size = os.fstat(f.fileno()).st_size
-        offset = int(request.get("offset") or 0)
+        offset = max(0, int(request.get("offset") or 0))
         if request.get("tail_lines") is not None:
             offset = _tail(f, size, int(request["tail_lines"]), length)
         elif offset > size:  # it was rotated since

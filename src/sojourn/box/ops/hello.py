@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from sojourn.box import compiled
+from sojourn.box import compiled, identity
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
@@ -34,6 +34,7 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     uname = os.uname()
     facts = {
         "base": box.base,
+        "box": identity.box_id(box.base),
         "home": home,
         "user": _user(),
         "host": machine.host(),

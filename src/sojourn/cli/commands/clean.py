@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sojourn.cli.parser import add_confirm, add_json
+from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "what we left on a box, with sizes; removes what is home"
@@ -36,14 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("site", metavar="SITE", help="a site of the settings, local, or ssh:ALIAS")
     parser.add_argument("runs", nargs="*", metavar="RUN", help="delete the folders of these runs on the box")
     parser.add_argument("--unused", action="store_true", help="delete what no run on the box refers to")
-    parser.add_argument(
-        "--abandon",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="RUN",
-        help="delete these too, and give up what they have not brought home",
-    )
+    add_giving_up(parser, "RUN|RUN:checkpoint")
     add_confirm(parser, "NAME")
     add_json(parser)
 
@@ -57,6 +50,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress) as ctx:
         given = confirm(screen, args.confirm)
-        answer = clean(ctx, args.site, args.runs, unused=args.unused, abandon=args.abandon, confirm=given)
+        answer = clean(
+            ctx, args.site, args.runs, unused=args.unused, abandon=args.abandon, accept=args.accept, confirm=given
+        )
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

@@ -24,6 +24,7 @@ EXITS = (
     (0, "nothing speaks against a run there"),
     (2, "there is no such site, or no Python file"),
     (3, "it cannot be reached"),
+    (5, "it answers with an error, or with what cannot be right"),
     (10, "warnings"),
     (11, "a confirmed blocker: no run would work there now"),
 )

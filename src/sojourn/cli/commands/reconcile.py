@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sojourn.cli.parser import add_json
+from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "every cell expected, against what exists, against what loads"
@@ -25,6 +25,7 @@ EXITS = (
     (1, "something is missing, failed, doubled, or not home yet"),
     (2, "no such sweep, or the site to abandon answers"),
     (3, "all that lacks is on boxes that cannot be reached"),
+    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
     (5, "a box answered with an error"),
 )
 INTERRUPTED = "What was asked for again stays asked; the identical command goes on."
@@ -42,11 +43,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="give up what is on this site, which does not answer; may be repeated",
     )
     parser.add_argument("--sites", default="", metavar="A,B", help="also place cells on these")
+    add_reopen(parser)
     add_json(parser)
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
+    from sojourn.cli.ask import confirm
     from sojourn.cli.parser import BadCommandLine
     from sojourn.cli.show import reconcile as show
     from sojourn.verbs.context import Context
@@ -55,7 +58,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if args.abandon and not args.repair:
         raise BadCommandLine(detail="--abandon goes with --repair", help="sojourn reconcile")
     sites = [name for name in args.sites.split(",") if name]
-    with Context.open(say=screen.progress) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = reconcile(ctx, args.sweep, repair=args.repair, abandon=args.abandon, sites=sites)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sojourn.cli.parser import add_json
+from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "the next attempt of a run that ended, with the same arguments"
@@ -18,6 +18,7 @@ EXITS = (
     (1, "its process ended at once with an error"),
     (2, "no such run"),
     (3, "the site cannot be reached"),
+    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
     (5, "the site answered with an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
@@ -27,16 +28,18 @@ INTERRUPTED = "What was launched goes on; see sojourn status."
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    add_reopen(parser)
     add_json(parser)
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
+    from sojourn.cli.ask import confirm
     from sojourn.cli.show import launch as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.resume import resume
 
-    with Context.open(say=screen.progress) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = resume(ctx, args.run)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sojourn.cli.commands import logs, plan
-from sojourn.cli.parser import add_job, add_json
+from sojourn.cli.parser import add_job, add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "push, launch detached, and come back with the run's id"
@@ -24,6 +24,7 @@ EXITS = (
     (1, "its process ended at once with an error (with -f: it did not succeed)"),
     (2, "the job file is wrong, or the name is taken by a run with another specification"),
     (3, "the site cannot be reached"),
+    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
     (5, "the site answered with an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
@@ -39,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing on a free site)"
     )
+    add_reopen(parser)
     add_json(parser)
 
 
@@ -46,11 +48,12 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     if args.dry_run:
         return plan.call(args, screen)
+    from sojourn.cli.ask import confirm
     from sojourn.cli.show import launch as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.run import run
 
-    with Context.open(say=screen.progress) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")

@@ -27,6 +27,7 @@ EXITS = (
     (0, "answered; with --exit-status: every run succeeded, is home and verified"),
     (2, "no such run"),
     (3, "no box could be reached"),
+    (5, "a box answered with an error, or with what cannot be right; the others are shown"),
     (100, "with --exit-status: a run failed, was killed, ran out of memory or was lost"),
     (101, "with --exit-status: not finished"),
     (102, "with --exit-status: no such run"),
@@ -113,6 +114,8 @@ def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _reached(answer: Status) -> int:
-    """3 where boxes were asked and none of them could be reached."""
+    """5 where a box answered with an error or with what cannot be right; 3 where none could be reached."""
+    if any(row.reach.is_sick for row in answer.rows):
+        return 5
     asked = [row.reach.ok for row in answer.rows if row.reach.ok is not None]
     return 3 if asked and not any(asked) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sojourn.cli.parser import BadCommandLine, add_json, metric, pair, whole
+from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, metric, pair, whole
 from sojourn.cli.screen import Screen
 
 SUMMARY = "many cells over one or several boxes, in a queue on each"
@@ -30,6 +30,7 @@ EXITS = (
     (1, "results: some cells are not home and loaded, or have no metric"),
     (2, "the job file is wrong, cells collide, or a box would be oversubscribed"),
     (3, "a site cannot be reached"),
+    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
     (5, "a site answered with an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
@@ -68,6 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", default="", metavar="A,B", help="results: variables that only repeat a cell")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be placed where")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing)")
+    add_reopen(parser)
     add_json(parser)
 
 
@@ -77,12 +79,13 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         return _results(args, screen)
     if args.sweep or args.csv or args.plot is not None or args.metric or args.seeds:
         raise BadCommandLine(detail="SWEEP, --csv, --plot, --metric and --seeds go with results", help="sojourn sweep")
+    from sojourn.cli.ask import confirm
     from sojourn.cli.show import sweep as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.sweep import sweep
 
     sites = [name for name in args.sites.split(",") if name]
-    with Context.open(say=screen.progress) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = sweep(
             ctx,
             args.file,

@@ -35,6 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh", action="store_true", help="read also what was proven before and looks unchanged since"
     )
+    parser.add_argument(
+        "--cross-mounts", action="store_true", help="read also other file systems that are mounted below a path"
+    )
     add_json(parser)
 
 
@@ -43,6 +46,6 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.show import verify as show
     from sojourn.verbs.verify import verify
 
-    answer = verify(args.paths, manifest=args.manifest, say=screen.progress, fresh=args.fresh)
+    answer = verify(args.paths, manifest=args.manifest, say=screen.progress, fresh=args.fresh, across=args.cross_mounts)
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

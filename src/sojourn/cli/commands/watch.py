@@ -19,6 +19,7 @@ EXAMPLES = (
 )
 EXITS = (
     (0, "every run succeeded, is home and verified"),
+    (5, "a box answers with an error, or with what cannot be right"),
     (100, "a run failed, was killed, ran out of memory or was lost"),
     (101, "not finished when the limit was reached"),
     (102, "no such run"),

@@ -19,10 +19,11 @@ def lines(answer: Down, columns: int) -> list[str]:
         ("", (answer.line,) if answer.line else ()),
         ("without", answer.acknowledged),
         ("gave up", answer.abandoned),
+        ("accepted", answer.accepted),
         ("lost", answer.lost),
     ):
         for text in texts:
             out += line(label, clean(text), columns)
-    if answer.spent_micro is not None:
-        out += line("cost", say_money(answer.spent_micro, answer.currency) if answer.spent_micro else "free", columns)
+    spent = "unknown" if answer.spent_micro is None else say_money(answer.spent_micro, answer.currency)
+    out += line("cost", "free" if answer.spent_micro == 0 else spent, columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out

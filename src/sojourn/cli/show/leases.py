@@ -24,32 +24,27 @@ def lines(answer: Leases, columns: int) -> list[str]:
         for danger in () if row.ended else row.clocks:
             out += line("clock", f"{clean(row.id)}: {danger_clock(danger, now_s)}", columns)
     if answer.runs:
-        free = {row.id for row in answer.rows if not row.rate_micro_per_h}
+        free = {row.id for row in answer.rows if row.rate_micro_per_h == 0}
         spent = [
             (clean(run["id"]), clean(run["lease"] or ""), "free" if run["lease"] in free else _amount(run["spent"]))
             for run in answer.runs
         ]
         out += ["", *table(("RUN", "LEASE", "COST"), spent, columns)]
     totals = [say_money(micro, currency) for micro, currency in answer.total if micro]
-    out += line(
-        "total",
-        ", ".join(totals) or ("free" if all(not row.rate_micro_per_h for row in answer.rows) else "0.00"),
-        columns,
-    )
+    is_free = all(row.rate_micro_per_h == 0 for row in answer.rows)
+    known = ", ".join(totals) or ("free" if is_free else "" if len(answer.unpriced) == len(answer.rows) else "0.00")
+    missing = f"what {', '.join(map(clean, answer.unpriced))} cost is not known" if answer.unpriced else ""
+    out += line("total", "; ".join(part for part in (known, missing) if part), columns)
     still = sorted((row for row in answer.rows if not row.ended), key=lambda row: row.rate_micro_per_h == 0)
     step = f"sojourn down {still[0].id}" if still else ""
     return [*out, command("next", clean(step))] if step and answer.kind == "leases" else out
 
 
 def _cells(row: LeaseRow, now_s: float) -> tuple[str, ...]:
-    rate = say_money(row.rate_micro_per_h, row.currency) + "/h" if row.rate_micro_per_h else "free"
-    cost = (
-        "unknown"
-        if row.spent_micro is None
-        else say_money(row.spent_micro, row.currency)
-        if row.rate_micro_per_h
-        else "free"
-    )
+    rate, cost = "free", "free"
+    if row.rate_micro_per_h != 0:
+        rate = "unknown" if row.rate_micro_per_h is None else say_money(row.rate_micro_per_h, row.currency) + "/h"
+        cost = "unknown" if row.spent_micro is None else say_money(row.spent_micro, row.currency)
     return (
         clean(row.id),
         clean(row.site) if row.site != row.id else "",

@@ -69,6 +69,8 @@ def _push(push: Mapping[str, Any]) -> str:
 
 
 def _cost(answer: Plan) -> str:
+    if answer.rate_micro_per_h is None:
+        return "unknown"
     if not answer.rate_micro_per_h:
         return "free"
     most = (

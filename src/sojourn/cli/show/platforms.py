@@ -16,7 +16,7 @@ _PAIRS = {
     + (("goes_on", "goes on"),),
     "storage": (("shared", "shared"), ("inodes", "inodes")),
     "traffic": (("out", "out"), ("into", "in"), ("note", "but")),
-    "price": (("read_by", ""),),
+    "price": (("bills", "bills while it exists:"), ("read_by", "read by")),
     "detach": (("by", ""), ("else", "or"), ("survives", "survives"), ("dies_on", "dies on")),
     "network": (("proxy", "proxy"), ("mirror", "mirror")),
     "ssh": (*_SSH, ("keys", "keys"), ("note", "but")),
@@ -52,6 +52,10 @@ def shown(answer: Shown, columns: int) -> list[str]:
     out += line("stop", f"{clean(stop['verb']['is'])} ({final}) [{stop['verb']['verified']}]", columns)
     if "from_inside" in stop and stop["from_inside"]["is"] not in _SILENT:
         out += line("", f"from inside: {clean(stop['from_inside']['is'])}", columns)
+    if "keeping" in stop:
+        out += line(
+            "", f"so that a disk stays: {clean(stop['keeping']['is'])} [{stop['keeping']['verified']}]", columns
+        )
     if whole.get("tier"):
         out += ["", *_survival(whole["tier"], columns)]
     for row in whole.get("verb", ()):

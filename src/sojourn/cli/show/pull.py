@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show import verify
 from sojourn.cli.show.text import clean, command, count, line
@@ -25,13 +26,22 @@ def lines(answer: Pull, columns: int) -> list[str]:
     out += line("pulled", size, columns)
     out += line("into", clean(answer.home), columns) if answer.home else []
     never_made = set(answer.missing)
-    out += verify.artifacts([a for a in answer.artifacts if a["path"] not in never_made], columns)
+    for what in answer.taken:
+        out += line("taken", clean(what), columns)
+    out += verify.artifacts([_worded(a) for a in answer.artifacts if a["path"] not in never_made], columns)
     for glob in answer.missing:
         out += line("missing", f"{clean(glob)}: owed, and no such file was made", columns)
     if answer.why:
         out += line("result", clean(answer.why), columns)
     out += line("meter", _meter(answer), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _worded(artifact: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An artifact that a library is missing for says first that it was not loaded."""
+    if not artifact.get("needs"):
+        return artifact
+    return {**artifact, "remarks": [f"bytes proven, not loaded ({artifact['needs']})", *artifact["remarks"]]}
 
 
 def nothing(columns: int) -> list[str]:
@@ -42,5 +52,7 @@ def nothing(columns: int) -> list[str]:
 def _meter(answer: Pull) -> str:
     if answer.meter.value == "free":
         return "free"
+    if answer.meter.value == "unknown" and answer.spent_micro is None:
+        return "unknown"
     spent = "unknown" if answer.spent_micro is None else say_money(answer.spent_micro, answer.currency)
     return f"{answer.meter.value}  {spent} so far"

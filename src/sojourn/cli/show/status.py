@@ -102,7 +102,7 @@ def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
         "" if row.meter.value == "free" else _METERS[row.meter.value],
         say_seconds(max(0.0, now_s - unstamp(row.since))) if row.since else "",
         clean(row.site) if several else "",
-        "no answer" if row.reach.ok is False else "",
+        "bad answer" if row.reach.is_sick else "no answer" if row.reach.ok is False else "",
     )
 
 
@@ -141,6 +141,8 @@ def _cost(row: Row) -> str:
 
 def _unreached(row: Row, now_s: float) -> str:
     seen = f"; this is from {clock(unstamp(row.reach.last_ok), now_s)}" if row.reach.last_ok else ""
+    if row.reach.is_sick:
+        return f"its answer cannot be used ({clean(row.reach.error)}){seen}"
     return f"does not answer ({clean(row.reach.error) or 'no reason given'}){seen}"
 
 

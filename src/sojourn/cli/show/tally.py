@@ -28,7 +28,7 @@ def lines(answer: Status, columns: int) -> list[str]:
     out += line("done", f"{sweep['percentage']:.0f} %, {sweep['home']} home", columns)
     if sweep["remaining_s"]:
         out += line("left", f"about {say_seconds(sweep['remaining_s'])}", columns)
-    if sweep["spent"]:
+    if sweep["spent"] or sweep["unpriced"]:
         out += line("cost", _money(sweep), columns)
     out += _matrix(sweep, columns)
     alive = [row for row in answer.rows if row.state.is_alive and row.state.value != "queued"]
@@ -66,7 +66,8 @@ def _matrix(sweep: Mapping[str, Any], columns: int) -> list[str]:
 
 
 def _money(one: Mapping[str, Any]) -> str:
-    return ", ".join(say_money(spent["micro"], spent["currency"]) for spent in one["spent"])
+    known = [say_money(spent["micro"], spent["currency"]) for spent in one["spent"]]
+    return ", ".join([*known, *(["unknown"] if one["unpriced"] else [])])
 
 
 def _next(sweep: Mapping[str, Any], answer: Status) -> str:

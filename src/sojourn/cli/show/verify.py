@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show.text import clean, count, line
+from sojourn.core.values import state_of_proof
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
@@ -24,19 +25,30 @@ def lines(answer: Verified, columns: int) -> list[str]:
 
 
 def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
-    """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for all that is bad or only known by its bytes."""
-    loaded = [a for a in found if a["ok"] and "load" in a["proved"]]
-    kinds = Counter(str(a["kind"]) for a in loaded)
-    named = "  (" + ", ".join(f"{clean(kind)} {n}" for kind, n in kinds.most_common()) + ")" if kinds else ""
-    out = line("loaded", f"{len(loaded)} of {len(found)}{named}", columns)
-    for artifact in found:
+    """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for all that is bad, read without being loaded, or only
+    known by its bytes.
+    """
+    states = [(a, str(a.get("state") or state_of_proof(a["proved"], a["problem"] or ""))) for a in found]
+    loaded = [a for a, state in states if state == "loaded"]
+    out = line("loaded", f"{len(loaded)} of {len(found)}{_kinds(loaded)}", columns)
+    read = [a for a, state in states if state == "content-read"]
+    if read:
+        out += line("read", f"{len(read)} of {len(found)}{_kinds(read)} to the last value, no class built", columns)
+    for artifact, state in states:
         path = clean(artifact["path"])
         label, remarks = "remark", [clean(remark) for remark in artifact["remarks"]]
-        if not artifact["ok"]:
+        if state in ("bad", "unsafe"):
             why = ": ".join(clean(w) for w in (artifact["problem"], artifact["detail"]) if w)
             out += line("bad", f"{path}: {why}", columns)
-        elif "load" not in artifact["proved"]:
+        elif state == "bytes-only":
             label, remarks = "bytes", remarks or ["only its bytes are proven"]
+            is_known = artifact["kind"] != "unknown" and "bytes" in artifact["proved"]
+            remarks = [f"bytes proven, {r}" if is_known and r.startswith("not loaded") else r for r in remarks]
         for remark in remarks:
             out += line(label, f"{path}: {remark}", columns)
     return out
+
+
+def _kinds(found: Sequence[Mapping[str, Any]]) -> str:
+    kinds = Counter(str(a["kind"]) for a in found)
+    return "  (" + ", ".join(f"{clean(kind)} {n}" for kind, n in kinds.most_common()) + ")" if kinds else ""

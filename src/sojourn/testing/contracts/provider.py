@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.law import clear
+from sojourn.core.law import Clearance, Facts, Given, clear
 from sojourn.core.need import Need
 from sojourn.core.values import Lease, Pulse
 from sojourn.wire.errors import Defect
@@ -31,6 +31,11 @@ class ProviderContract:
         """A lease taken on the cheapest offer."""
         lease: Lease = provider.take(provider.offers(need)[0], token, NOW_S)
         return lease
+
+    def clearance(self, lease: Lease) -> Clearance:
+        """Of a box that no run was ever on."""
+        facts = Facts((), NOW_S)
+        return clear(lease, facts, Given(lease.name, shown=facts.digest()), NOW_S)
 
     def test_its_traits_are_data(self, provider: Any) -> None:
         """What the law and the screen rely on is said by the class."""
@@ -60,6 +65,19 @@ class ProviderContract:
         assert (lease.rate_micro_per_h, lease.currency) == (offer.rate_micro_per_h, offer.currency)
         assert lease.name and lease.site and lease.provider and lease.stop_verb and lease.began_s <= NOW_S
 
+    def test_a_rate_that_is_not_known_is_said_and_is_no_number(self, provider: Any, need: Need) -> None:
+        """It is never taken for free."""
+        lease, offer = self.lease(provider, need), provider.offers(need)[0]
+        assert lease.is_rate_known == offer.is_rate_known and isinstance(lease.is_rate_known, bool)
+        assert lease.is_rate_known or (lease.rate_micro_per_h == 0 and not lease.is_free)
+
+    def test_the_same_clearance_holds_for_the_stop_that_keeps_the_disk(self, provider: Any, need: Need) -> None:
+        """Where there is one."""
+        lease = self.lease(provider, need)
+        if lease.keep_verb:
+            kept = replace(lease, stop_verb=lease.keep_verb, is_final=False)
+            assert lease.keep_verb in provider.release(kept, self.clearance(lease))
+
     def test_a_look_says_alive_gone_or_unknown(self, provider: Any, need: Need) -> None:
         """And never gone of what was just taken."""
         assert provider.look(self.lease(provider, need)) in (Pulse.ALIVE, Pulse.UNKNOWN)
@@ -75,12 +93,12 @@ class ProviderContract:
         lease = self.lease(provider, need)
         for other in (replace(lease, name="other"), replace(lease, native="other")):
             with pytest.raises(Defect):
-                provider.release(lease, clear(other, [], other.name, NOW_S))
+                provider.release(lease, self.clearance(other))
 
     def test_releasing_twice_says_so_in_one_line_each_time(self, provider: Any, need: Need) -> None:
         """Idempotent, and never silent."""
         lease = self.lease(provider, need)
-        clearance = clear(lease, [], lease.name, NOW_S)
+        clearance = self.clearance(lease)
         for _ in range(2):
             line = provider.release(lease, clearance)
             assert line and "\n" not in line

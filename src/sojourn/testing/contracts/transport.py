@@ -161,3 +161,21 @@ class TransportContract:
         with pytest.raises(WorldError):
             transport.get("/", str(tmp_path / "home"))
         assert not (tmp_path / "home").exists()
+
+    def test_get_never_brings_more_than_it_was_asked_for(self, transport: Any, there: str, tmp_path: Path) -> None:
+        """Also of a file that grew; and what is no file, as a device that never ends, is not read at all."""
+        near, home, data = tmp_path / "near", tmp_path / "home", EVERY_BYTE * 60
+        near.write_bytes(data)
+        transport.put(str(near), f"{there}/grew")
+        assert transport.get(f"{there}/grew", str(home), limit_bytes=1000) == 1000
+        assert transport.get(f"{there}/grew", str(home), offset=1000, limit_bytes=500_000) == 500_000
+        assert home.read_bytes() == data[:501_000]
+        assert transport.get(f"{there}/grew", str(home), offset=501_000, limit_bytes=len(data) - 501_000) > 0
+        assert home.read_bytes() == data
+        assert ended(transport.call(["ln", "-s", "/dev/zero", f"{there}/for-ever"])).rc == 0
+        assert ended(transport.call(["mkfifo", f"{there}/pipe"])).rc == 0
+        for name in ("for-ever", "pipe"):
+            with pytest.raises(WorldError):
+                transport.get(f"{there}/{name}", str(tmp_path / name), limit_bytes=1000, timeout_s=SOON_S)
+            assert not (tmp_path / name).exists()
+        assert ended(transport.call(["echo", "still here"])).stdout == b"still here\n"

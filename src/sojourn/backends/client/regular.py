@@ -1,0 +1,95 @@
+"""Opening what others named: regular files alone, and never one whose reading may not end.
+
+A pipe, a socket, a device, a file that the kernel makes up while it is read (/proc/kmsg) and a link where a file must
+be are refused before anything of them is read; no open here waits for another process.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import hashlib
+import os
+import stat
+
+# File systems whose files are made up while they are read: their size says nothing, and reading may never end.
+# Source: Documentation/filesystems of Linux 6.18, 2026-11.
+_MADE_UP = frozenset(
+    """
+    proc sysfs devtmpfs devpts cgroup cgroup2 debugfs tracefs securityfs pstore bpf configfs fusectl mqueue efivarfs
+    binfmt_misc rpc_pipefs nsfs autofs selinuxfs smackfs hugetlbfs functionfs sockfs pipefs
+    """.split()
+)
+
+
+def what_else(seen: os.stat_result) -> str:
+    """What is there that is no file of a disk: "a pipe", "a file of proc, which the kernel makes up"; "" for one."""
+    if not stat.S_ISREG(seen.st_mode):
+        kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+        return f"a {kinds.get(stat.S_IFMT(seen.st_mode), 'device')}"
+    kind = made_up(seen.st_dev)
+    return f"a file of {kind}, which the kernel makes up while it is read" if kind else ""
+
+
+def made_up(device: int) -> str:
+    """The type of the file system `device` where its files are not stored anywhere; "" of all others."""
+    return _made_up().get((os.major(device), os.minor(device)), "")
+
+
+@functools.cache
+def _made_up() -> dict[tuple[int, int], str]:
+    """(major, minor) -> type, of what is mounted here; {} where the system has no such list."""
+    found = {}
+    try:
+        with open("/proc/self/mountinfo", "rb") as f:
+            rows = f.read(16 << 20).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
+    for row in rows:
+        parts, _, more = row.partition(" - ")
+        fields, kind = parts.split(), more.split()
+        if len(fields) > 2 and kind and kind[0] in _MADE_UP and ":" in fields[2]:
+            major, minor = fields[2].split(":", 1)
+            found[int(major), int(minor)] = kind[0]
+    return found
+
+
+def open_file(path: str, *, follow: bool = True) -> int:
+    """A descriptor of the regular file at `path`, for reading. `follow`: a link as the last part of it is followed.
+
+    Waits for nobody: a pipe without a writer is refused at once. Raises: OSError (EINVAL where it is no file of a disk,
+    ELOOP where it is a link that is not followed).
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags)
+    try:
+        what = what_else(os.fstat(fd))
+        if what:
+            raise OSError(errno.EINVAL, f"not a file but {what}", path)
+        os.set_blocking(fd, True)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def hashed(path: str, size_bytes: int) -> tuple[int, str]:
+    """(bytes, sha256) of the regular file at `path`, which had `size_bytes`; of one that grew, one byte more than that.
+
+    Raises: OSError.
+    """
+    total, sums = 0, hashlib.sha256()
+    with os.fdopen(open_file(path), "rb", buffering=0) as f:
+        while total <= size_bytes:
+            piece = f.read(min(1 << 20, size_bytes + 1 - total))
+            if not piece:
+                break
+            total += len(piece)
+            sums.update(piece)
+    return total, sums.hexdigest()
+
+
+def read(path: str, limit_bytes: int) -> bytes:
+    """At most `limit_bytes` + 1 bytes of the regular file at `path`. Raises: OSError."""
+    with os.fdopen(open_file(path), "rb") as f:
+        return f.read(limit_bytes + 1)

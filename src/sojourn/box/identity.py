@@ -1,0 +1,209 @@
+"""Which box this is, by its own word, and every base on it that this user's keepers ever used.
+
+A base gets a random id once. Machine id, boot id and address are evidence beside it: containers share them, clones
+copy them, and a reboot changes them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from sojourn.wire import atomic, lean_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_BASES = "bases"
+_LIMIT_BYTES = 1 << 20
+_CMDLINE_BYTES = 4096
+
+
+def box_id(base: str, may_write: bool = True) -> str:
+    """The id of the base, written once; "" where there is none and none can be written. Two at once get the same."""
+    path = os.path.join(base, "box.json")
+    found = _id_in(path)
+    if found or not may_write:
+        return found
+    aside = "%s.%s" % (path, os.urandom(16).hex())
+    try:
+        atomic.write_json(aside, {"schema": "sojourn/box/v1", "id": os.urandom(16).hex()}, mode=0o600)
+        try:
+            os.link(aside, path)  # whole or not at all, and never over one that is there
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            if not os.path.lexists(path):
+                os.rename(aside, path)
+    except OSError:
+        return _id_in(path)
+    finally:
+        try:
+            os.unlink(aside)
+        except OSError:
+            pass
+    return _id_in(path)
+
+
+def register(base: str) -> None:
+    """Note the base for this user, wherever that can be noted. Idempotent; never an error for who comes along."""
+    real = os.path.realpath(base)
+    for path in _registries():
+        try:
+            folder = _open_folder(path, is_made=True)
+        except OSError:
+            continue  # a read-only home, or a folder that somebody else laid there
+        try:
+            _note(folder, real)
+        except OSError:
+            pass
+        finally:
+            os.close(folder)
+
+
+def bases() -> List[str]:
+    """Every noted base that is still a folder, sorted."""
+    found = set()
+    for path in _registries():
+        try:
+            folder = _open_folder(path, is_made=False)
+        except OSError:
+            continue
+        try:
+            fd = _open_list(folder, os.O_RDONLY)
+            try:
+                found.update(_bases_in(fd))
+            finally:
+                os.close(fd)
+        except OSError:
+            continue
+        finally:
+            os.close(folder)
+    return sorted(base for base in found if os.path.isdir(base))
+
+
+def other_users() -> List[int]:
+    """User ids, not ours, whose keepers noted a base on this machine."""
+    found = []
+    for name in _listed("/var/tmp"):
+        uid = name[len("sojourn-") :] if name.startswith("sojourn-") else ""
+        if uid.isdigit() and int(uid) != os.getuid():
+            try:
+                seen = os.lstat(os.path.join("/var/tmp", name))
+            except OSError:
+                continue
+            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == int(uid):
+                found.append(int(uid))
+    return sorted(found)
+
+
+def keepers_of_others() -> Dict[int, int]:
+    """By user id that is not ours: how many keepers of theirs tend a run here. Where /proc hides them: none."""
+    found: Dict[int, int] = {}
+    for pid in _listed("/proc"):
+        if pid.isdigit():
+            try:
+                uid = os.stat("/proc/" + pid).st_uid
+                if uid == os.getuid():
+                    continue
+                with open("/proc/%s/cmdline" % pid, "rb", buffering=0) as f:
+                    words = (f.read(_CMDLINE_BYTES) or b"").split(b"\0")
+            except OSError:
+                continue
+            if b"supervise" in words and any(_is_keeper(word) for word in words):
+                found[uid] = found.get(uid, 0) + 1
+    return found
+
+
+def _is_keeper(word: bytes) -> bool:
+    name = os.path.basename(word)
+    return name.startswith(b"keeper-") and name.endswith(b".pyz")
+
+
+def _id_in(path: str) -> str:
+    try:
+        found: Any = atomic.read_json(path)
+    except OSError:
+        return ""
+    text = found.get("id") if isinstance(found, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _registries() -> List[str]:
+    """The folders of this user's registry. SOJOURN_BOX_REGISTRY stands for both, so that a test sees its own alone."""
+    given = os.environ.get("SOJOURN_BOX_REGISTRY", "")
+    if given:
+        return [given]
+    home = os.path.join(os.path.expanduser("~"), ".local", "state", "sojourn-box")
+    return [home, "/var/tmp/sojourn-%d" % os.getuid()]
+
+
+def _open_folder(path: str, is_made: bool) -> int:
+    """A folder of this user that is closed to all others, and no link: /var/tmp is everybody's. Raises: OSError."""
+    if is_made and not os.path.lexists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        seen = os.fstat(fd)
+        if seen.st_uid != os.getuid():
+            raise PermissionError("%s is not ours" % path)
+        if seen.st_mode & 0o022:
+            raise PermissionError("others may write to %s" % path)
+        if seen.st_mode & 0o077:
+            os.fchmod(fd, 0o700)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_list(folder: int, flags: int) -> int:
+    fd = os.open(_BASES, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    seen = os.fstat(fd)
+    if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.getuid():
+        os.close(fd)
+        raise PermissionError("the list of bases is not ours")
+    return fd
+
+
+def _note(folder: int, base: str) -> None:
+    """One line a base, appended in one write; who was there first does no harm. Raises: OSError."""
+    fd = _open_list(folder, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    try:
+        if base in _bases_in(fd):
+            return
+        line = lean_json.dumps(base).encode("ascii") + b"\n"  # JSON, since a path may have a newline in it
+        size = os.fstat(fd).st_size
+        if size + len(line) > _LIMIT_BYTES:  # of what is gone only
+            line = b"".join(
+                lean_json.dumps(one).encode("ascii") + b"\n" for one in [*_bases_in(fd), base] if os.path.isdir(one)
+            )
+            os.ftruncate(fd, 0)
+            size = 0
+        os.write(fd, b"\n" + line if size and os.pread(fd, 1, size - 1) != b"\n" else line)
+    finally:
+        os.close(fd)
+
+
+def _bases_in(fd: int) -> List[str]:
+    found = []
+    for line in os.pread(fd, _LIMIT_BYTES, 0).split(b"\n"):
+        try:
+            base = lean_json.loads(line.decode("utf-8"))
+        except ValueError:
+            continue  # empty, or torn
+        if isinstance(base, str) and os.path.isabs(base) and "\0" not in base:
+            found.append(base)
+    return found
+
+
+def _listed(folder: str) -> List[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

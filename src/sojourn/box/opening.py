@@ -1,0 +1,46 @@
+"""Opening files of a run's root for reading: only regular ones, none outside it, and never one that makes us wait."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Tuple
+
+
+def below(root: str, full: str) -> Tuple[str, str]:
+    """("", real path) of a regular file whose real path lies below `root`; else (why not, "")."""
+    top = os.path.realpath(root)
+    real = os.path.realpath(full)
+    if not real.startswith(top + os.sep):
+        return "a symlink out of the run's root", ""
+    if real in (os.path.join(top, "secrets.json"), os.path.join(top, "secrets.json.new")):
+        return "the run's secrets", ""
+    try:
+        mode = os.stat(real).st_mode
+    except OSError as error:
+        return ("a symlink to nothing" if os.path.islink(full) else error.strerror or str(error)), ""
+    return ("", real) if stat.S_ISREG(mode) else ("not a regular file", "")
+
+
+def open_below(root: str, real: str) -> int:
+    """A descriptor of the file that `below` found. It is looked at once more when it is open: what writes into the root
+    may have put a link, a pipe or a device in its place meanwhile. Raises: OSError.
+    """
+    fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", real)
+        try:
+            opened = os.readlink("/proc/self/fd/%d" % fd)
+        except OSError:
+            opened = real  # without /proc the name must do
+        if not opened.startswith(os.path.realpath(root) + os.sep):
+            raise OSError(errno.EXDEV, "a symlink out of the run's root", real)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,101 @@
+"""Everything of this user on this box: every base and every run, whoever started it. What letting go would delete."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from sojourn.box import identity
+from sojourn.box.call import Box
+from sojourn.box.ends import Ends
+from sojourn.box.ops.clean import lives
+from sojourn.box.ops.intent import last_attempt
+from sojourn.box.probes import machine
+from sojourn.box.root import Root, attempts_made, read_fields
+from sojourn.wire import machine as installed
+from sojourn.wire import names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+_LIMIT_BYTES = 4 << 20
+
+
+def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
+    """`after`: only what comes after this place. Answer: `box`, `bases`, `others`, and `more` with its `after`.
+
+    box: {"id","base","machine_id","boot_id","host","uid"} of the base that was asked. bases: {"base","id","error",
+    "runs":[{"id","identity","root","attempt","state","lives"}]}; `state`: how the newest attempt ended, "" while it
+    has no end; `lives`: why the run must be taken for alive, or "". others: {"uids","runs"}: users of this machine that
+    are not us, and runs that their keepers tend; what they hold cannot be seen. Registers the base that was asked.
+    """
+    if os.path.isdir(box.base):
+        identity.register(box.base)
+    places = {os.path.realpath(base): base for base in identity.bases() + [box.base]}
+    after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
+    answer: Dict[str, Any] = {"box": _box(box.base), "bases": [], "others": _others(), "more": False, "after": ""}
+    for base in sorted(places.values()):
+        rows: List[Dict[str, Any]] = []
+        entry = {"base": base, "id": identity.box_id(base, may_write=False), "error": _error(base), "runs": rows}
+        answer["bases"].append(entry)
+        for run in _runs(base):
+            place = "%s\0%s" % (base, run)
+            if place <= after:
+                continue
+            row = _row(Root(os.path.join(base, "runs", run)))
+            left -= len(json.dumps(row))
+            if left < 0 and answer["after"]:  # one at least, so that every answer gets on
+                return dict(answer, more=True)
+            rows.append(row)
+            answer["after"] = place
+    return answer
+
+
+def _box(base: str) -> Dict[str, Any]:
+    return {
+        "id": identity.box_id(base),
+        "base": base,
+        "machine_id": installed.this_machine()["machine"],
+        "boot_id": machine.boot_id(),
+        "host": machine.host(),
+        "uid": os.getuid(),
+    }
+
+
+def _others() -> Dict[str, int]:
+    tending = identity.keepers_of_others()
+    return {"uids": len({*identity.other_users(), *tending}), "runs": sum(tending.values())}
+
+
+def _runs(base: str) -> List[str]:
+    """Names of all roots, sorted: those too whose run.json is gone, as long as an attempt is there."""
+    try:
+        found = sorted(name for name in os.listdir(os.path.join(base, "runs")) if names.is_name(name))
+    except OSError:
+        return []
+    roots = [Root(os.path.join(base, "runs", name)) for name in found]
+    return [root.id for root in roots if os.path.isfile(root.run) or attempts_made(root)]
+
+
+def _error(base: str) -> str:
+    """Why the runs of a base cannot be listed; "" where they can, or where there are none yet."""
+    try:
+        os.listdir(os.path.join(base, "runs"))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _row(root: Root) -> Dict[str, Any]:
+    last = last_attempt(root)
+    return {
+        "id": root.id,
+        "identity": read_fields(root.run).get("identity"),
+        "root": root.path,
+        "attempt": last,
+        "state": Ends(root.events).states.get(last, ""),
+        "lives": lives(root),
+    }

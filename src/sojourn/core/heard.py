@@ -1,0 +1,170 @@
+"""One event of a box as the fold takes it: every field of its type, finite and bounded, or left out. Pure.
+
+Events come from the box and a box is not trusted: a field of another type counts as one that was not told, so that one
+odd line neither ends a look nor fills the records. What the fields mean is wire/events.py's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sojourn.core.plain import finite
+from sojourn.wire import units
+
+MOST = 1 << 53
+_MOST_ATTEMPT = 1 << 31
+_TEXT_CHARS = 2000
+_GLOBS = 1000
+_CARDS = 1024
+_METRICS = 200  # values in all; what a training process tells of itself is shown in a line
+_METRIC_CHARS = 200
+_METRIC_DEPTH = 4
+_HEX = re.compile(r"[0-9a-f]{64}")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
+
+_UNTOLD = object()
+Read = Callable[[Any], Any]
+
+
+def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The event with the fields that its kind has; None where it is none that can be folded: a kind unknown, a number
+    of its own or an attempt that is none.
+    """
+    kind = event.get("kind")
+    fields = _FIELDS.get(kind) if isinstance(kind, str) else None
+    seq, attempt = whole(event.get("seq")), whole(event.get("attempt"))
+    if fields is None or seq is None or attempt is None or attempt > _MOST_ATTEMPT:
+        return None
+    found: dict[str, Any] = {"kind": kind, "seq": seq, "attempt": attempt, "at": _time(event.get("at"))}
+    for name, read in fields.items():
+        if name in event:
+            value = read(event[name])
+            if value is not _UNTOLD:
+                found[name] = value
+    return found
+
+
+def whole(value: Any) -> int | None:
+    """A whole number from 0 to 2^53, else None."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return value if is_one else None
+
+
+def signed(value: Any) -> int | None:
+    """The same, and below 0: a return code, a step that counts down."""
+    is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MOST
+    return value if is_one else None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MOST:
+        return None
+    return float(value)
+
+
+def text(value: Any) -> str:
+    """A text, cut where it is longer than any of ours; "" for what is none. Broken characters become escapes."""
+    if not isinstance(value, str):
+        return ""
+    head = value if len(value) <= _TEXT_CHARS else value[: _TEXT_CHARS - 4] + " ..."
+    return head if head.isascii() else head.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def progress(value: Any) -> Any:
+    """A progress document: {"step","total","epoch","metrics","at"}, what of it is of its type."""
+    if not isinstance(value, Mapping):
+        return _UNTOLD
+    found: dict[str, Any] = {name: signed(value.get(name)) for name in ("step", "total", "epoch")}
+    found["at"] = _time(value.get("at"))
+    if isinstance(value.get("metrics"), Mapping):
+        found["metrics"] = finite(_metrics(value["metrics"], [_METRICS], _METRIC_DEPTH))
+    return found
+
+
+def _time(value: Any) -> str:
+    """A stamp, or "" for what is none."""
+    if not isinstance(value, str) or not _STAMP.fullmatch(value):
+        return ""
+    try:
+        units.unstamp(value)
+    except ValueError:
+        return ""
+    return value
+
+
+def _metrics(value: Any, left: list[int], depth: int) -> Any:
+    left[0] -= 1
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text(value[:_METRIC_CHARS])
+    if isinstance(value, int):
+        return value if abs(value) <= MOST else (math.inf if value > 0 else -math.inf)
+    if isinstance(value, float):
+        return value
+    out: dict[str, Any] = {}
+    if depth and isinstance(value, Mapping):
+        for name, one in value.items():
+            if left[0] <= 0:
+                break
+            out[text(str(name)[:_METRIC_CHARS])] = _metrics(one, left, depth - 1)
+        return out
+    if depth and isinstance(value, (list, tuple)):
+        return [_metrics(one, left, depth - 1) for one in value[: max(0, left[0])]]
+    return None
+
+
+def _digest(value: Any) -> str:
+    return value if isinstance(value, str) and _HEX.fullmatch(value) else ""
+
+
+def _globs(value: Any) -> tuple[str, ...]:
+    return tuple(text(one) for one in value[:_GLOBS]) if isinstance(value, (list, tuple)) else ()
+
+
+def _cards(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return _UNTOLD
+    return [{"util_pct": number(card.get("util_pct"))} if isinstance(card, Mapping) else {} for card in value[:_CARDS]]
+
+
+def _code(value: Any) -> Any:
+    """What an event says beside its end: a number or a short text as it is."""
+    if isinstance(value, str):
+        return text(value)
+    return value if value is None or isinstance(value, bool) else _finite(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, int):
+        return signed(value)
+    return number(value) if isinstance(value, float) else None
+
+
+_FIELDS: dict[str, dict[str, Read]] = {
+    "attempt": {"oom_kill": whole, "seat": text},
+    "started": {},
+    "beat": {"log_bytes": whole, "log_age_s": number, "oom_kill": whole, "gpu": _cards, "progress": progress},
+    "checkpoint": {"path": text, "step": signed, "bytes": whole, "write_s": number},
+    "stalled": {"quiet_s": number},
+    "moving": {},
+    "signal": {"signal": _code, "why": text},
+    "ended": {
+        "state": text,
+        "rc": signed,
+        "signal": signed,
+        "seconds": number,
+        "oom_kill_delta": signed,
+        "why": text,
+        "by": text,
+        "detail": text,
+    },
+    "judged": {"state": text, "detail": text},
+    "ruled": {"rule": text, "action": text},
+    "sealed": {"manifest": _digest, "missing": _globs},
+    "refused": {"why": text},
+}

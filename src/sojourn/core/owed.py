@@ -1,0 +1,224 @@
+"""What one run owes, and what of it is missing at home. Pure: the Iron Law for a single run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.core.values import Receipt, State
+from sojourn.wire import manifest
+
+Row = Mapping[str, Any]
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Lack:
+    """One thing that holds a lease. `run`: "" where it is about the lease. `next`: the command that mends it.
+
+    `kind`: what it has in common with others, for counting a long list.
+    """
+
+    run: str
+    what: str
+    next: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Facts about one run on the lease, as they are now.
+
+    files, earlier, gone: as in a manifest (`wire.manifest`); `digest` is the manifest's own, "" without one.
+    is_fresh: the manifest was taken again just now; otherwise it is the one its keeper sealed.
+    verified: digest of the manifest that the receipts were made for. home: receipt path -> "same", "changed" or "gone",
+    as compared with the copy at home just now. failed: {"path", "sha256"} of what came home whole and does not load.
+    """
+
+    run: str
+    state: State
+    is_launched: bool = True  # False: planned, and nothing was ever started
+    is_reachable: bool = True
+    is_fresh: bool = False
+    lives: str = ""  # what the box says lives of it, whatever the records say
+    digest: str = ""
+    files: tuple[Row, ...] = ()
+    earlier: tuple[Row, ...] = ()
+    gone: tuple[Row, ...] = ()
+    missing: tuple[str, ...] = ()  # globs owed that hit nothing: never made
+    refused: tuple[str, ...] = ()  # paths that exist and cannot be carried: links that leave the run's folder
+    superseded: int = 0  # files of earlier attempts that the succeeded one replaced
+    verified: str = ""
+    receipts: tuple[Receipt, ...] = ()
+    failed: tuple[Row, ...] = ()
+    home: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Debt:
+    """What a run owes that is not home (`lacks`), and what of it has to be listed before the name is given."""
+
+    lacks: tuple[Lack, ...] = ()
+    listed: tuple[str, ...] = ()  # a line each, without the run's name
+    acknowledged: tuple[str, ...] = ()  # globs owed and never made
+    unproven: tuple[str, ...] = ()  # paths home by hash alone: no loader knows their kind
+    accepted: tuple[str, ...] = ()  # paths that were not loaded, accepted by name
+
+
+def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Collection[str] = ()) -> Debt:
+    """What stands between this run and its lease's end. `accept`: paths accepted though they were not loaded."""
+    early = _unlisted(standing)
+    if early:
+        return Debt(early)
+    owed = _Owed(standing, frozenset(accept))
+    lacks = [*owed.refused(), *owed.gone(), *owed.outputs()]
+    if not gives_up_checkpoint:
+        lacks += owed.checkpoint()
+    if not lacks and standing.verified != standing.digest and owed.is_any:
+        why = "has other outputs now than those that were verified" if standing.verified else "was never pulled"
+        lacks.append(Lack(standing.run, why, owed.pull, "not pulled"))
+    unproven = tuple(one.path for one in standing.receipts if one.state == "bytes-only" and one.kind == "unknown")
+    return Debt(tuple(lacks), tuple(owed.listed), standing.missing, unproven, tuple(owed.accepted))
+
+
+def is_alive(standing: Standing) -> bool:
+    """The box says that something of it lives, or is about to."""
+    return bool(standing.lives) or (standing.is_reachable and not standing.state.is_final)
+
+
+def _unlisted(standing: Standing) -> tuple[Lack, ...]:
+    """Why its outputs cannot be judged at all; () where they can."""
+    run, pull = standing.run, f"sojourn pull {standing.run}"
+    if is_alive(standing):
+        what = standing.lives if standing.state.is_final else f"is {standing.state.value}"
+        return (Lack(run, what, f"sojourn stop {run}", "alive"),)
+    if not standing.state.is_final:
+        return (Lack(run, "cannot be reached, and was not known to have ended", f"sojourn status {run}", "unknown"),)
+    if not standing.digest:
+        why = "has outputs that were not listed"
+        if not standing.is_reachable:
+            why = "cannot be reached, and its outputs were never listed"
+        return (Lack(run, why, pull, "not listed"),)
+    if standing.is_reachable and not standing.is_fresh:
+        why = "is reachable, and its outputs were not listed again"
+        return (Lack(run, why, f"sojourn down {run}", "not listed"),)
+    whole = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
+    if manifest.digest_of(whole) != standing.digest:
+        return (Lack(run, "has a list of outputs that is not the one its digest names", pull, "not listed"),)
+    return ()
+
+
+class _Owed:
+    """The parts of a debt of a run whose outputs were listed."""
+
+    def __init__(self, standing: Standing, accept: frozenset[str]) -> None:
+        self.standing, self.accept = standing, accept
+        self.pull, self.abandon = (
+            f"sojourn pull {standing.run}",
+            f"sojourn down {standing.run} --abandon {standing.run}",
+        )
+        self.receipts = {receipt.path: receipt for receipt in standing.receipts if receipt.run == standing.run}
+        self.failed = {(row["path"], row["sha256"]) for row in standing.failed}
+        self._give_up = f"--abandon {standing.run}"
+        self.listed: list[str] = []
+        self.accepted: list[str] = []
+        owing = ("output", CHECKPOINT)
+        self.is_any = bool(standing.gone or standing.refused) or any(row["role"] in owing for row in standing.files)
+
+    def refused(self) -> Iterator[Lack]:
+        for path in self.standing.refused:
+            what = f"{path} exists and cannot be brought home: it leads out of the run's folder"
+            yield Lack(self.standing.run, what, self.abandon, "cannot be brought home")
+
+    def gone(self) -> Iterator[Lack]:
+        """The keeper sealed it, so it was made: it is home, or it is lost."""
+        for row in self.standing.gone:
+            if self._why_not_home(row):
+                what = f"{row['path']} was sealed by its keeper and then deleted on the box: it is lost"
+                yield Lack(self.standing.run, what, self.abandon, "lost")
+
+    def outputs(self) -> Iterator[Lack]:
+        """Of each path the newest that loads; where none does, all of them hold."""
+        for row in self.standing.files:
+            if row["role"] != "output":
+                continue
+            older = [one for one in self.standing.earlier if one["role"] == "output" and one["path"] == row["path"]]
+            loads = [one for one in (row, *older) if (one["path"], one["sha256"]) not in self.failed]
+            if not loads:
+                what = f"{row['path']} is not home, though it was pulled: it does not load"
+                what += f" (mend it, or give it up with {self._give_up})"
+                yield Lack(self.standing.run, what, self.pull, "does not load")
+                continue
+            if loads[0] is not row:
+                self.listed.append(
+                    f"{row['path']} of {_attempt(row)} does not load; that of {_attempt(loads[0])} is home"
+                )
+            yield from self._lack(loads[0])
+
+    def checkpoint(self) -> Iterator[Lack]:
+        """The newest that loads: what an unfinished run would resume from."""
+        sets = _sets((*self.standing.files, *self.standing.earlier))
+        if not sets:
+            return
+        run = self.standing.run
+        loads = [one for one in sets if not any((r["path"], r["sha256"]) in self.failed for r in one)]
+        give_up = f"sojourn down {run} --abandon {run}:{CHECKPOINT}"
+        if not loads:
+            yield Lack(run, "has checkpoints, and none of them loads", give_up, "does not load")
+            return
+        wanting = [why for row in loads[0] if (why := self._why_not_home(row))]
+        if wanting:
+            name = str(loads[0][0]["set"])
+            what = f"its newest checkpoint, {name}, {wanting[0]}; the run has not succeeded and would resume from it"
+            yield Lack(run, what, self.pull, "not home")
+            return
+        for row in loads[0]:
+            yield from self._not_loaded(row)
+
+    def _lack(self, row: Row) -> Iterator[Lack]:
+        why = self._why_not_home(row)
+        if why:
+            if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
+                why += f", though it was pulled: it does not load (mend it, or give it up with {self._give_up})"
+            yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
+        else:
+            yield from self._not_loaded(row)
+
+    def _not_loaded(self, row: Row) -> Iterator[Lack]:
+        """A file that is home, and of a kind that can be loaded, and was not."""
+        receipt = self.receipts[row["path"]]
+        if receipt.state in ("loaded", "content-read") or receipt.kind == "unknown":
+            return
+        if row["path"] in self.accept:
+            self.accepted.append(row["path"])
+            return
+        why = "would run code when it is loaded" if receipt.kind == "unsafe" else "was not loaded: a library is missing"
+        what = f"{row['path']} is home, byte for byte, and {why}"
+        accept = f"sojourn down {self.standing.run} --accept {self.standing.run}:{row['path']}"
+        yield Lack(self.standing.run, what, accept, "not loaded")
+
+    def _why_not_home(self, row: Row) -> str:
+        """Why a file that exists does not count as home; "" where it does."""
+        receipt = self.receipts.get(row["path"])
+        if receipt is None:
+            return "is not home"
+        if (receipt.bytes, receipt.sha256) != (row["bytes"], row["sha256"]):
+            return "changed on the box after it was brought home"
+        home = self.standing.home.get(row["path"], "gone")
+        return "" if home == "same" else f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
+
+
+def _sets(rows: Collection[Row]) -> list[list[Row]]:
+    """The rows of each checkpoint, newest first: in the order of the manifest."""
+    sets: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get("set"):
+            sets.setdefault(str(row["set"]), []).append(row)
+    return [one for one in sets.values() if any(row["role"] == CHECKPOINT for row in one)]
+
+
+def _attempt(row: Row) -> str:
+    """The attempt whose working copy holds the file, in words."""
+    parts = str(row.get("from", "")).split("/")
+    return f"attempt {parts[1]}" if len(parts) > 2 and parts[0] == "attempts" else "the run's folder"

@@ -1,0 +1,127 @@
+"""The manifest of a run: asked of its box, believed only as far as it fits itself, and kept under the digest that we
+compute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Box, Context
+from sojourn.wire import atomic, manifest
+from sojourn.wire.errors import WorldError
+
+MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
+FOLDER = "manifests"
+
+
+class WrongManifest(WorldError):
+    """{site} answered with a list of files of {run} that cannot be right: {detail}. Nothing of it was used."""
+
+    code = "wrong-manifest"
+    next_step = "sojourn doctor --site {site}"
+
+
+def ask_manifest(
+    ctx: Context, box: Box, record: RunRecord, *, fresh: bool, known: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The run's manifest, whose `digest` we have computed: the sealed one, or with `fresh` one that is taken now.
+
+    `known`: rows that this same command has got: a file whose times and size are still those is not hashed again.
+    Raises: Unreachable, WrongManifest, WorldError.
+    """
+    ctx.say(f"{record.id}: the box is hashing its outputs" if fresh else f"{record.id}: asking for the manifest")
+    asked: dict[str, Any] = {"run": record.id, "fresh": fresh}
+    if known:
+        asked["known"] = {row["from"]: {key: row[key] for key in ("stat", "bytes", "sha256")} for row in known}
+    document = box.answer("manifest", timeout_s=MANIFEST_S, **asked).value.get("manifest")
+    why = why_wrong(document)
+    if why:
+        raise WrongManifest(site=box.site.name, run=record.id, detail=why)
+    assert isinstance(document, Mapping)
+    return {**document, "digest": manifest.digest_of(document)}
+
+
+def hashed(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows that say what their file looked like when it was hashed: to give as `known`."""
+    return [row for row in (*document["files"], *document.get("earlier", ())) if row.get("stat")]
+
+
+def keep_manifest(ctx: Context, document: Mapping[str, Any]) -> None:
+    """Keep a manifest durably, under the digest of its own rows: the law may need it when its box is gone.
+
+    Raises: OSError.
+    """
+    folder = os.path.join(ctx.store.state_dir, FOLDER)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    digest = manifest.digest_of(document)
+    atomic.write_json(os.path.join(folder, digest), {**document, "digest": digest}, mode=0o600)
+
+
+def kept_manifest(ctx: Context, digest: str) -> Mapping[str, Any]:
+    """The manifest that was kept under this digest; {} where there is none, or where it is no longer what it was."""
+    if not manifest.is_digest(digest):
+        return {}
+    try:
+        document = atomic.read_json(os.path.join(ctx.store.state_dir, FOLDER, digest))
+    except OSError:
+        return {}
+    if why_wrong(document) or not isinstance(document, dict) or document["digest"] != digest:
+        return {}
+    return document
+
+
+def why_wrong(document: Any) -> str:
+    """Why this cannot be a manifest; "" where it can: every row is one, no path stands twice, and its digest is that of
+    its rows.
+    """
+    if not isinstance(document, Mapping) or not _is_list(document.get("files"), Mapping):
+        return "it lists no files"
+    earlier, gone = document.get("earlier") or [], document.get("gone") or []
+    if not _is_list(earlier, Mapping) or not _is_list(gone, Mapping) or not _is_list(document.get("missing"), str):
+        return "one of its lists is none"
+    refused = document.get("refused") or []
+    if not _is_list(refused, Mapping) or not all(_is_text(r.get("path")) and _is_text(r.get("why")) for r in refused):
+        return "what it refuses has no path and no reason"
+    for row in (*document["files"], *earlier):
+        if not _is_row(row) or not _is_text(row.get("from")) or not _is_text(row.get("role")):
+            return "a row is not path, size and sha256 of a file"
+        if not _is_text(row.get("set", "")) or not _is_stat(row.get("stat")):
+            return "a row says of its file what cannot be"
+    if not all(_is_row(row) for row in gone):
+        return "a row of what is gone is not path, size and sha256 of a file"
+    if not all(map(_is_text, document["missing"])):
+        return "a glob is no text"
+    if len({row["path"] for row in document["files"]}) < len(document["files"]):
+        return "a path stands in it twice"
+    counts = document.get("superseded", 0), document.get("attempt", 0)
+    if any(type(count) is not int or count < 0 for count in counts):
+        return "a count is no number"
+    if not manifest.is_digest(document.get("digest")):
+        return "its digest is not 64 hex digits"
+    return "" if document["digest"] == manifest.digest_of(document) else "its digest does not fit its rows"
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, kind) for one in value)
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:
+    size, sha256 = row.get("bytes"), row.get("sha256")
+    return _is_text(row.get("path")) and type(size) is int and size >= 0 and manifest.is_digest(sha256)
+
+
+def _is_text(value: Any) -> bool:
+    """It can be written: as a file name, into the journal, on a screen."""
+    if not isinstance(value, str):
+        return False
+    try:
+        return bool(value.isascii() or value.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_stat(value: Any) -> bool:
+    return value is None or (_is_list(value, int) and len(value) == 5)

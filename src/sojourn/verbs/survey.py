@@ -1,0 +1,111 @@
+"""Everything of sojourn's on a box, whoever put it there: runs that the records know, and strays that they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sojourn.core.law import Stray
+from sojourn.core.values import NoAnswer
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Box, Context
+
+SURVEY_S = 60.0
+MOST_PAGES = 1000
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a box said of itself. `box`: the id that it gave its base, "" where it did not answer.
+
+    known: records of the runs that lie there. lives: run -> what lives of it, of those of them that do.
+    """
+
+    box: str = ""
+    known: tuple[RunRecord, ...] = ()
+    lives: Mapping[str, str] = field(default_factory=dict)
+    strays: tuple[Stray, ...] = ()
+
+
+def survey(ctx: Context, box: Box) -> Survey:
+    """Ask the box for every run of every base of this user. A box that does not answer is a stray of its own.
+
+    Raises: WorldError where it answers with an error.
+    """
+    site = box.site.name
+    ctx.say(f"{site}: asking the box what else is on it")
+    known: dict[str, RunRecord] = {}
+    lives: dict[str, str] = {}
+    strays: list[Stray] = []
+    first: Mapping[str, Any] = {}
+    for page in _pages(box):
+        if isinstance(page, NoAnswer):
+            return Survey(strays=(_unseen(site),))
+        first = first or page
+        for base in page["bases"]:
+            if base.get("error"):
+                strays.append(_unread(site, str(base["base"]), str(base["error"])))
+            for row in base["runs"]:
+                record = _record_of(ctx, row)
+                if record is None:
+                    strays.append(_stray(site, base, row, is_own=base["base"] == page["box"]["base"]))
+                    continue
+                known[record.id] = record
+                if row["lives"]:
+                    lives[record.id] = str(row["lives"])
+    others = first.get("others") or {"uids": 0, "runs": 0}
+    if others["uids"]:
+        strays.append(_others(site, others))
+    return Survey(str(first["box"]["id"]), tuple(known.values()), lives, tuple(strays))
+
+
+def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
+    after = ""
+    for _ in range(MOST_PAGES):
+        answer = box.ask("survey", timeout_s=SURVEY_S, after=after)
+        if isinstance(answer, NoAnswer):
+            yield answer
+            return
+        yield answer.value
+        if not answer.value["more"]:
+            return
+        after = str(answer.value["after"])
+
+
+def _record_of(ctx: Context, row: Mapping[str, Any]) -> RunRecord | None:
+    """The record of exactly this root; None where it is another client's, or another run under this name."""
+    record = ctx.store.index.run(str(row["id"]))
+    if record is None or not record.attempt or record.run.spec_digest != row["identity"]:
+        return None
+    return record if record.run.root in ("", row["root"]) else None
+
+
+def _stray(site: str, base: Mapping[str, Any], row: Mapping[str, Any], *, is_own: bool) -> Stray:
+    name = f"{site}:{base['base']}/{row['id']}"
+    if row["lives"]:
+        what = f"a run that this machine has no record of is alive there ({row['lives']}): stop it where it was started"
+        return Stray(name, what, f"sojourn recover {site}", is_alive=True)
+    state = f", {row['state']}" if row["state"] else ""
+    what = f"a run that this machine has no record of is there{state}"
+    if is_own:
+        return Stray(name, f"{what}: recover it, or give it up by this name", f"sojourn recover {site}")
+    what += f", in another base: recover it with a site whose base is {base['base']}, or give it up by this name"
+    return Stray(name, what, f"sojourn down {site} --abandon {name}")
+
+
+def _unread(site: str, base: str, error: str) -> Stray:
+    name = f"{site}:{base}"
+    return Stray(name, f"what is there cannot be read ({error})", f"sojourn down {site} --abandon {name}")
+
+
+def _unseen(site: str) -> Stray:
+    name = f"{site}:unseen"
+    what = "the box does not answer, so runs that other clients left on it are unknown"
+    return Stray(name, what, f"sojourn down {site} (once it answers), or --abandon {name}")
+
+
+def _others(site: str, others: Mapping[str, Any]) -> Stray:
+    name = f"{site}:others"
+    what = f"other users of this machine ({others['uids']}) have runs here ({others['runs']}) that you cannot see into"
+    return Stray(name, what, f"sojourn down {site} --abandon {name}")

@@ -1,0 +1,28 @@
+"""A lease that was cleared to be stopped by hand, from the command line: it is not quietly used again."""
+
+import json
+
+from tests.spine.conftest import Desk
+
+
+def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk) -> None:
+    settings = desk.home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[sites.rented]\nprovider = "by_hand"\nstop = "switch it off"\n')
+    desk.job("echo '{}' > result.json", site="rented", outputs=["result.json"])
+    assert desk("run", "--json").json["did"] == "launched"
+    desk.final()
+    desk("pull")
+    desk("down", "rented", "--confirm", "rented")
+    (lease,) = desk("leases", "--json").json["leases"]
+    assert (lease["meter"], lease["rate"]) == ("unknown", None)
+    said = desk("run", "--name", "late", "--json", rc=4)
+    assert said.error["code"] == "not-confirmed" and "--confirm rented" in said.error["next"]
+    assert [row["id"] for row in desk("status", "--json").json["runs"]] == ["digits"]
+    job = {"name": "grid", "site": "rented", "run": "true", "sweep": {"matrix": {"A": [1, 2]}}}
+    (desk.project / "grid.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))
+    assert desk("sweep", "grid.yaml", "--json", rc=4).error["code"] == "not-confirmed"
+    assert [row["id"] for row in desk("status", "--json").json["runs"]] == ["digits"]
+    desk("run", "--name", "late", "--confirm", "rented")
+    assert desk("sweep", "grid.yaml", "--json").json["did"] == "queued"  # it is open again: nothing is asked
+    desk.final("late")

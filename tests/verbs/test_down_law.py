@@ -1,0 +1,239 @@
+"""Ways past the law that once worked, on a metered box with real keepers: each holds the lease now."""
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.backends.client.keeper import Keeper
+from sojourn.core.law import Withheld
+from sojourn.store.home import Store
+from sojourn.verbs.answers import Ask, Down
+from sojourn.verbs.clean import clean
+from sojourn.verbs.context import Context
+from sojourn.verbs.down import down
+from sojourn.verbs.pull import pull
+from sojourn.verbs.recover import recover
+from sojourn.verbs.resume import resume
+from sojourn.verbs.run import run
+from sojourn.verbs.status import status
+from sojourn.verbs.stop import NotConfirmed, stop
+from tests.verbs.conftest import World
+from tests.verbs.faulty import Provider
+
+
+@pytest.fixture
+def rented(world: World) -> Provider:
+    """The world's box on a meter; letting go of it deletes its disk."""
+    provider = Provider(world.site)
+    world.ctx.store.close()
+    world.ctx = world.client(provider)
+    world.ctx.sleep = lambda seconds: setattr(world, "later_s", world.later_s + seconds)
+    return provider
+
+
+def let_go(world: World, **more: Any) -> Down:
+    return down(world.ctx, "local", confirm=lambda ask: ask.name, **more)
+
+
+def refused(world: World, **more: Any) -> list[str]:
+    """Everything that `down` says is missing."""
+    with pytest.raises(Withheld) as caught:
+        let_go(world, **more)
+    return [f"{lack.run}: {lack.what}" for lack in caught.value.missing]
+
+
+def second_client(world: World, tmp_path: Path, base: str = "") -> Context:
+    """Another user's machine with the same box: its own records, perhaps its own base there."""
+    box = world.ctx.boxes["local"]
+    if base:
+        site = replace(world.site, base=base)
+        box = replace(box, site=site, keeper=Keeper(world.transport, site))
+    return Context(Store(str(tmp_path / "second")), now_s=world.ctx.now_s, boxes={"local": box})
+
+
+def ended(ctx: Context, name: str) -> None:
+    while not ctx.store.index.find(name).is_settled:
+        status(ctx)
+        time.sleep(0.05)
+
+
+def test_the_run_of_a_second_client_holds_until_it_is_recovered_and_home(
+    world: World, rented: Provider, tmp_path: Path
+) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    with second_client(world, tmp_path) as other:
+        run(other, world.job("echo '{}' > theirs.json; sleep 600", name="theirs", outputs=["theirs.json"]))
+        (lack,) = refused(world)
+        name = f"local:{world.site.base}/theirs"
+        assert lack.startswith(f"{name}: ") and "is alive there" in lack
+        assert "is alive" in refused(world, abandon=[name])[0], "a live run cannot be given up"
+        stop(other, "theirs", confirm=lambda ask: ask.name)
+        ended(other, "theirs")
+    assert "no record" in refused(world)[0]
+    assert not rented.released
+    recover(world.ctx, "local")
+    assert refused(world) == ["theirs: theirs.json is not home"]
+    list(pull(world.ctx))
+    assert let_go(world).released
+
+
+def test_an_unknown_run_is_given_up_by_its_own_name_alone(world: World, rented: Provider, tmp_path: Path) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    with second_client(world, tmp_path) as other:
+        run(other, world.job("true", name="theirs"))
+        ended(other, "theirs")
+    name = f"local:{world.site.base}/theirs"
+    assert refused(world, abandon=["theirs"])
+    asked: list[Ask] = []
+    answer = down(world.ctx, "local", confirm=lambda ask: asked.append(ask) or ask.name, abandon=[name])
+    assert answer.released and answer.abandoned == (name,)
+    assert any(line.startswith(f"{name}: GIVEN UP") for line in asked[0].lines)
+    assert f"--abandon {name}" in asked[0].command
+
+
+def test_the_same_box_under_a_second_name_is_the_same_box(world: World, rented: Provider, private_home: Path) -> None:
+    settings = private_home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[sites.paid]\nbase = "{world.site.base}"\n')
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    run(world.ctx, world.job("echo '{}' > b.json", name="b", outputs=["b.json"]), site="paid")
+    ended(world.ctx, "b")
+    assert refused(world) == ["b: b.json is not home"]
+
+
+def test_a_run_in_another_base_of_the_same_user_holds(world: World, rented: Provider, tmp_path: Path) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    base = tmp_path / "other base"
+    with second_client(world, tmp_path, base=str(base)) as other:
+        run(other, world.job("true", name="theirs"))
+        ended(other, "theirs")
+    (lack,) = refused(world)
+    assert lack.startswith(f"local:{base}/theirs: ") and "in another base" in lack
+    assert let_go(world, abandon=[f"local:{base}/theirs"]).released
+
+
+def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provider, tmp_path: Path) -> None:
+    world.ended("test -e again && sleep 600; touch again; exit 3", outputs=["out.json"])
+    list(pull(world.ctx))
+    with second_client(world, tmp_path) as other:
+        recover(other, "local")
+        resume(other, "digits")
+        held = refused(world)
+        assert held and not rented.released
+        stop(other, "digits", confirm=lambda ask: ask.name)
+
+
+def test_work_of_an_earlier_attempt_is_owed(world: World, rented: Provider) -> None:
+    world.ended('test $SOJOURN_ATTEMPT = 1 && echo "[1]" > out.json; exit 3', outputs=["out.json"])
+    resume(world.ctx, "digits")
+    ended(world.ctx, "digits")
+    assert refused(world) == ["digits: out.json is not home"]
+    with pytest.raises(Withheld):
+        clean(world.ctx, "local", ["digits"], confirm=lambda ask: ask.name)
+    assert (world.root() / "attempts/1/out.json").exists()
+    list(pull(world.ctx))
+    assert let_go(world).released
+
+
+def test_the_checkpoint_of_a_run_that_did_not_succeed_is_owed(world: World, rented: Provider) -> None:
+    script = "head -c 64 /dev/zero > $SOJOURN_CHECKPOINT_DIR/ckpt-t000001-s00000075.pt; exit 9"
+    world.ended(script, outputs=["result.json"])
+    (lack,) = refused(world)
+    assert "its newest checkpoint, ckpt-t000001-s00000075.pt, is not home" in lack
+    list(pull(world.ctx))
+    assert "none of them loads" in refused(world)[0], "zeros are no checkpoint"
+    asked: list[Ask] = []
+    done = down(world.ctx, "local", confirm=lambda ask: asked.append(ask) or ask.name, abandon=["digits:checkpoint"])
+    assert done.released and done.abandoned == ("digits:checkpoint",)
+    assert any("GIVEN UP" in line and "checkpoint" in line for line in asked[0].lines)
+
+
+@pytest.mark.parametrize("where", ["box", "home"])
+def test_what_changes_while_the_prompt_waits_is_seen(world: World, rented: Provider, where: str) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+
+    def confirm(ask: Ask) -> str:
+        path = world.root() / "attempts/1/out.json" if where == "box" else Path(world.record().receipts[0].home)
+        path.write_text("[]\n")
+        return ask.name
+
+    with pytest.raises(Withheld):
+        down(world.ctx, "local", confirm=confirm)
+    assert not rented.released
+
+
+def test_what_a_hook_changes_is_seen(world: World, rented: Provider) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"], hooks={"before_down": 'rm "$SOJOURN_HOME/out.json"'})
+    list(pull(world.ctx))
+    assert "no longer at" in refused(world)[0]
+
+
+def test_another_list_than_the_one_shown_is_asked_about_again_and_not_answered_beforehand(
+    world: World, tmp_path: Path
+) -> None:
+    """Nothing that holds a lease without a meter, and still something else than what was confirmed."""
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    asked: list[Ask] = []
+
+    def beforehand(ask: Ask) -> str | None:
+        asked.append(ask)
+        if not ask.is_again:
+            with second_client(world, tmp_path) as other:
+                run(other, world.job("true", name="late"))
+                ended(other, "late")
+        return None if ask.is_again else ask.name
+
+    with pytest.raises(NotConfirmed, match="the list changed since it was given"):
+        down(world.ctx, "local", confirm=beforehand)
+    assert [ask.is_again for ask in asked] == [False, True]
+    assert any("/late" in line for line in asked[1].lines) and "releasing" not in world.journal()
+    assert let_go(world).released
+
+
+def test_an_output_that_was_sealed_and_deleted_is_lost_and_not_never_made(world: World, rented: Provider) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    (world.root() / "attempts/1/out.json").unlink()
+    (lack,) = refused(world)
+    assert lack == "digits: out.json was sealed by its keeper and then deleted on the box: it is lost"
+    list(pull(world.ctx))
+    assert refused(world)
+    assert let_go(world, abandon=["digits"]).released
+
+
+def test_a_failed_run_that_left_nothing_does_not_hold_another(world: World, rented: Provider) -> None:
+    world.ended("exit 3", name="failed", outputs=["out.json"])
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx, ["digits"]))
+    assert let_go(world).released
+
+
+def test_a_box_that_does_not_answer_is_let_go_only_by_giving_up_what_cannot_be_seen(
+    world: World, rented: Provider
+) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    world.transport.is_cut = True
+    (lack,) = refused(world)
+    assert lack.startswith("local:unseen: the box does not answer")
+    assert let_go(world, abandon=["local:unseen"]).released
+
+
+def test_the_journal_holds_what_was_seen_and_given_up_before_anything_is_let_go(world: World, rented: Provider) -> None:
+    world.ended("echo '[1]' > out.json; exit 3", outputs=["out.json"])
+    let_go(world, abandon=["digits"])
+    kinds = world.journal()
+    assert kinds.index("clearing") < kinds.index("abandoned") < kinds.index("releasing") < kinds.index("released")
+    lines = (Path(world.ctx.store.state_dir) / "journal.jsonl").read_text().splitlines()
+    (clearing,) = [one for one in map(json.loads, lines) if one["kind"] == "clearing"]
+    assert len(clearing["facts"]) == 64 and len(clearing["box"]) == 32 and os.path.isabs(world.site.base)
