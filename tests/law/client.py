@@ -48,7 +48,6 @@ class Client:
             f"[sites.twin]\nbase = {base}\n[sites.other]\nbase = {second}\n"
         )
         self.later_s = 0.0  # added to this machine's clock
-        self.by_hand: ByHand | None = None
 
     @property
     def state(self) -> Path:
@@ -90,7 +89,7 @@ class Client:
         line = Line(self.machine, site)
         provider: Any = unmetered.Backend(site)
         if name == "paid" and self.is_by_hand:
-            provider = self.by_hand = ByHand(self.machine, site)
+            provider = ByHand(self.machine, site)
         elif name == "paid":
             provider = Rented(self.machine, site)
         return Box(site, line, setsid.Backend(), provider, WatchedKeeper(self.machine, line, site))

@@ -50,7 +50,9 @@ class User:
         for lack in answer.missing if isinstance(answer, Withheld) else ():
             key = (lack.run, lack.what)
             self.heeded[key] = self.heeded.get(key, 0) + 1
-            if self.heeded[key] > 2 and lack.run:
+            if lack.run in self.abandon and "never on this lease" in lack.what:
+                del self.abandon[lack.run]
+            elif self.heeded[key] > 1 and lack.run:
                 self.abandon.setdefault(lack.run)
             elif lack.next not in done:
                 done.add(lack.next)

@@ -27,7 +27,7 @@ class Machine:
     """One box. `bases`: folders in it, two here. `judge` is asked before anything of it is let go: of all of it, or of
     one run's root; `blame` gets what it found once that has happened.
 
-    generation: how often it was rented. is_cut: the line to it is broken.
+    generation: how often it was rented. is_cut: the line to it is broken. is_cleared: a person was told to stop it.
     """
 
     folder: Path
@@ -37,6 +37,7 @@ class Machine:
     generation: int = 0
     is_on: bool = False
     is_cut: bool = False
+    is_cleared: bool = False
     leases: dict[str, int] = field(default_factory=dict)  # native -> generation
 
     @property
@@ -60,7 +61,7 @@ class Machine:
     def delete(self) -> None:
         """What the end of a lease does: all its processes and its disk are gone."""
         self.end_all()
-        self.is_on = False
+        self.is_on = self.is_cleared = False
         shutil.rmtree(self.folder)
 
     def processes(self) -> list[int]:
@@ -139,7 +140,6 @@ class ByHand:
 
     def __init__(self, machine: Machine, site: Site) -> None:
         self._machine, self._real = machine, by_hand.Backend(site)
-        self.cleared = 0  # generation that was cleared last
 
     def offers(self, need: Any) -> Sequence[Offer]:
         return self._real.offers(need)
@@ -155,7 +155,7 @@ class ByHand:
         said = self._real.release(lease, clearance)
         if self._machine.is_on:
             self._machine.blame(self._machine.judge(None))
-            self.cleared = self._machine.generation
+            self._machine.is_cleared = True
         return said
 
 

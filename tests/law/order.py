@@ -151,7 +151,9 @@ class Order:
             return down(ctx, target, confirm=self._answers(ctx, client, how), **flags)
 
         done = self.give(client, f"down {target} {how}", verb)
-        self._look_at_meter(client, how)
+        for line in getattr(done, "lost", ()):
+            self.tell(f"        lost or unknown: {line}")
+        self._look_at_meter(client)
         return done
 
     def clean(self, client: Client, site: str, names: list[str], how: How) -> Any:
@@ -221,7 +223,7 @@ class Order:
         for line in found:
             self.broke(line.replace(str(self.machine.folder), "BOX"))
 
-    def _look_at_meter(self, client: Client, how: How) -> None:
+    def _look_at_meter(self, client: Client) -> None:
         """Nothing says that a meter has ended while the machine that a person stops is there."""
         if not client.is_by_hand or not self.machine.is_on:
             return

@@ -255,9 +255,6 @@ def _down(
 
 def stopped_by_hand(order: Order, client: Client, is_done: bool) -> None:
     """The user does what a `down` that cleared has told them: the machine is deleted at its provider."""
-    hand = client.by_hand
-    if hand is None or not hand.cleared or hand.cleared != order.machine.generation or not order.machine.is_on:
-        return
-    if is_done:
+    if is_done and order.machine.is_cleared:
         order.machine.delete()
         order.tell(f"{client.name} deletes the machine, as told")
