@@ -47,6 +47,7 @@ class Blobs:
     """The contents that `make` wrote. `loads`: sha256 -> whether it is a good one."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._all: dict[tuple[str, bool], list[Blob]] = {}
         for path in sorted(one for one in folder.iterdir() if one.is_file()):
             is_good = not path.name.endswith(CUT)

@@ -92,8 +92,8 @@ def _box_script(order: Order, dice: random.Random) -> list[str]:
     if kind == "delete" and there:
         return [f"rm -f {shlex.quote(str(dice.choice(there)))}"]
     if kind == "add" and tries:
-        path = dice.choice(sorted(payload.PATHS))
-        return [_copy(order.blobs.draw(dice, payload.PATHS[path]).path, dice.choice(tries) / path)]
+        name = dice.choice(sorted(payload.PATHS))
+        return [_copy(order.blobs.draw(dice, payload.PATHS[name]).path, dice.choice(tries) / name)]
     if there:
         path = dice.choice(there)
         return [_copy(order.blobs.draw(dice, payload.PATHS[_below(path)]).path, path)]

@@ -72,13 +72,13 @@ class Placed:
 class Order:
     """The scene of an order, and everything that a step may do to it."""
 
-    def __init__(self, seed: int, folder: Path, blobs: Blobs, keepers: Path) -> None:
+    def __init__(self, seed: int, folder: Path, blobs: Blobs, keepers: Path, *, is_by_hand: bool | None = None) -> None:
         self.dice = random.Random(seed)
         self.verdict = Verdict(seed)
         self.blobs, self.folder = blobs, folder
         self.machine = Machine(folder / "machine", keepers, self._judge, self._blame)
         self.oracle = Oracle(blobs.loads)
-        is_by_hand = self.dice.random() < 0.3
+        is_by_hand = self.dice.random() < 0.3 if is_by_hand is None else is_by_hand
         self.clients = [Client(folder / name, self.machine, is_by_hand=is_by_hand) for name in ("ann", "ben")]
         self.begun = folder / "begun"
         self.begun.mkdir()
@@ -157,7 +157,7 @@ class Order:
         return done
 
     def clean(self, client: Client, site: str, names: list[str], how: How) -> Any:
-        flags = {key: value for key, value in {"abandon": how.abandon, "accept": how.accept}.items() if value}
+        flags: dict[str, Any] = {key: some for key, some in (("abandon", how.abandon), ("accept", how.accept)) if some}
 
         def verb(ctx: Context) -> Any:
             return clean(ctx, site, names, confirm=self._answers(ctx, client, how), **flags)
