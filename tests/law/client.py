@@ -40,6 +40,7 @@ class Client:
         self.folder, self.name, self.machine, self.is_by_hand = folder, folder.name, machine, is_by_hand
         self.project = folder / "project"
         self.project.mkdir(parents=True)
+        (self.project / "hook.sh").touch()
         (folder / ".config/sojourn").mkdir(parents=True)
         base, second = (json.dumps(str(one)) for one in machine.bases)
         self.bases = {"paid": machine.bases[0], "twin": machine.bases[0], "other": machine.bases[1]}
