@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sojourn.backends.provider import by_hand, unmetered
+from sojourn.cli.show import down as show_down
 from sojourn.cli.show import leases as show_leases
 from sojourn.cli.show import plan as show_plan
 from sojourn.cli.show import status as show_status
@@ -143,3 +144,17 @@ def test_a_free_box_between_clearing_and_release_asks_nothing(world: World) -> N
     world.ctx.store.append("releasing", lease="local", clearance={})
     world.ctx.confirm = lambda ask: pytest.fail("asked")
     assert world.run("true", name="late").did == "launched"
+
+
+def test_down_says_that_the_cost_is_unknown_and_how_the_disk_is_kept(world: World) -> None:
+    at(world, by_hand, provider="by_hand", options={"stop": "press Destroy", "keep_disk": "press Stop"})
+    done(world)
+    asked: list[Ask] = []
+    confirm = lambda ask: asked.append(ask) or ask.name  # type: ignore[func-returns-value]  # noqa: E731
+    kept = down(world.ctx, "local", confirm=confirm, keeps_disk=True)
+    assert "press Stop; what it costs is not known" in asked[0].lines[0]
+    assert kept.spent_micro is None and "press Stop (the disk stays)" in kept.line
+    assert "cost     unknown" in "\n".join(show_down.lines(kept, 80))
+    again = down(world.ctx, "local", confirm=confirm)  # repeated, it is never taken for stopped
+    assert not again.released and not again.settled and "press Destroy" in again.line
+    assert status(world.ctx).rows[0].meter is Meter.UNKNOWN

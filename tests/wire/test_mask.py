@@ -1,8 +1,11 @@
 """What hides secrets: in every form a program may print them in, never changing a position."""
 
 import json
-from urllib.parse import quote
+import shlex
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,5 +68,61 @@ def test_the_beginning_of_a_value_at_the_end_is_seen(before: bytes, size: int) -
     assert begun >= size % len(value) and data.endswith(value.encode()[:begun])
 
 
-def test_the_forms_of_a_plain_word_are_one() -> None:
-    assert forms("hush-hush") == [b"hush-hush"]
+def test_the_forms_of_a_plain_word_are_itself_and_base64() -> None:
+    told = forms("hush-hush")
+    assert told[0] == b"hush-hush" and len(told) == 4  # base64 at three places; alone it is the first of them
+    assert b64encode(b"hush-hush") in told
+
+
+secrets = st.one_of(
+    st.text(min_size=4, max_size=24),
+    st.text("ab+/=&'\" %\\?<>\u00e9", min_size=4, max_size=24),
+).filter(lambda v: len(v.strip()) >= 4 and not any("\ud800" <= c <= "\udfff" for c in v))
+
+CODERS = {
+    "quote": quote,
+    "quote, no safe": lambda v: quote(v, safe=""),
+    "quote_plus": quote_plus,
+    "quote_plus, safe": lambda v: quote_plus(v, safe="/"),
+    "json": json.dumps,
+    "json, raw": lambda v: json.dumps(v, ensure_ascii=False),
+    "json, escaped slash": lambda v: json.dumps(v).replace("/", "\\/"),
+    "shell": shlex.quote,
+    "base64": lambda v: b64encode(v.encode()).decode(),
+    "base64 for urls": lambda v: urlsafe_b64encode(v.encode()).decode(),
+    "base64 without padding": lambda v: urlsafe_b64encode(v.encode()).decode().rstrip("="),
+}
+
+
+@pytest.mark.parametrize("coder", CODERS)
+@given(secrets)
+def test_every_usual_encoding_of_a_value_is_hidden(coder: str, value: str) -> None:
+    coded = CODERS[coder](value)
+    hidden = Mask({"N": value}).over_text("x " + coded + " y")
+    assert len(hidden.encode()) == len(("x " + coded + " y").encode())
+    # Quotes around it, and nothing else, may be left.
+    assert set(hidden[2:-2]) <= set("*N\"'"), (coded, hidden)
+
+
+@given(secrets, st.binary(max_size=8), st.binary(max_size=8), st.booleans())
+def test_within_a_longer_base64_text_all_that_the_value_decides_is_hidden(
+    value: str, before: bytes, after: bytes, is_for_urls: bool
+) -> None:
+    data = value.encode()
+    encode = urlsafe_b64encode if is_for_urls else b64encode
+    coded = encode(before + data + after)
+    first, last = -(-8 * len(before) // 6), 8 * (len(before) + len(data)) // 6
+    hidden = Mask({"N": value}).over(coded)
+    if last - first >= 5:
+        assert set(hidden[first:last]) <= set(b"*N"), (coded, hidden)
+
+
+def test_the_cost_of_a_value_is_bounded() -> None:
+    told = forms("a'/ +\u00e9\n" * 1000)
+    assert len(told) <= 50 and max(map(len, told)) <= 7 * 7 * 1000
+
+
+def test_a_slash_that_a_url_may_keep_is_hidden_as_it_is_kept() -> None:
+    value = "wJalrXUtnFEMI/K7MDENG bPx+Key"
+    hidden = Mask({"KEY": value}).over_text("https://host/?k=" + quote(value))
+    assert "wJalr" not in hidden and "bPx" not in hidden

@@ -1,7 +1,7 @@
 """The outer world, one folder per port; a backend is one file in it, found by scanning the folder.
 
 Imports: wire core store box train
-Outside: numpy, safetensors, torch, pyarrow, PIL (loaders, when used), apprise (messages)
+Outside: numpy, safetensors, torch, pyarrow, PIL (loaders, when used), apprise (messages) yaml
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sojourn.box import opening
 from sojourn.wire import events
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ class Ends:
         self.states: Dict[int, str] = {}
         self.started: Set[int] = set()
         try:
-            with open(path, "rb") as f:
+            with opening.open_plain(path) as f:
                 for line in f:
                     if b'"kind":"ended"' in line[:200] or b'"kind":"started"' in line[:200]:
                         self._add(line)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from sojourn.box import umask
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List
@@ -17,6 +19,7 @@ def main(argv: List[str]) -> int:
     """Run one command of the keeper; its exit status. 2 for misuse."""
     sys.argv[0] = os.path.abspath(sys.argv[0])  # we will change the folder, and start ourselves again from this path
     _speak_utf8()
+    umask.take()
     command = argv[0] if argv else ""
     if command == "shim":
         from sojourn.box.shim import main as shim

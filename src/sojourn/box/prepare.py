@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 
-from sojourn.box import tree
+from sojourn.box import tree, umask
 from sojourn.box.root import Root
 from sojourn.wire import manifest
 
@@ -35,16 +35,22 @@ def working_copy(root: Root, spec: Dict[str, Any], attempt: int) -> Dict[str, An
     folder = root.attempt(attempt)
     try:
         tree.clear(folder)
-        copied = {"files": 0, "bytes": 0, "linked": 0}
-        if spec.get("code"):
-            copied = tree.copy(root.base, spec["code"], folder)
-        for target, what in sorted((spec.get("mounts") or {}).items()):
-            for key, value in _mount(root, folder, target, what).items():
-                copied[key] += value
+        with umask.Theirs():
+            copied = _filled(root, spec, folder)
     except tree.Damaged as error:
         raise Unprepared(str(error)) from error
     except OSError as error:
         raise Unprepared("the working copy: %s" % error) from error
+    return copied
+
+
+def _filled(root: Root, spec: Dict[str, Any], folder: str) -> Dict[str, int]:
+    copied = {"files": 0, "bytes": 0, "linked": 0}
+    if spec.get("code"):
+        copied = tree.copy(root.base, spec["code"], folder)
+    for target, what in sorted((spec.get("mounts") or {}).items()):
+        for key, value in _mount(root, folder, target, what).items():
+            copied[key] += value
     return copied
 
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from sojourn.box import locks, reboot, start
+from sojourn.box import locks, reboot, start, umask
 from sojourn.box.call import Refused
 from sojourn.box.history import History
 from sojourn.box.ledger import complain
@@ -89,6 +89,7 @@ class _Queue:
         self.root = root
         self.wake = wake
         self.base = root.base
+        umask.close_root(root.path, (root.logs,))
         self.book = Book(root)
         self.cells: Dict[str, _Cell] = {}
         self.is_told_to_end = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box import job
-from sojourn.wire import atomic
+from sojourn.box import job, opening, umask
+from sojourn.wire import lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,15 +82,17 @@ class Root:
         return os.path.join(self.path, "evidence", "%d.json" % n if is_last else "%d.look.json" % n)
 
     def make_folders(self) -> None:
-        """Make the folders every run has. Idempotent. Raises: OSError."""
-        for folder in (self.logs, self.exits, self.attempts, self.checkpoints, os.path.join(self.path, "progress")):
-            os.makedirs(folder, exist_ok=True)
+        """Make the folders every run has, and close to all others what is open. Idempotent. Raises: OSError."""
+        folders = (self.logs, self.exits, self.attempts, self.checkpoints, os.path.join(self.path, "progress"))
+        for folder in folders:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        umask.close_root(self.path, folders)
 
 
 def read_spec(root: Root) -> Dict[str, Any]:
-    """run.json. Raises: OSError, ValueError where there is none, it is torn, or it is no job."""
-    spec = atomic.read_json(root.run)
-    if not isinstance(spec, dict):
+    """run.json. Raises: ValueError where there is none, it is torn, or it is no job."""
+    spec = read_fields(root.run)
+    if not spec:
         raise ValueError("no readable %s" % root.run)
     wrong = job.trouble(spec)
     if wrong:
@@ -107,8 +109,9 @@ def read_number(path: str, key: str) -> int:
 def read_fields(path: str) -> Dict[str, Any]:
     """A small JSON object of ours; empty where the file is absent, unreadable or torn."""
     try:
-        value = atomic.read_json(path)
-    except OSError:
+        with opening.open_plain(path) as f:
+            value = lean_json.loads(f.read(os.fstat(f.fileno()).st_size).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

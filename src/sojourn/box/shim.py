@@ -10,6 +10,7 @@ import os
 import signal
 import time
 
+from sojourn.box import umask
 from sojourn.box.probes import machine, process
 from sojourn.box.root import Root
 from sojourn.box.wake import become_subreaper
@@ -87,6 +88,7 @@ def _become(argv: List[str], log: str, gate_read: int, deaf_write: int) -> None:
         os.dup2(out, 1)
         os.dup2(out, 2)
         if os.read(gate_read, 1) == _GO:  # nothing is read when the shim died before it could record the begin
+            umask.give_back()
             os.execvp(argv[0], argv)
     except BaseException as error:  # noqa: BLE001 - a forked child must never go on as the shim
         os.write(2, ("sojourn: cannot start %r: %s\n" % (argv[:1], error)).encode("utf-8", "backslashreplace"))

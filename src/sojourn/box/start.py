@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from sojourn.box import environment, members, prepare
+from sojourn.box import environment, members, prepare, umask
 from sojourn.box.keeper import Keeper
 from sojourn.box.watch import Watch
 
@@ -135,6 +135,7 @@ def spawn(argv: List[str], variables: Dict[str, str], folder: str, keep: Tuple[i
         for fd in keep:
             os.set_inheritable(fd, True)
         os.chdir(folder)
+        umask.give_back()
         os.execvpe(argv[0], argv, variables)
     except BaseException as error:  # noqa: BLE001 - a forked child must never go on as the keeper
         os.write(2, ("sojourn: cannot start %r: %s\n" % (argv[:1], error)).encode("utf-8", "backslashreplace"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeVar
@@ -207,18 +207,17 @@ class Receipt:
 
     @property
     def state(self) -> str:
-        """`state_of_proof` of it: "unsafe" where it lies apart because a load would call something."""
-        return "unsafe" if self.kind == "unsafe" else state_of_proof(self.proved)
+        """How far it is proven: a word of `state_of`."""
+        return state_of(self.proved)
 
 
-def state_of_proof(proved: Iterable[str], problem: str = "") -> str:
-    """How far an artifact is proven: "loaded"; "content-read" (read to the last value, no class built: counts as
-    proven); "bytes-only" (no loader for it, or its library is missing); "unsafe" (a load would call something); "bad".
+def state_of(proved: Collection[str], problem: str = "") -> str:
+    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`; and of
+    what has a problem `unsafe` (a load would call something) or `bad`.
     """
     if problem:
         return "unsafe" if problem == "unsafe" else "bad"
-    parts = set(proved)
-    return "loaded" if "load" in parts else "content-read" if "content" in parts else "bytes-only"
+    return "loaded" if "load" in proved else "content-read" if "content" in proved else "bytes-only"
 
 
 @dataclass(frozen=True)

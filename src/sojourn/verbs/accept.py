@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.core.values import state_of_proof
+from sojourn.core.values import state_of
 from sojourn.verbs.verify import BadManifest, NoSuchPath, Verified, read_manifest, verify
 from sojourn.wire import atomic, machine, manifest, names, units
 from sojourn.wire.errors import Misuse
@@ -117,7 +117,7 @@ def accept(
     document = _document(made, found, own)
     if not found.ok:
         return Accepted(found, "", {}, tuple(remarks))
-    unloaded = [row["path"] for row in document["files"] if state_of_proof(row["proved"]) == "bytes-only"]
+    unloaded = [row["path"] for row in document["files"] if state_of(row["proved"]) == "bytes-only"]
     if unloaded:
         remarks.append(f"{len(unloaded)} of {len(document['files'])} files are proven by their bytes, not loaded")
     atomic.write_json(to, document)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.values import Receipt, state_of_proof
+from sojourn.core.values import Receipt, state_of
 from sojourn.store.records import RunRecord
 from sojourn.verbs.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
 from sojourn.verbs.fetch import Home
@@ -74,8 +74,8 @@ def shown(told: Tale) -> Iterator[dict[str, Any]]:
 
 
 def state(one: Mapping[str, Any]) -> str:
-    """The state of proof of an artifact: see `state_of_proof`."""
-    return state_of_proof(one["proved"], one["problem"] or ("" if one["ok"] else "bad"))
+    """The state of proof of an artifact: see `state_of`."""
+    return state_of(one["proved"], one["problem"] or ("" if one["ok"] else "bad"))
 
 
 def is_unloaded(one: Mapping[str, Any]) -> bool:

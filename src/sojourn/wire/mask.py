@@ -6,6 +6,7 @@ stars, or as much of it as there is room for. Pure.
 
 from __future__ import annotations
 
+import binascii
 import os
 
 from sojourn.wire import lean_json
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 LEAST_CHARACTERS = 4  # shorter values stand in logs by chance: hiding them would hide the log, and tell the value
 LINE_CHARACTERS = 8  # of a value of several lines, lines as long as this are hidden also where they stand alone
+_LEAST_BASE64 = 5  # characters, of six bits each: the value of four characters, alone, is six or more
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+_TO_URLSAFE = bytes(range(256)).translate(bytes.maketrans(b"+/", b"-_"))
 
 
 class Mask:
@@ -79,19 +83,57 @@ def cover(label: bytes, size_bytes: int) -> bytes:
 
 
 def forms(value: str) -> List[bytes]:
-    """The bytes a value is looked for as: itself, without blanks around it, as JSON and as an URL write it, its lines.
+    """The bytes a value is looked for as: itself, without blanks around it, its lines, and as JSON, an URL, a shell and
+    base64 write it. None for a value of fewer than LEAST_CHARACTERS characters.
 
-    None for a value of fewer than LEAST_CHARACTERS characters.
+    A few dozen of them, each a small multiple of the value: what is looked for does not grow otherwise.
     """
     bare = value.strip()
     if len(bare) < LEAST_CHARACTERS:
         return []
-    texts = [value, bare, lean_json.dumps(bare)[1:-1], lean_json.dumps(bare, ensure_ascii=False)[1:-1], _quoted(bare)]
-    texts += [line.strip() for line in bare.splitlines() if len(line.strip()) >= LINE_CHARACTERS]
-    return list(dict.fromkeys(os.fsencode(text) for text in texts))
+    found: List[bytes] = []
+    for text in (value, bare):
+        found += [os.fsencode(text), *_in_json(text), *_in_shell(text), *_in_urls(os.fsencode(text))]
+    for text in (value, bare):
+        found += _in_base64(os.fsencode(text))
+    found += [os.fsencode(line.strip()) for line in bare.splitlines() if len(line.strip()) >= LINE_CHARACTERS]
+    return list(dict.fromkeys(found))
 
 
-def _quoted(text: str) -> str:
-    """As `urllib.parse.quote(text, safe="")`; that module would cost every keeper 5 ms and 1 MiB."""
-    plain = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
-    return "".join(chr(byte) if byte in plain else "%%%02X" % byte for byte in os.fsencode(text))
+def _in_json(text: str) -> List[bytes]:
+    """As JSON texts have it, `/` as it is or escaped; without the quotes."""
+    told = [lean_json.dumps(text)[1:-1], lean_json.dumps(text, ensure_ascii=False)[1:-1]]
+    return [os.fsencode(one) for form in told for one in (form, form.replace("/", "\\/"))]
+
+
+def _in_shell(text: str) -> List[bytes]:
+    """As it stands between single quotes: a quote in it closes them, and is written by `shlex.quote` or by hand."""
+    return [os.fsencode(text.replace("'", one)) for one in ("'\"'\"'", "'\\''")] if "'" in text else []
+
+
+def _in_urls(data: bytes) -> List[bytes]:
+    """As `urllib.parse.quote` writes it, with and without a safe `/`, and `quote_plus`; hexadecimal in both cases.
+
+    That module would cost every keeper 5 ms and 1 MiB.
+    """
+    found = []
+    for safe in (b"/", b""):
+        for form in ("%%%02X", "%%%02x"):
+            quoted = "".join(chr(byte) if byte in _PLAIN + safe else form % byte for byte in data)
+            found += [quoted.encode("ascii"), quoted.replace("%20", "+").encode("ascii")]
+    return found
+
+
+def _in_base64(data: bytes) -> List[bytes]:
+    """As base64 writes it, standard and for URLs: alone, and within a longer text, where it begins at one of three
+    places. Of those the characters that it alone decides; too few of them would hide what is not it."""
+    found = []
+    for lead in range(3):
+        coded = binascii.b2a_base64(b"\0" * lead + data, newline=False)
+        first = -(-8 * lead // 6)  # the first character with no bit of what comes before
+        last = 8 * (lead + len(data)) // 6  # and those behind this one have bits of what comes after
+        found += [coded[first:last]] if last - first >= _LEAST_BASE64 else []
+    whole = binascii.b2a_base64(data, newline=False)
+    # Alone it ends in a character of fewer bits, and in padding, which some leave out.
+    found += [whole, whole.rstrip(b"=")] if len(whole.rstrip(b"=")) >= _LEAST_BASE64 else []
+    return found + [form.translate(_TO_URLSAFE) for form in found if b"+" in form or b"/" in form]

@@ -14,7 +14,7 @@ from typing import Any
 from sojourn.backends.client import regular
 from sojourn.backends.client.judge import UNKNOWN, Judgement, Siblings, is_of_a_set, kind_by_name
 from sojourn.backends.client.loading import Loading
-from sojourn.core.values import Receipt, state_of_proof
+from sojourn.core.values import Receipt, state_of
 from sojourn.store import proofs
 from sojourn.wire import names, units
 from sojourn.wire.errors import Defect
@@ -47,8 +47,8 @@ class Proof:
 
     @property
     def state(self) -> str:
-        """`core.values.state_of_proof` of it."""
-        return state_of_proof(self.proved, self.problem)
+        """`core.values.state_of` of it."""
+        return state_of(self.proved, self.problem)
 
     def as_json(self) -> dict[str, Any]:
         """One element of `verify.artifacts` of interface.md."""
@@ -206,7 +206,7 @@ def _key(seen: os.stat_result, path: str, name: str, beside: Mapping[str, str] |
 
 def _is_final(found: Judgement) -> bool:
     """It proved as far as it ever will: a file that is bad, or lacks a library, is read again."""
-    return not found.problem and (found.kind == UNKNOWN or state_of_proof(found.proved) != "bytes-only")
+    return not found.problem and (found.kind == UNKNOWN or state_of(found.proved) != "bytes-only")
 
 
 def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 
+from sojourn.box import umask
 from sojourn.box.call import Box, Refused
 from sojourn.box.history import History
 from sojourn.box.ops.intent import find_root, pulse, supervise_argv
@@ -40,7 +41,8 @@ def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     if request["argv"] != argv:
         raise Refused("other-argv", "the keeper of %s is started otherwise" % root.id, argv=argv)
     words: List[str] = [str(word) for word in request["words"]]
-    child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with umask.Theirs():  # the keeper that it starts takes ours, and knows by this what its job is to have
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = child.communicate(timeout=float(request["timeout_s"]))
         rc = child.returncode

@@ -14,7 +14,7 @@ import stat
 import time
 import uuid
 
-from sojourn.box import environment, locks, prepare, roster
+from sojourn.box import environment, locks, opening, prepare, roster
 from sojourn.box.call import Box, Refused
 from sojourn.box.history import History
 from sojourn.box.ops.intent import find_root, last_attempt, pulse
@@ -150,7 +150,7 @@ def lives(root: Root) -> str:
 def _is_over(root: Root) -> bool:
     history = History()
     try:
-        with open(root.events, "rb") as f:
+        with opening.open_plain(root.events) as f:
             for line in f:
                 event = events.parse_line(line)
                 if event is not None:

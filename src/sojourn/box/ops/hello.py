@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from sojourn.box import compiled, identity
+from sojourn.box import compiled, identity, umask
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops import intent
 from sojourn.box.probes import cgroup, disk, gpu, machine
@@ -29,6 +29,8 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         raise Refused("keeper-damaged", "%s is not what its name says" % box.keeper, keeper=box.keeper)
     compiled.keep(box.keeper)
     os.makedirs(box.base, exist_ok=True)
+    for name in ("keepers", "snapshots", "staging", "queues", "runs"):
+        umask.close(box.under(name))
     home = os.path.expanduser("~")
     groups = cgroup.Groups()
     uname = os.uname()

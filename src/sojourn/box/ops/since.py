@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import locks
+from sojourn.box import locks, opening
 from sojourn.box.call import Box
 from sojourn.box.ops import queue
 from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv
@@ -68,7 +68,7 @@ def _all(box: Box) -> List[str]:
 def _new_lines(path: str, offset: int, limit_bytes: int) -> Tuple[bytes, int, bool]:
     """(whole lines from `offset` on, the offset after them, whether there are more)."""
     try:
-        with open(path, "rb") as f:
+        with opening.open_plain(path) as f:
             size = os.fstat(f.fileno()).st_size
             if offset > size:  # not our file any more: tell it from the start, the reader knows events by their number
                 offset = 0

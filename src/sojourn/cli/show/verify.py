@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show.text import clean, count, line
-from sojourn.core.values import state_of_proof
+from sojourn.core.values import state_of
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
     """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for all that is bad, read without being loaded, or only
     known by its bytes.
     """
-    states = [(a, str(a.get("state") or state_of_proof(a["proved"], a["problem"] or ""))) for a in found]
+    states = [(a, str(a.get("state") or state_of(a["proved"], a["problem"] or ""))) for a in found]
     loaded = [a for a, state in states if state == "loaded"]
     out = line("loaded", f"{len(loaded)} of {len(found)}{_kinds(loaded)}", columns)
     read = [a for a, state in states if state == "content-read"]
