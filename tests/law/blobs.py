@@ -55,7 +55,7 @@ class Blobs:
             self._all.setdefault((path.name.partition("-")[0], is_good), []).append(blob)
         self.loads = {blob.sha256: blob.loads for some in self._all.values() for blob in some}
 
-    def draw(self, dice: random.Random, kind: str, bad: float = 0.1) -> Blob:
+    def draw(self, dice: random.Random, kind: str, bad: float = 0.06) -> Blob:
         """One content of this kind; with the probability `bad` a damaged one."""
         is_bad = dice.random() < bad and (kind, False) in self._all
         return dice.choice(self._all[kind, not is_bad])

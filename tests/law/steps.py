@@ -236,6 +236,9 @@ def _down(
         order.tell(f"{client.name} holds no lease")
         return
     if is_first_pulled:
+        for placed in [one for one in order.runs if dice.random() < 0.8 and one.root.exists()]:
+            if not order.is_sealed(placed):
+                order.stop(placed.client, placed.name)
         order.pull(client)
     damage.arm_hook(order, dice, client)
     mine = [one.name for one in order.runs if one.client is client and one.site == "paid"]
