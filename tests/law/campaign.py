@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -15,25 +17,34 @@ from tests.law.order import Verdict, play
 
 
 def campaign(
-    seeds: Iterable[int], keep: Path, *, jobs: int = 2, tell: Callable[[Verdict], None] = lambda verdict: None
+    seeds: Iterable[int],
+    keep: Path,
+    *,
+    jobs: int = 2,
+    for_s: float = math.inf,
+    tell: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """Play the order of each seed; what is left of one that broke lies in `keep`. One that ran out of time is played
-    again alone.
+    again alone. After `for_s` none is begun.
     """
+    end_s = time.time() + for_s
     with tempfile.TemporaryDirectory(prefix="sojourn-law-") as stage:
         prepare(Path(stage))
         found: dict[int, Verdict] = {}
         with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=50) as pool:
-            playing = [pool.submit(_one, seed, stage, str(keep)) for seed in seeds]
+            playing = [pool.submit(_one, seed, stage, str(keep), end_s) for seed in seeds]
             for done in as_completed(playing):
                 verdict = done.result()
+                if verdict is None:
+                    continue
                 if not verdict.cut or verdict.broken:
                     tell(verdict)
                 found[verdict.seed] = verdict
         for seed, verdict in sorted(found.items()):
-            if verdict.cut and not verdict.broken:
-                found[seed] = _one(seed, stage, str(keep))
-                tell(found[seed])
+            again = _one(seed, stage, str(keep)) if verdict.cut and not verdict.broken else None
+            if again is not None:
+                found[seed] = again
+                tell(again)
         return [found[seed] for seed in sorted(found)]
 
 
@@ -45,7 +56,9 @@ def prepare(stage: Path) -> None:
     (stage / "keepers" / name).write_bytes(data)
 
 
-def _one(seed: int, stage: str, keep: str) -> Verdict:
+def _one(seed: int, stage: str, keep: str, end_s: float = math.inf) -> Verdict | None:
+    if time.time() > end_s:
+        return None
     folder = Path(tempfile.mkdtemp(prefix=f"order-{seed}-", dir=stage))
     verdict = play(seed, folder, blobs.Blobs(Path(stage) / "blobs"), Path(stage) / "keepers")
     if verdict.broken:
