@@ -24,9 +24,9 @@ def main() -> int:
     for one in verdicts if given.seed is not None else broken:
         say("", *one.story)
     late = [one.seed for one in verdicts if one.cut]
-    judged = sum(one.judged for one in verdicts)
+    judged, early = sum(one.judged for one in verdicts), sum(one.early for one in verdicts)
     say(
-        f"{len(verdicts)} orders, {judged} releases and removals judged, {len(late)} out of time {late}, "
+        f"{len(verdicts)} orders, {judged} releases and removals judged ({early} before the honest end), {len(late)} out of time {late}, "
         f"{len(broken)} broken {[one.seed for one in broken]}"
     )
     return 1 if broken else 0

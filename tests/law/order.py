@@ -44,6 +44,7 @@ class Verdict:
     story: list[str] = field(default_factory=list)
     steps: Counter[str] = field(default_factory=Counter)
     judged: int = 0  # releases, and removals of roots, that were looked at
+    early: int = 0  # those of them before the honest end
     seconds: float = 0.0
     cut: str = ""
 
@@ -276,6 +277,7 @@ def play(seed: int, folder: Path, blobs: Blobs, keepers: Path) -> Verdict:
         for step in steps.draw(order.dice):
             order.verdict.steps[step.name] += 1
             step.do(order)
+        order.verdict.early = order.verdict.judged
         finish.finish(order)
     except Stuck as late:
         order.verdict.cut = str(late)

@@ -24,8 +24,9 @@ FOR_S = 220.0
 def verdict_of(verdicts: list[Verdict]) -> None:
     """Fail with the stories of what broke. What was played is printed (`pytest -s`)."""
     done: Counter[str] = sum((one.steps for one in verdicts), Counter())
-    judged = sum(one.judged for one in verdicts)
-    print(f"{len(verdicts)} orders, {judged} releases and removals judged, steps: {dict(done)}")  # noqa: T201
+    judged, early = sum(one.judged for one in verdicts), sum(one.early for one in verdicts)
+    said = f"{judged} releases and removals judged, {early} before the honest end"
+    print(f"{len(verdicts)} orders, {said}, steps: {dict(done)}")  # noqa: T201
     broken = [one for one in verdicts if one.broken]
     assert not broken, "\n\n".join("\n".join([str(one), *one.story]) for one in broken)
     late = [one for one in verdicts if one.cut]
