@@ -257,9 +257,8 @@ class Stage:
             keeper = Noting(transport, site, self.refused)
             return Box(site, transport, setsid.Backend(), unmetered.Backend(site), keeper)
 
-        def opened(*, say: Callable[[str], None] = lambda line: None) -> Context:
-            clock = {} if at is None else {"now_s": at.now_s, "sleep": at.sleep}
-            return Context(Store(), say=say, **clock)  # type: ignore[arg-type]
+        def opened(**how: Any) -> Context:
+            return Context(Store(), **how, **({} if at is None else {"now_s": at.now_s, "sleep": at.sleep}))
 
         os.environ.update(self.env)
         os.chdir(self.project)

@@ -77,6 +77,7 @@ def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
         def __init__(self, name: str) -> None:
             self.record = self
             self.id = name
+            self.reach = Reach()
 
     fates = [Fate(View(f"ab-{n}"), what, why) for n, (what, why) in enumerate(  # type: ignore[arg-type]
         [("loaded", ""), ("present", ""), ("failed", "exit status 4"), ("failed", "exit status 4"), ("unknown", "x")]

@@ -12,7 +12,7 @@ from sojourn.store.home import Store
 from sojourn.store.journal import Journal
 
 SITE = plain(Site(name="local"))
-SEALED = "m" * 64
+SEALED = "a" * 64
 
 
 def spec(run: str, **changes: Any) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Reconciled:
         home is on boxes that do not answer. Else 1.
         """
         rest = {fate.what for fate in self.fates} - {LOADED}
-        if any(fate.view.reach.is_sick for fate in self.fates):
+        if any(fate.what == UNKNOWN and fate.view.reach.is_sick for fate in self.fates):
             return 5
         return 1 if self.duplicates or rest - {UNKNOWN} else 3 if rest else 0
 
