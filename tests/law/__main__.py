@@ -25,10 +25,8 @@ def main() -> int:
         say("", *one.story)
     late = [one.seed for one in verdicts if one.cut]
     judged, early = sum(one.judged for one in verdicts), sum(one.early for one in verdicts)
-    say(
-        f"{len(verdicts)} orders, {judged} releases and removals judged ({early} before the honest end), {len(late)} out of time {late}, "
-        f"{len(broken)} broken {[one.seed for one in broken]}"
-    )
+    say(f"{len(verdicts)} orders, {judged} releases and removals judged, {early} of them before the honest end")
+    say(f"{len(late)} out of time {late}, {len(broken)} broken {[one.seed for one in broken]}")
     return 1 if broken else 0
 
 
