@@ -31,7 +31,7 @@ def campaign(
     with tempfile.TemporaryDirectory(prefix="sojourn-law-") as stage:
         prepare(Path(stage))
         found: dict[int, Verdict] = {}
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=50) as pool:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             playing = [pool.submit(_one, seed, stage, str(keep), end_s) for seed in seeds]
             for done in as_completed(playing):
                 verdict = done.result()
