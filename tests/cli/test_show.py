@@ -134,12 +134,13 @@ PULL = answers.Pull(
     missing=("report.html",),
     why="2 of 5 are not home and proven",
     next="sojourn logs digits",
+    taken=(f"out/ck{ESC}pt.pt: from attempt 1; no later attempt made one",),
     meter=Meter.RUNNING,
     spent_micro=1_190_000,
     exit_status=1,
 )
 GOOD_PULL = replace(
-    PULL, ok=True, artifacts=ARTIFACTS[:2], files=2, moved_files=2, missing=(), why="", meter=Meter.FREE
+    PULL, ok=True, artifacts=ARTIFACTS[:2], files=2, moved_files=2, missing=(), why="", taken=(), meter=Meter.FREE
 )
 LAUNCH = answers.Launch(
     "digits", "local", "/r", 1, State.RUNNING, "launched", "its process is alive (pid 4242)", "sojourn watch digits"
@@ -212,6 +213,7 @@ DOWN = answers.Down(
     line="terminated; the provider says twice that it is gone",
     acknowledged=("pixel: no file for report.html",),
     abandoned=("pixel: weights.npz",),
+    accepted=(),
     lost=(),
     spent_micro=1_190_000,
     currency="USD",

@@ -23,7 +23,7 @@ def journal(tmp_path: Path) -> Journal:
 
 def test_a_record_comes_back_as_it_was_written(journal: Journal) -> None:
     written = journal.append("pulling", run="größe 7\n", what={"a": [1, None, 2.5]}, odd="\udcff")
-    assert written["v"] == 1 and written["n"] == 1 and written["at"] == "2027-01-15T08:00:00.250Z"
+    assert written["v"] == 2 and written["n"] == 1 and written["at"] == "2027-01-15T08:00:00.250Z"
     assert journal.records() == ([written], journal.size_bytes())
 
 

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.provider import by_hand as by_hand_provider
 from sojourn.core.law import Withheld
+from sojourn.core.values import Meter
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Ask, Down
 from sojourn.verbs.clean import clean
 from sojourn.verbs.context import Context
-from sojourn.verbs.down import down
+from sojourn.verbs.down import StillAnswers, StopsItself, down
+from sojourn.verbs.leases import leases
 from sojourn.verbs.pull import pull
 from sojourn.verbs.recover import recover
 from sojourn.verbs.resume import resume
@@ -237,3 +240,42 @@ def test_the_journal_holds_what_was_seen_and_given_up_before_anything_is_let_go(
     lines = (Path(world.ctx.store.state_dir) / "journal.jsonl").read_text().splitlines()
     (clearing,) = [one for one in map(json.loads, lines) if one["kind"] == "clearing"]
     assert len(clearing["facts"]) == 64 and len(clearing["box"]) == 32 and os.path.isabs(world.site.base)
+
+
+def by_hand(world: World) -> None:
+    """The world's box rented and stopped by its user, for 2 EUR an hour."""
+    world.ctx.store.close()
+    site = replace(world.site, provider="by_hand", rate_micro_per_h=2_000_000, options={"stop": "switch it off"})
+    world.ctx = world.client(by_hand_provider.Backend(site))
+
+
+def test_repeating_it_never_says_that_the_user_stopped_the_machine(world: World) -> None:
+    by_hand(world)
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    for _ in range(3):
+        told = let_go(world)
+        assert "switch it off" in told.line and not told.released and not told.settled
+        assert told.next == "sojourn down local --already-stopped"
+    assert leases(world.ctx).rows[0].meter is Meter.UNKNOWN
+    with pytest.raises(StillAnswers):
+        let_go(world, is_stopped=True)
+
+
+def test_a_machine_that_its_user_stopped_is_settled_with_what_was_lost(world: World) -> None:
+    by_hand(world)
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    world.transport.is_cut = True
+    asked: list[Ask] = []
+    with pytest.raises(NotConfirmed):
+        down(world.ctx, "local", confirm=lambda ask: asked.append(ask), is_stopped=True)
+    assert any(line.startswith("LOST OR UNKNOWN: digits") for line in asked[0].lines)
+    told = let_go(world, is_stopped=True)
+    assert told.settled and told.exit_status == 1 and told.lost and leases(world.ctx).rows == ()
+    assert "you say that it is stopped" in let_go(world).line
+
+
+def test_what_its_provider_stops_is_not_said_to_be_stopped(world: World, rented: Provider) -> None:
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    with pytest.raises(StopsItself):
+        let_go(world, is_stopped=True)

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.cli.show import platforms as show
 from sojourn.cli.show.text import width
-from sojourn.core.law import Judgement
+from sojourn.core.law import Facts, Given, Judgement
 from sojourn.core.values import Lease, Site
 from sojourn.store.catalog import platform
 from sojourn.store.platforms import UnknownPlatform, document
@@ -95,7 +95,7 @@ def test_a_stop_that_keeps_the_disk_is_asked_with_the_clocks_that_begin_then() -
     clocks = platform("autodl").clocks
     lease = Lease("box", "box", "by_hand", "t", 1_000_000, "CNY", 0.0, "power off", False, clocks)
     record = SimpleNamespace(name="box", lease=lease, spent_micro=0)
-    asked = _ask(None, record, (), Judgement((), (), (), ()), (), frozenset(), False)  # type: ignore[arg-type]
+    asked = _ask(None, record, lease, Facts((), 0.0), Judgement(()), (), Given())  # type: ignore[arg-type]
     assert any("after 15 days on end" in line and "loses" in line for line in asked.lines)
 
 

@@ -28,7 +28,7 @@ def problems(answer: Any) -> dict[str, str]:
     return {a["path"]: a["problem"] for a in answer.artifacts if not a["ok"]}
 
 
-@pytest.mark.parametrize("digest", ["../../../.bashrc", "/tmp/x", "f" * 63, "F" * 64, "a" * 64, "\u0660" * 64])
+@pytest.mark.parametrize("digest", ["../../../.bashrc", "/tmp/x", "f" * 63, "F" * 64, "\u0660" * 64])
 def test_a_digest_that_is_a_path_writes_nothing_and_is_an_error_of_that_box(
     world: World, tmp_path: Path, private_home: Path, digest: str
 ) -> None:

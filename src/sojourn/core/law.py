@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sojourn.core.owed import CHECKPOINT, Debt, Lack, Standing, debt, is_alive
 from sojourn.core.values import Lease
-from sojourn.wire import names, units
+from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Defect, Refusal
 
 # Platforms change what stopping costs and keeps; the seeds' own facts were 3 to 8 months old when they were read.
@@ -129,7 +129,8 @@ def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
         said = "no name was given" if not given.typed else f"{given.typed!r} is not its name"
         lacks.append(Lack("", f"{said}: it takes exactly {lease.name!r}", again))
     for name in sorted(given.abandon - given.journaled):
-        lacks.append(Lack(name, "is to be abandoned, and the journal does not say so yet", f"{again} --abandon {name}"))
+        said = quote.join(["sojourn", "down", lease.name, "--abandon", name])
+        lacks.append(Lack(name, "is to be abandoned, and the journal does not say so yet", said))
     if given.shown != facts.digest():
         lacks.append(Lack("", "something changed since it was shown to you", again))
     if not 0.0 <= now_s - facts.taken_s <= LASTS_S:

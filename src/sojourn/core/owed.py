@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.core.values import Receipt, State
-from sojourn.wire import manifest
+from sojourn.wire import manifest, quote
 
 Row = Mapping[str, Any]
 CHECKPOINT = "checkpoint"
+# Problems that are the file's own. Any other (no memory here, no library, no time) says nothing of the file.
+DAMAGED = frozenset(("empty", "truncated", "corrupt", "unparseable", "missing-shard", "non-finite"))
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,8 @@ class _Owed:
 
     def __init__(self, standing: Standing, accept: frozenset[str]) -> None:
         self.standing, self.accept = standing, accept
-        self.pull, self.abandon = (
-            f"sojourn pull {standing.run}",
-            f"sojourn down {standing.run} --abandon {standing.run}",
-        )
+        self.pull = f"sojourn pull {standing.run}"
+        self.abandon = f"sojourn down {standing.run} --abandon {standing.run}"
         self.receipts = {receipt.path: receipt for receipt in standing.receipts if receipt.run == standing.run}
         self.failed = {(row["path"], row["sha256"]) for row in standing.failed}
         self._give_up = f"--abandon {standing.run}"
@@ -195,7 +195,8 @@ class _Owed:
             return
         why = "would run code when it is loaded" if receipt.kind == "unsafe" else "was not loaded: a library is missing"
         what = f"{row['path']} is home, byte for byte, and {why}"
-        accept = f"sojourn down {self.standing.run} --accept {self.standing.run}:{row['path']}"
+        name = f"{self.standing.run}:{row['path']}"
+        accept = quote.join(["sojourn", "down", self.standing.run, "--accept", name])
         yield Lack(self.standing.run, what, accept, "not loaded")
 
     def _why_not_home(self, row: Row) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
 from sojourn.core.fold import Status, to_plain
 from sojourn.store import places, rows
+from sojourn.store.chain import Gap
 from sojourn.store.index import Index
 from sojourn.store.journal import Journal
 from sojourn.store.records import RunRecord
@@ -67,6 +68,40 @@ class Store:
         else:
             self.index.hear(record.id, offset, status, keeper, payload, now_s)
 
-    def gaps_of(self, lease: str, site: str) -> tuple[Any, ...]:
-        """STUB until the journal's own."""
-        return ()
+    def gaps(self) -> tuple[Gap, ...]:
+        """What of the journal is lost or changed, and has not been closed for every site that is known here."""
+        found = self.index.gaps()
+        if not found:
+            return ()
+        runs = {record.site_name: "" for record in self.index.runs()}
+        open_now = {lease.lease.site: lease.name for lease in self.index.leases()}
+        return _still_open(found, self.index.closed(), {**runs, **open_now}.items())
+
+    def gaps_of(self, lease: str, site: str) -> tuple[Gap, ...]:
+        """The gaps that may concern this lease, and that neither a complete `recover` of its site since nor
+        `--accept-gap` has closed. What was lost is not known, so every gap may concern every lease.
+        """
+        self.index.catch_up()
+        found = self.index.gaps()
+        return _still_open(found, self.index.closed(), [(site, lease)]) if found else ()
+
+    def close_gaps(self, gaps: Iterable[Gap], site: str, lease: str = "") -> None:
+        """Journal that these gaps hold this lease no more, or nothing of this site where `lease` is ""."""
+        rows = [[gap.after, gap.before, gap.mark] for gap in gaps]
+        if rows:
+            self.append("gap-closed", site=site, lease=lease, gaps=rows)
+
+
+def _still_open(
+    gaps: Iterable[Gap], closed: Iterable[tuple[int, int, str, str, str]], wanted: Iterable[tuple[str, str]]
+) -> tuple[Gap, ...]:
+    """Those of `gaps` that were not closed for each wanted (site, lease); all where nothing is wanted."""
+    places, known = list(wanted), set(closed)
+
+    def is_closed(gap: Gap) -> bool:
+        at = gap.after, gap.before, gap.mark
+        return bool(places) and all(
+            (*at, site, "") in known or (lease != "" and (*at, site, lease) in known) for site, lease in places
+        )
+
+    return tuple(gap for gap in gaps if not is_closed(gap))

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -20,14 +19,15 @@ from sojourn.core.fold import Status
 from sojourn.core.plain import site_from
 from sojourn.core.values import Site, made
 from sojourn.store import rows
+from sojourn.store.chain import Gap
 from sojourn.store.journal import Journal
 from sojourn.store.records import LeaseRecord, RunRecord
+from sojourn.store.upto import caught_up, known, written
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 
 T = TypeVar("T")
 
-_ANCHOR = 4096  # bytes before the indexed offset, by which a replaced journal is noticed
 _LOCK_WAIT_S = 2.0
 
 
@@ -63,7 +63,7 @@ class Index:
             self._had_folder = True
             self._db.close()
             self._db = self._open()
-        self._safely(_caught_up, self._journal)
+        self._safely(caught_up, self._journal)
 
     def run(self, run: str) -> RunRecord | None:
         """The run of exactly this id."""
@@ -86,8 +86,8 @@ class Index:
             )
             for row in self._safely(_select, query, values)
         ]
-        ((known,),) = self._safely(_select, "SELECT count(*) FROM runs", ())
-        return self.some(ids), known - len(ids)
+        ((count,),) = self._safely(_select, "SELECT count(*) FROM runs", ())
+        return self.some(ids), count - len(ids)
 
     def some(self, ids: Sequence[str]) -> list[RunRecord]:
         """The runs of exactly these ids, in the order they were planned."""
@@ -161,9 +161,18 @@ class Index:
         """The newest lease of exactly this name, open or not."""
         return next((one for one in reversed(self.leases(open_only=False)) if one.name == name), None)
 
+    def gaps(self) -> tuple[Gap, ...]:
+        """What of the journal is lost or changed, as it was found when it was last looked at."""
+        found = self._safely(known)
+        return () if found is None else (*found.chain.gaps, *((found.tail,) if found.tail else ()))
+
+    def closed(self) -> list[tuple[int, int, str, str, str]]:
+        """(after, before, mark, site, lease) of each gap that was closed: for all of the site, or for the one lease."""
+        return self._safely(_select, "SELECT after, before, mark, site, lease FROM closed", ())
+
     def hear(self, run: str, offset: int, status: Status, keeper: str, payload: str, at_s: float) -> None:
         """Cache what the box said last, without journaling it: if the index is deleted, it is only heard again."""
-        self._safely(_written, lambda db: rows.set_heard(db, run, offset, status, (keeper, payload), at_s))
+        self._safely(written, lambda db: rows.set_heard(db, run, offset, status, (keeper, payload), at_s))
 
     def shown(self, code: str) -> list[tuple[str, str, str, bool, str | None, str | None]]:
         """(run, its sweep, its lease, whether nothing more is to be heard of it, and of its row of `status --json` what
@@ -244,7 +253,7 @@ class Index:
     def _try(self, write: Callable[[sqlite3.Connection], object]) -> bool:
         """Write what can be done without; False where the file did not let us."""
         try:
-            _written(self._db, write)
+            written(self._db, write)
         except sqlite3.Error:
             return False
         return True
@@ -285,7 +294,7 @@ def _opened(path: str, journal: Journal) -> sqlite3.Connection:
     try:
         # A power cut may cost the last transaction of a cache that is read again from the journal.
         db.execute("PRAGMA synchronous = NORMAL")
-        _caught_up(db, journal)
+        caught_up(db, journal)
     except BaseException:
         db.close()
         raise
@@ -309,66 +318,6 @@ def _removed(path: str) -> bool:
 
 def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     return db.execute(query, values).fetchall()
-
-
-def _written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object]) -> None:
-    is_together = db.in_transaction
-    if is_together:
-        write(db)
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        write(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-
-
-def _caught_up(db: sqlite3.Connection, journal: Journal) -> None:
-    if _mark(db, journal) == journal.size_bytes():
-        return
-
-    def take_in(db: sqlite3.Connection) -> None:
-        since = _mark(db, journal)
-        if since is None:
-            _emptied(db)
-            since = 0
-        records, offset = journal.records(since)
-        for record in records:
-            rows.apply(db, record)
-        anchor = _anchor(journal, offset)
-        db.execute("INSERT OR REPLACE INTO marks VALUES ('journal', ?)", (f"{offset} {anchor}",))
-
-    _written(db, take_in)
-
-
-def _mark(db: sqlite3.Connection, journal: Journal) -> int | None:
-    """Up to which byte the index holds this very journal, or None where it must be built anew."""
-    if db.execute("PRAGMA user_version").fetchone()[0] != rows.SCHEMA_VERSION:
-        return None
-    found = db.execute("SELECT value FROM marks WHERE key = 'journal'").fetchone()
-    if found is None:
-        return None
-    offset, _, anchor = found[0].partition(" ")
-    return int(offset) if offset.isdigit() and anchor == str(_anchor(journal, int(offset))) else None
-
-
-def _anchor(journal: Journal, offset: int) -> int:
-    start = max(0, offset - _ANCHOR)
-    data = journal.read(start, offset - start)
-    return zlib.crc32(data) if len(data) == offset - start else -1
-
-
-def _emptied(db: sqlite3.Connection) -> None:
-    for (table,) in db.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    ).fetchall():
-        db.execute(f'DROP TABLE "{table}"')
-    for statement in (*rows.TABLES.split(";"), *rows.TRIGGERS):
-        db.execute(statement)
-    db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
 
 
 _SETTLED = "sealed > 0 AND sealed >= attempt"

@@ -1,23 +1,24 @@
 """The journal: what this machine asked for and what came of it. Append-only, one JSON record a line; the truth.
 
-A record is written, fsynced and only then acted upon. An append that fails leaves the file as it was.
+A record is written, fsynced, noted in the head, and only then acted upon. A failed append leaves the file as it was.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from sojourn.store import chain
+from sojourn.store.chain import End, Head
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Misuse, WorldError
 
-VERSION = 1
 _LOCK_WAIT_S = 10.0
 _TAIL = 1 << 13
 
@@ -55,19 +56,38 @@ def trouble(error: OSError, path: str) -> Misuse | WorldError:
     return StateUnwritable(path=path, detail=detail)
 
 
+@dataclass(frozen=True)
+class Look:
+    """A journal and its head as they were at one moment, under the lock. `data`: from where it was asked on."""
+
+    data: bytes
+    stat: tuple[int, ...]
+    head: Head | None
+    has_head: bool
+    head_stat: tuple[int, ...]
+    read: Callable[[int, int], bytes]
+
+    @property
+    def is_as_left(self) -> bool:
+        """Nobody but an append that knows of heads has touched the journal last."""
+        return self.head is not None and self.head.stat == self.stat
+
+
 class Journal:
     """One journal file. Several processes may append and read at once; a lock is held for each append and each read."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self.path = path
+        self.head_path = os.path.splitext(path)[0] + ".head"
         self._clock = clock
 
     def append(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Write one record durably and return it: {"v", "n" (grows by one), "at" (UTC stamp), "kind", ...fields}.
+        """Write one record durably and return it: {"v", "n" (grows by one), "at" (UTC stamp), "kind", ...fields} and
+        its links (store.chain).
 
-        Blocks at most 10 s for another writer. A torn tail left by a crash is closed first, so it costs only itself.
-        Raises: StateUnwritable, DiskFull, JournalBusy, WorldError; TypeError for what JSON cannot say. The file is then
-        as it was.
+        Blocks at most 10 s for another writer. A torn tail left by a crash is closed first, so it costs only itself; of
+        a lost one the new record tells. Raises: StateUnwritable, DiskFull, JournalBusy, WorldError; TypeError for what
+        JSON cannot say. The file is then as it was.
         """
         try:
             fd = self._open_for_append()
@@ -75,23 +95,64 @@ class Journal:
             raise trouble(error, self.path) from error
         try:
             with _locked(fd, fcntl.LOCK_EX, self.path):
-                size = os.fstat(fd).st_size
-                last, is_torn = _tail(fd, size)
-                record = {"v": VERSION, "n": last + 1, "at": units.stamp(self._clock()), "kind": kind, **fields}
-                data = (b"\n" if is_torn else b"") + json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
-                try:
-                    _write(fd, data)
-                    os.fsync(fd)
-                    if size == 0:
-                        atomic.sync_folder(os.path.dirname(self.path))
-                except BaseException:
-                    os.ftruncate(fd, size)
-                    raise
-            return record
+                return self._append(fd, kind, fields)
         except OSError as error:
             raise trouble(error, self.path) from error
         finally:
             os.close(fd)
+
+    def _append(self, fd: int, kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+        was = os.fstat(fd)
+        size = was.st_size
+        head, has_head = self._head()
+        end = _end(fd, size)
+        prev, over = (end.n, end.sum), ""
+        if chain.end_gap(end, head, has_head, lambda start, stop: _read(fd, start, stop)):
+            # What is lost must stay lost: this line links to what should be there, and so to nothing that is.
+            lost = head is not None and (head.n, head.sum) != (end.linked, end.sum) and head.n >= end.linked
+            prev = (head.n, head.sum) if lost and head else (end.n, chain.UNKNOWN)
+        elif size + end.is_torn != end.sealed_to:
+            over = chain.digest(_read(fd, end.sealed_to, size) + b"\n" * end.is_torn)
+        at = units.stamp(self._clock())
+        record = {"v": chain.VERSION, "n": chain.next_n(end, head), "at": at, "kind": kind, **fields}
+        record, line = chain.made(record, prev, over)
+        odd = head.odd + (head.stat != identity(was)) if head else 0
+        try:
+            _write(fd, b"\n" * end.is_torn + line + b"\n")
+            os.fsync(fd)
+            if size == 0:
+                atomic.sync_folder(os.path.dirname(self.path))
+            now = os.fstat(fd)
+            self._keep_head(Head(record["n"], record["sum"], now.st_size, identity(now), odd))
+        except BaseException:
+            os.ftruncate(fd, size)
+            raise
+        return record
+
+    def look(self, since: int = 0) -> Look | None:
+        """The journal from byte `since` on, and its head; None where there is no journal.
+
+        Raises: StateUnwritable, JournalBusy, WorldError.
+        """
+        try:
+            with open(self.path, "rb", buffering=0) as file, _locked(file.fileno(), fcntl.LOCK_SH, self.path):
+                head, has_head = self._head()
+                head_stat = self.identities()[1]
+                stat = os.fstat(file.fileno())
+                data = _read(file.fileno(), since, stat.st_size)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise trouble(error, self.path) from error
+        return Look(data, identity(stat), head, has_head, head_stat, self._between)
+
+    def nothing(self) -> Look:
+        """What `look` would find where there is no journal: perhaps still its head."""
+        head, has_head = self._head()
+        return Look(b"", (), head, has_head, self.identities()[1], self._between)
+
+    def _between(self, start: int, stop: int) -> bytes:
+        return self.read(start, stop - start)
 
     def records(self, since: int = 0) -> tuple[list[dict[str, Any]], int]:
         """(records, offset of the end) from byte offset `since` on, which is 0 or an offset returned before.
@@ -101,7 +162,7 @@ class Journal:
         """
         data = self.read(since)
         used = data.rfind(b"\n") + 1
-        return [record for record in map(_parse, data[:used].split(b"\n")) if record is not None], since + used
+        return [record for record in map(chain.parse, data[:used].split(b"\n")) if record is not None], since + used
 
     def read(self, since: int = 0, length: int = -1) -> bytes:
         """Raw bytes from `since` on (all, or `length`), read under the lock: never half of an append that is undone."""
@@ -123,6 +184,46 @@ class Journal:
         except OSError as error:
             raise trouble(error, self.path) from error
 
+    def identities(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What says of the journal and of its head whether they are as they were; () where there is none.
+
+        Raises: StateUnwritable.
+        """
+        return self._identity(self.path), self._identity(self.head_path)
+
+    def _identity(self, path: str) -> tuple[int, ...]:
+        try:
+            return identity(os.stat(path))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise trouble(error, path) from error
+
+    def _head(self) -> tuple[Head | None, bool]:
+        """(the head, or None where it is none; whether there is a file of it)."""
+        try:
+            with open(self.head_path, "rb", buffering=0) as file:
+                return chain.head_from(file.read(chain.HEAD_BYTES + 1)), True
+        except FileNotFoundError:
+            return None, False
+        except OSError:
+            return None, True
+
+    def _keep_head(self, head: Head) -> None:
+        """In place, in one sector: after a power cut it is the old one or the new one, and the old one is no damage."""
+        data = chain.head_bytes(head)
+        try:
+            fd = os.open(self.head_path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            atomic.write(self.head_path, data, mode=0o600)
+            return
+        try:
+            os.pwrite(fd, data, 0)
+            if os.fstat(fd).st_size != len(data):
+                os.ftruncate(fd, len(data))
+        finally:
+            os.close(fd)
+
     def _open_for_append(self) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -130,6 +231,11 @@ class Journal:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             return os.open(self.path, flags, 0o600)
+
+
+def identity(stat: os.stat_result) -> tuple[int, ...]:
+    """What of a file is the same as long as nobody has written to it."""
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 @contextmanager
@@ -152,35 +258,28 @@ def _locked(fd: int, how: int, path: str) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def _tail(fd: int, size: int) -> tuple[int, bool]:
-    """(number of the last record, does the file end inside a line); (0, False) for an empty file."""
-    if size == 0:
-        return 0, False
+def _end(fd: int, size: int) -> End:
+    """How the journal ends; where no line of version 2 is in it, all of it is read."""
     window = min(_TAIL, size)
     while True:
-        data = os.pread(fd, window, size - window)
-        lines = data.split(b"\n")
-        for raw in reversed(lines if window == size else lines[1:]):
-            record = _parse(raw)
-            if record is not None:
-                return record["n"], not data.endswith(b"\n")
-        if window == size:
-            return 0, not data.endswith(b"\n")
+        found = chain.last(_read(fd, size - window, size), size - window)
+        if found.linked or window == size:
+            return found
         window = min(window * 8, size)
+
+
+def _read(fd: int, start: int, stop: int) -> bytes:
+    parts = []
+    while start < stop:
+        part = os.pread(fd, stop - start, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
 
 
 def _write(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _parse(raw: bytes) -> dict[str, Any] | None:
-    """The record on a line, or None: a torn line, or not ours."""
-    try:
-        record = json.loads(raw)
-    except ValueError:
-        return None
-    if isinstance(record, dict) and isinstance(record.get("kind"), str) and type(record.get("n")) is int:
-        return record
-    return None

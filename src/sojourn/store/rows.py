@@ -13,7 +13,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -45,6 +45,9 @@ CREATE TABLE shown (
   run TEXT PRIMARY KEY, lease TEXT NOT NULL, code TEXT NOT NULL, text TEXT NOT NULL, ran TEXT NOT NULL
 );
 CREATE TABLE shown_sweeps (sweep TEXT PRIMARY KEY, cells TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE closed (
+  after INTEGER NOT NULL, before INTEGER NOT NULL, mark TEXT NOT NULL, site TEXT NOT NULL, lease TEXT NOT NULL
+);
 CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 # What `status --json` shows of a run is forgotten with all that is written of the run, or of a lease of its name.
@@ -78,6 +81,7 @@ NEEDS = {
     "abandoned": ("lease", "run"),
     "released": ("lease",),
     "settled": ("lease",),
+    "gap-closed": ("site", "lease", "gaps"),
 }
 
 
@@ -253,6 +257,11 @@ def _leased(db: sqlite3.Connection, r: Record) -> None:
             "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'open', ?, ?)",
             (r["n"], lease["name"], lease["began_s"], _text(lease)),
         )
+    # Runs that were on it, where `recover` takes in again a lease whose record was lost.
+    for run in r.get("runs", ()):
+        db.execute("UPDATE runs SET lease = ? WHERE id = ?", (lease["name"], run))
+        generation = r["n"] if same is None else same[0]
+        db.execute("INSERT OR IGNORE INTO tenants (generation, run) VALUES (?, ?)", (generation, run))
 
 
 def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
@@ -279,9 +288,14 @@ def _released(db: sqlite3.Connection, r: Record) -> None:
 
 def _settled(db: sqlite3.Connection, r: Record) -> None:
     db.execute(
-        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ? WHERE {_NEWEST}",
-        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r["lease"]),
+        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ?, line = ? WHERE {_NEWEST}",
+        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r.get("line", ""), r["lease"]),
     )
+
+
+def _gap_closed(db: sqlite3.Connection, r: Record) -> None:
+    rows = [(int(after), int(before), str(mark), r["site"], r["lease"]) for after, before, mark in r["gaps"]]
+    db.executemany("INSERT INTO closed VALUES (?, ?, ?, ?, ?)", rows)
 
 
 _NEWEST = "generation = (SELECT max(generation) FROM leases WHERE name = ?)"
@@ -305,4 +319,5 @@ _MOVES = {
     "abandoned": _abandoned,
     "released": _released,
     "settled": _settled,
+    "gap-closed": _gap_closed,
 }

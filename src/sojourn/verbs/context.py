@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sojourn.core.values import NoAnswer, Site
+from sojourn.store.chain import Gap
 from sojourn.store.home import Store
 from sojourn.store.journal import trouble
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
@@ -70,8 +71,16 @@ class Context:
 
     @classmethod
     def open(cls, *, say: Callable[[str], None] = lambda line: None, confirm: Confirm = lambda ask: None) -> Context:
-        """The user's own records and the real clock. Raises: Misuse where there is no home folder."""
-        return cls(Store(), say=say, confirm=confirm)
+        """The user's own records and the real clock. Raises: Misuse where there is no home folder.
+
+        What the journal has lost is said first, in one line that stays: by the `say` of whoever shows progress.
+        """
+        store = Store()
+        gaps = store.gaps()
+        if gaps:
+            warn = getattr(getattr(say, "__self__", None), "say", say)
+            warn(gaps_line(gaps))
+        return cls(store, say=say, confirm=confirm)
 
     def __enter__(self) -> Context:
         return self
@@ -134,6 +143,15 @@ class Context:
         if site.name not in self.boxes:
             self.boxes[site.name] = _box(site)
         return self.boxes[site.name]
+
+
+def gaps_line(gaps: Sequence[Gap]) -> str:
+    """What every command says of a journal that has lost something."""
+    more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+    return (
+        f"{gaps[0].what}{more}; a run may be missing here, and a lease is held until `sojourn recover SITE` has asked"
+        " its box"
+    )
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class StillAnswers(Refusal):
 
 
 class StopsItself(Misuse):
-    """{lease} is stopped by sojourn itself: there is nothing that you would stop by hand."""
+    """{lease} has no meter that you would stop by hand."""
 
     code = "stops-itself"
     next_step = "sojourn down {lease}"

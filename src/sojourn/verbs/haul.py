@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
 from sojourn.verbs.choice import Choice, Key, Row, key
@@ -189,13 +190,13 @@ class Bringing:
         name, is_whole = row["path"], "bytes" in proof.proved
         if proof.ok:
             haul.receipts[key(row)] = receipt(self._home.run, proof, self._home.path(name))
-        elif proof.problem == UNSAFE and is_whole:
-            said = (proof.detail, *proof.remarks)
-            where = self._home.unproven(name)
-            whole = replace(proof, kind=UNSAFE, proved=("bytes",), problem="", detail="", remarks=said)
-            haul.receipts[key(row)] = receipt(self._home.run, whole, where)
-        elif is_whole:
+        elif is_whole and proof.problem in DAMAGED:
             haul.failed[key(row)] = {**row, "problem": proof.problem}
+        elif is_whole:  # nothing against the file: it would call something, or could not be loaded on this machine
+            said = (proof.detail, *proof.remarks)
+            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != "unknown" else proof.problem
+            whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
+            haul.receipts[key(row)] = receipt(self._home.run, whole, self._home.unproven(name))
 
 
 def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:

@@ -68,14 +68,14 @@ def kept_manifest(ctx: Context, digest: str) -> Mapping[str, Any]:
         document = atomic.read_json(os.path.join(ctx.store.state_dir, FOLDER, digest))
     except OSError:
         return {}
-    if why_wrong(document) or not isinstance(document, dict) or document["digest"] != digest:
+    if why_wrong(document) or not isinstance(document, dict) or manifest.digest_of(document) != digest:
         return {}
     return document
 
 
 def why_wrong(document: Any) -> str:
-    """Why this cannot be a manifest; "" where it can: every row is one, no path stands twice, and its digest is that of
-    its rows.
+    """Why this cannot be a manifest; "" where it can: every row is one, and no path stands twice. Its digest is only
+    looked at for its form: ours is computed from the rows, whatever keeper wrote its own.
     """
     if not isinstance(document, Mapping) or not _is_list(document.get("files"), Mapping):
         return "it lists no files"
@@ -99,9 +99,7 @@ def why_wrong(document: Any) -> str:
     counts = document.get("superseded", 0), document.get("attempt", 0)
     if any(type(count) is not int or count < 0 for count in counts):
         return "a count is no number"
-    if not manifest.is_digest(document.get("digest")):
-        return "its digest is not 64 hex digits"
-    return "" if document["digest"] == manifest.digest_of(document) else "its digest does not fit its rows"
+    return "" if manifest.is_digest(document.get("digest")) else "its digest is not 64 hex digits"
 
 
 def _is_list(value: Any, kind: type) -> bool:

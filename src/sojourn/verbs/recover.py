@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from sojourn.core.need import Need
 from sojourn.core.ports import Tether
 from sojourn.core.values import State
 from sojourn.core.verdict import SICK
+from sojourn.store.index import NotFound
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.hear import hear
@@ -71,11 +72,12 @@ def recover(ctx: Context, site: str) -> Recovered:
     the receipts anew.   Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
     box = ctx.box(ctx.site(site))
+    gaps = ctx.store.gaps_of("", box.site.name)
     ctx.say(f"asking {box.site.name} what is on it")
     rows = sorted(_rows(box), key=lambda row: (str(row["run"].get("planned") or ""), str(row["id"])))
     lease, remarks = "", []
     done: dict[str, str] = {}
-    if any(_is_new(ctx, box, row) for row in rows):
+    if any(_is_new(ctx, box, row) for row in rows) or _homeless(ctx, box, rows):
         lease = _lease(ctx, box, rows)
         if not lease:
             remarks.append(
@@ -91,6 +93,14 @@ def recover(ctx: Context, site: str) -> Recovered:
     if any(run.did == "recovered" for run in found):
         remarks.append("hooks and notify of a job file are known only where it was first run")
     remarks += list(dict.fromkeys(view.reach.error for view in views.values() if view.reach.is_sick))
+    if gaps and all(run.did in ("recovered", "known") for run in found):
+        ctx.store.close_gaps(gaps, box.site.name)
+        remarks.append(
+            f"the journal's damage ({gaps[0].what}) holds no lease of {box.site.name} any more: all that is on its box"
+            " is known here; a site that only the lost records named needs its own `sojourn recover`"
+        )
+    elif gaps:
+        remarks.append("the journal is damaged, and stays so for this site until every run on the box is taken in")
     open_now = open_lease(ctx, box.site)
     return Recovered(
         site=box.site.name,
@@ -100,6 +110,27 @@ def recover(ctx: Context, site: str) -> Recovered:
         next="sojourn status" if mine else "sojourn run",
         is_sick=any(view.reach.is_sick for view in views.values()),
     )
+
+
+def accept_gap(ctx: Context, site: str, lease: str) -> Recovered:
+    """For a box that is gone: what the journal has lost holds this lease no more. Nobody is asked; it is journaled.
+
+    Idempotent.   Raises: Misuse (no lease of this site has exactly this name).
+    """
+    name = ctx.site(site).name
+    with ctx.alone(f"lease {name}"):
+        known = [one.name for one in ctx.store.index.leases(open_only=False) if one.lease.site == name]
+        if lease not in known:
+            hint = f" on {name}; there is {', '.join(dict.fromkeys(known)) or 'none'}"
+            raise NotFound(what="lease", wanted=lease, hint=hint)
+        gaps = ctx.store.gaps_of(lease, name)
+        ctx.store.close_gaps(gaps, name, lease)
+    remarks = [f"accepted for {lease}: {gap.what}" for gap in gaps]
+    if gaps:
+        remarks.append(f"a run on {lease} that only the lost records named, its results and its costs are given up")
+    else:
+        remarks.append(f"nothing that the journal has lost holds {lease}")
+    return Recovered(site=name, lease=lease, runs=(), remarks=tuple(remarks), next=f"sojourn down {lease}")
 
 
 def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
@@ -197,8 +228,15 @@ def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:
         before = [one for one in ctx.store.index.leases(open_only=False) if one.lease.site == site.name]
         began_s = min([ctx.now_s(), *(_planned_s(row) for row in rows if _planned_s(row))])
         lease = provider.take(provider.offers(Need())[0], f"{site.name}-{len(before)}", began_s)
-        ctx.store.append("leased", lease=asdict(lease))
+        ctx.store.append("leased", lease=asdict(lease), runs=_homeless(ctx, box, rows))
         return lease.name
+
+
+def _homeless(ctx: Context, box: Box, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Runs of the box whose records name a lease that no record is of any more: its line in the journal was lost."""
+    known = [ctx.store.index.run(row["id"]) for row in rows if not _unreadable(row)]
+    leases = {lease.name for lease in ctx.store.index.leases(open_only=False)}
+    return [run.id for run in known if run and run.site_name == box.site.name and run.lease and run.lease not in leases]
 
 
 def _planned_s(row: Mapping[str, Any]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.core.law import Facts
-from sojourn.core.owed import Standing
+from sojourn.core.owed import DAMAGED, Standing
 from sojourn.core.values import Receipt
 from sojourn.store import proofs
 from sojourn.store.records import RunRecord
@@ -64,17 +64,22 @@ def standings(
                 again = ctx.store.index.find(record.id)
                 views[record.id] = hear_one(ctx, again)
     lives = found.lives if found else {}
-    return [_standing(ctx, views[record.id], hashed, lives.get(record.id, "")) for record in records]
+    there = found.launched if found else frozenset[str]()
+    return [
+        _standing(ctx, views[record.id], hashed, lives.get(record.id, ""), is_there=record.id in there)
+        for record in records
+    ]
 
 
-def _standing(ctx: Context, view: View, hashed: Hashed, lives: str) -> Standing:
+def _standing(ctx: Context, view: View, hashed: Hashed, lives: str, *, is_there: bool) -> Standing:
+    """`is_there`: the box has an attempt of it, whatever the records say."""
     record = view.record
     document, is_fresh = _manifest(ctx, view, hashed)
     ctx.say(f"{record.id}: reading again what is home")
     return Standing(
         run=record.id,
         state=view.status.state,
-        is_launched=not view.never_began or bool(lives),
+        is_launched=not view.never_began or is_there,
         is_reachable=is_fresh or (view.reach.ok is not False and view.has_root),
         is_fresh=is_fresh,
         lives=lives,
@@ -87,7 +92,9 @@ def _standing(ctx: Context, view: View, hashed: Hashed, lives: str) -> Standing:
         superseded=int(document.get("superseded", 0)),
         verified=record.manifest_digest,
         receipts=record.receipts,
-        failed=tuple({"path": one["path"], "sha256": one["sha256"]} for one in record.failed),
+        failed=tuple(
+            {"path": one["path"], "sha256": one["sha256"]} for one in record.failed if one["problem"] in DAMAGED
+        ),
         home={receipt.path: _at_home(receipt, hashed) for receipt in record.receipts},
     )
 
@@ -98,18 +105,20 @@ def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...
 
 
 def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
-    """(manifest, taken just now) of the box; where it cannot say, the sealed one that a pull kept; else ({}, False)."""
+    """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept, or the sealed one; else
+    ({}, False).
+    """
     record = view.record
     if view.never_began or not view.status.state.is_final:
         return {}, False
     try:
         document = ask_manifest(ctx, ctx.box(record.site), record, fresh=True, known=hashed.box.get(record.id, ()))
-    except Unreachable:
-        return kept_manifest(ctx, record.heard.manifest), False
     except WorldError as error:
-        if error.code != "no-such-run":
+        if not isinstance(error, Unreachable) and error.code != "no-such-run":
             raise
-        return kept_manifest(ctx, record.heard.manifest), False
+        # A pull that came after this seal saw what was done to the outputs since.
+        digest = record.manifest_digest if record.is_pulled else record.heard.manifest
+        return kept_manifest(ctx, digest), False
     hashed.box[record.id] = rows_hashed(document)
     return document, True
 

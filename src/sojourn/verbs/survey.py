@@ -10,6 +10,7 @@ from sojourn.core.law import Stray
 from sojourn.core.values import NoAnswer
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
+from sojourn.wire import quote
 
 SURVEY_S = 60.0
 MOST_PAGES = 1000
@@ -19,11 +20,13 @@ MOST_PAGES = 1000
 class Survey:
     """What a box said of itself. `box`: the id that it gave its base, "" where it did not answer.
 
-    known: records of the runs that lie there. lives: run -> what lives of it, of those of them that do.
+    known: records of the runs that lie there; `launched`: those of which an attempt was begun. lives: run -> what lives
+    of it, of those of them that do.
     """
 
     box: str = ""
     known: tuple[RunRecord, ...] = ()
+    launched: frozenset[str] = frozenset()
     lives: Mapping[str, str] = field(default_factory=dict)
     strays: tuple[Stray, ...] = ()
 
@@ -38,7 +41,9 @@ def survey(ctx: Context, box: Box) -> Survey:
     known: dict[str, RunRecord] = {}
     lives: dict[str, str] = {}
     strays: list[Stray] = []
+    launched: set[str] = set()
     first: Mapping[str, Any] = {}
+    page: Mapping[str, Any] | NoAnswer = {}
     for page in _pages(box):
         if isinstance(page, NoAnswer):
             return Survey(strays=(_unseen(site),))
@@ -47,17 +52,21 @@ def survey(ctx: Context, box: Box) -> Survey:
             if base.get("error"):
                 strays.append(_unread(site, str(base["base"]), str(base["error"])))
             for row in base["runs"]:
-                record = _record_of(ctx, row)
+                record = _record_of(ctx, site, row)
                 if record is None:
                     strays.append(_stray(site, base, row, is_own=base["base"] == page["box"]["base"]))
                     continue
                 known[record.id] = record
+                if row["attempt"]:
+                    launched.add(record.id)
                 if row["lives"]:
                     lives[record.id] = str(row["lives"])
+    if not isinstance(page, NoAnswer) and page.get("more"):
+        strays.append(_endless(site))
     others = first.get("others") or {"uids": 0, "runs": 0}
     if others["uids"]:
         strays.append(_others(site, others))
-    return Survey(str(first["box"]["id"]), tuple(known.values()), lives, tuple(strays))
+    return Survey(str(first["box"].get("id") or ""), tuple(known.values()), frozenset(launched), lives, tuple(strays))
 
 
 def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
@@ -68,17 +77,22 @@ def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
             yield answer
             return
         yield answer.value
-        if not answer.value["more"]:
+        following = str(answer.value.get("after") or "")
+        if not answer.value["more"] or following <= after:
             return
-        after = str(answer.value["after"])
+        after = following
 
 
-def _record_of(ctx: Context, row: Mapping[str, Any]) -> RunRecord | None:
+def _record_of(ctx: Context, site: str, row: Mapping[str, Any]) -> RunRecord | None:
     """The record of exactly this root; None where it is another client's, or another run under this name."""
     record = ctx.store.index.run(str(row["id"]))
     if record is None or not record.attempt or record.run.spec_digest != row["identity"]:
         return None
-    return record if record.run.root in ("", row["root"]) else None
+    was_let_go = record.phase in ("withdrawn", "moving") and not record.heard.attempt
+    if was_let_go and row["attempt"]:  # it was begun after we took it from its queue: by somebody else
+        return None
+    is_here = record.run.root == row["root"] or (not record.run.root and record.site_name == site)
+    return record if is_here else None
 
 
 def _stray(site: str, base: Mapping[str, Any], row: Mapping[str, Any], *, is_own: bool) -> Stray:
@@ -91,21 +105,30 @@ def _stray(site: str, base: Mapping[str, Any], row: Mapping[str, Any], *, is_own
     if is_own:
         return Stray(name, f"{what}: recover it, or give it up by this name", f"sojourn recover {site}")
     what += f", in another base: recover it with a site whose base is {base['base']}, or give it up by this name"
-    return Stray(name, what, f"sojourn down {site} --abandon {name}")
+    return Stray(name, what, _giving_up(site, name))
 
 
 def _unread(site: str, base: str, error: str) -> Stray:
     name = f"{site}:{base}"
-    return Stray(name, f"what is there cannot be read ({error})", f"sojourn down {site} --abandon {name}")
+    return Stray(name, f"what is there cannot be read ({error})", _giving_up(site, name))
 
 
 def _unseen(site: str) -> Stray:
     name = f"{site}:unseen"
     what = "the box does not answer, so runs that other clients left on it are unknown"
-    return Stray(name, what, f"sojourn down {site} (once it answers), or --abandon {name}")
+    return Stray(name, what, _giving_up(site, name))
+
+
+def _endless(site: str) -> Stray:
+    name = f"{site}:unlisted"
+    return Stray(name, "its list of runs has no end: what else is there is unknown", _giving_up(site, name))
+
+
+def _giving_up(site: str, name: str) -> str:
+    return quote.join(["sojourn", "down", site, "--abandon", name])
 
 
 def _others(site: str, others: Mapping[str, Any]) -> Stray:
     name = f"{site}:others"
     what = f"other users of this machine ({others['uids']}) have runs here ({others['runs']}) that you cannot see into"
-    return Stray(name, what, f"sojourn down {site} --abandon {name}")
+    return Stray(name, what, _giving_up(site, name))

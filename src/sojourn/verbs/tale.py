@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt, state_of
 from sojourn.store.records import RunRecord
 from sojourn.verbs.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
 from sojourn.verbs.fetch import Home
 from sojourn.verbs.haul import UNSAFE, Haul, artifact, of_receipt
 
-_NOT_INSTALLED = re.compile(r"not loaded: (\S+) is not installed")
+_NOT_LOADED, _INSTALL = "not loaded: ", "install "
+_NOT_INSTALLED = re.compile(_NOT_LOADED + r"(\S+) is not installed")
 _NAMED = 8  # files of other attempts that are named one by one
 
 
@@ -58,8 +60,11 @@ class Tale:
             following = f"sojourn pull {run}" if self.changed else f"sojourn logs {run} --tail 50"
             return f"{len(bad)} of {total} are missing or do not load{more}", following
         if unloaded:
-            wanted = ", ".join(sorted({needs(a) for a in unloaded}))
-            return f"{len(unloaded)} of {total} not loaded, only bytes are proven: {wanted}", f"sojourn pull {run}"
+            wanted = sorted({needs(a) for a in unloaded})
+            why = f"{len(unloaded)} of {total} not loaded, only bytes are proven: {', '.join(wanted)}"
+            if any(one.startswith(_INSTALL) for one in wanted):
+                return why, f"sojourn pull {run}"
+            return why, f"sojourn down {lease} --accept {run}:{unloaded[0]['path']}"
         if unsafe:
             why = f"{len(unsafe)} of {total} would run code when loaded: kept apart as *.unproven"
             return why, f"sojourn down {lease} --accept {run}:{unsafe[0]['path']}"
@@ -84,9 +89,13 @@ def is_unloaded(one: Mapping[str, Any]) -> bool:
 
 
 def needs(one: Mapping[str, Any]) -> str:
-    """What to install for it."""
-    hits = (_NOT_INSTALLED.search(remark) for remark in one["remarks"])
-    return next((f"install {hit[1]}" for hit in hits if hit), f"install what loads {one['kind']}")
+    """What to install for it; where no library would help, why it was not loaded."""
+    for remark in one["remarks"]:
+        if hit := _NOT_INSTALLED.match(remark):
+            return f"{_INSTALL}{hit[1]}"
+        if remark.startswith(_NOT_LOADED):
+            return str(remark.removeprefix(_NOT_LOADED))
+    return f"no reader of {one['kind']} here"
 
 
 def tell(
@@ -129,7 +138,7 @@ def tell(
 
 
 def _counts(one: Mapping[str, Any]) -> bool:
-    return bool(one["ok"]) or one["problem"] == UNSAFE
+    return bool(one["ok"]) or ("bytes" in one["proved"] and one["problem"] not in DAMAGED)
 
 
 def _replaced(told: Tale, choice: Choice, haul: Haul) -> list[str]:

@@ -10,7 +10,9 @@ from sojourn.cli.screen import Screen
 SUMMARY = "bring outputs and logs home and prove every file by loading it"
 ABOUT = (
     "Takes the manifest on the box, fetches what is not home yet, compares every hash and loads every artifact here."
-    " Again after a cut it goes on where it was. A run that is still going is pulled as it stands.",
+    " Of each output the newest that loads comes, whichever attempt made it; of a run that has not succeeded, also"
+    " the newest checkpoint. Again after a cut it goes on where it was. A run that is still going is pulled as it"
+    " stands.",
 )
 EXAMPLES = (
     ("sojourn pull", "every run that owes something"),

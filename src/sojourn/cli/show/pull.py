@@ -38,10 +38,11 @@ def lines(answer: Pull, columns: int) -> list[str]:
 
 
 def _worded(artifact: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An artifact that a library is missing for says first that it was not loaded."""
+    """An artifact that a library is missing for says what to install."""
     if not artifact.get("needs"):
         return artifact
-    return {**artifact, "remarks": [f"bytes proven, not loaded ({artifact['needs']})", *artifact["remarks"]]}
+    others = [remark for remark in artifact["remarks"] if not remark.startswith("not loaded")]
+    return {**artifact, "remarks": [f"bytes proven, not loaded ({artifact['needs']})", *others]}
 
 
 def nothing(columns: int) -> list[str]:

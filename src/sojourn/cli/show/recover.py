@@ -15,7 +15,10 @@ HEAD = ("RUN", "STATE", "ATTEMPT", "RECORDS")
 def lines(answer: Recovered, columns: int) -> list[str]:
     """A line for each run of the box, what was left, what only the first machine knew, the next command."""
     if not answer.runs:
-        return [f"no run of ours is on {clean(answer.site)}", command("next", clean(answer.next))]
+        out = [] if answer.remarks and answer.lease else [f"no run of ours is on {clean(answer.site)}"]
+        for remark in answer.remarks:
+            out += line("remark", clean(remark), columns)
+        return [*out, command("next", clean(answer.next))]
     rows = [
         (clean(run.id), run.state.value if run.state else "", str(run.attempt or ""), run.did) for run in answer.runs
     ]

@@ -1,0 +1,133 @@
+"""Up to where the index holds the journal. Only what is new is read and verified; all of it where anything changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+
+from sojourn.store import rows
+from sojourn.store.chain import Chain, Gap, chain_from, end_gap
+from sojourn.store.journal import Journal, Look
+
+_SMALL = 256 << 10
+_TICK_NS = 10_000_000
+
+
+def written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object]) -> None:
+    """`write` in one transaction: that of `together`, or its own. Raises: sqlite3.Error, as `write`."""
+    is_together = db.in_transaction
+    if is_together:
+        write(db)
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        write(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def caught_up(db: sqlite3.Connection, journal: Journal) -> None:
+    """Take into the index what the journal has got since, verified; anew where it is another or was changed.
+
+    Raises: sqlite3.Error; as `Journal.look`.
+    """
+    if _is_current(db, journal):
+        return
+
+    def take_in(db: sqlite3.Connection) -> None:
+        held = known(db)
+        look = journal.look(held.chain.offset if held else 0)
+        chain = held.chain if held else Chain()
+        if held is None:
+            _emptied(db)
+        elif look is not None and not held.grew_to(look):
+            # Something else than an append: what was read before is compared, and read anew where it is another.
+            look = journal.look()
+            if look is not None and zlib.crc32(look.data[: chain.offset]) == chain.crc:
+                look = replace(look, data=look.data[chain.offset :])
+            else:
+                chain = Chain()
+                _emptied(db)
+        elif look is None and chain.offset:
+            chain = Chain()
+            _emptied(db)
+        if look is None:
+            look = journal.nothing()
+        for record in chain.take(look.data, look.read):
+            rows.apply(db, record)
+        tail = end_gap(chain.end(), look.head, look.has_head, look.read)
+        _keep(db, Known(chain, tail, look.stat, look.head_stat, look.head.odd if look.head else -1))
+
+    written(db, take_in)
+
+
+@dataclass(frozen=True)
+class Known:
+    """How far the index holds the journal: what was verified, what is wrong at its end, and which files they were."""
+
+    chain: Chain
+    tail: Gap | None
+    stat: tuple[int, ...]
+    head_stat: tuple[int, ...]
+    odd: int
+
+    def grew_to(self, look: Look) -> bool:
+        """Only appends came in between, each of which found the journal as the one before had left it."""
+        return (
+            look.is_as_left
+            and look.head is not None
+            and look.head.odd == self.odd
+            and self.stat[:2] == look.stat[:2]
+            and look.stat[2] >= self.chain.offset
+        )
+
+
+def _is_current(db: sqlite3.Connection, journal: Journal) -> bool:
+    held = known(db)
+    if held is None or (held.stat, held.head_stat) != journal.identities():
+        return False
+    # Whoever writes twice within one tick of the clock of files leaves their times as they were: look once more.
+    if not held.stat or held.stat[2] > _SMALL or time.time_ns() - held.stat[3] > 10 * _TICK_NS:
+        return True
+    data = journal.read()
+    return len(data) == held.stat[2] and zlib.crc32(data[: held.chain.offset]) == held.chain.crc
+
+
+def known(db: sqlite3.Connection) -> Known | None:
+    """Up to where the index holds a journal, or None where it must be built anew."""
+    if db.execute("PRAGMA user_version").fetchone()[0] != rows.SCHEMA_VERSION:
+        return None
+    found = db.execute("SELECT value FROM marks WHERE key = 'journal'").fetchone()
+    try:
+        value = json.loads(found[0]) if found else None
+        chain = chain_from(value["chain"]) if isinstance(value, dict) else None
+        if chain is None or value is None:
+            return None
+        tail = Gap(**value["tail"]) if value["tail"] else None
+        return Known(chain, tail, tuple(value["stat"]), tuple(value["head"]), value["odd"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _keep(db: sqlite3.Connection, held: Known) -> None:
+    tail = asdict(held.tail) if held.tail else None
+    value = {"chain": held.chain.as_plain(), "tail": tail, "stat": held.stat, "head": held.head_stat}
+    text = json.dumps({**value, "odd": held.odd}, separators=(",", ":"))
+    db.execute("INSERT OR REPLACE INTO marks VALUES ('journal', ?)", (text,))
+
+
+def _emptied(db: sqlite3.Connection) -> None:
+    for (table,) in db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall():
+        db.execute(f'DROP TABLE "{table}"')
+    for statement in (*rows.TABLES.split(";"), *rows.TRIGGERS):
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {rows.SCHEMA_VERSION}")
