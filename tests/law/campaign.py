@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import multiprocessing
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from sojourn.store import parcel
 from tests.law import blobs
 from tests.law.order import Verdict, play
+from tests.law.quick import Answering, keep_loading
 
 
 def campaign(
@@ -60,10 +62,19 @@ def _one(seed: int, stage: str, keep: str, end_s: float = math.inf) -> Verdict |
     if time.time() > end_s:
         return None
     folder = Path(tempfile.mkdtemp(prefix=f"order-{seed}-", dir=stage))
-    verdict = play(seed, folder, blobs.Blobs(Path(stage) / "blobs"), Path(stage) / "keepers")
+    answering = _prepared(stage)
+    verdict = play(seed, folder, blobs.Blobs(Path(stage) / "blobs"), Path(stage) / "keepers", answering)
     if verdict.broken:
         Path(keep).mkdir(parents=True, exist_ok=True)
         shutil.rmtree(Path(keep) / str(seed), ignore_errors=True)
         shutil.copytree(folder, Path(keep) / str(seed), symlinks=True, ignore_dangling_symlinks=True)
     shutil.rmtree(folder, ignore_errors=True)
     return verdict
+
+
+@functools.cache
+def _prepared(stage: str) -> Answering:
+    """What a worker process does once."""
+    keep_loading()
+    (keeper,) = (Path(stage) / "keepers").iterdir()
+    return Answering(keeper)

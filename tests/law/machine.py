@@ -17,6 +17,7 @@ from sojourn.backends.transport import local
 from sojourn.core import law
 from sojourn.core.ports import Offer
 from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
+from tests.law.quick import Answering
 
 OFF = NoAnswer(sent=False, kind="timeout", detail="the machine is not there", next_step="look at its provider's page")
 RATE = 2_000_000
@@ -28,6 +29,7 @@ class Machine:
     one run's root; `blame` gets what it found once that has happened.
 
     generation: how often it was rented. is_cut: the line to it is broken. is_cleared: a person was told to stop it.
+    answering: what answers calls quickly, where there is such a thing.
     """
 
     folder: Path
@@ -38,6 +40,7 @@ class Machine:
     is_on: bool = False
     is_cut: bool = False
     is_cleared: bool = False
+    answering: Answering | None = None
     leases: dict[str, int] = field(default_factory=dict)  # native -> generation
 
     @property
@@ -91,9 +94,13 @@ class Line:
         return self._machine.is_cut or not self._machine.is_on
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
-        folder = self._machine.folder
-        own = [f"SOJOURN_BOX_REGISTRY={folder / 'registry'}", f"HOME={folder}"]
-        return OFF if self._is_dead else self._real.call(["env", *own, *argv], **how)
+        if self._is_dead:
+            return OFF
+        folder, answering = self._machine.folder, self._machine.answering
+        own = {"SOJOURN_BOX_REGISTRY": str(folder / "registry"), "HOME": str(folder)}
+        if answering is not None and answering.takes(argv):
+            return answering.call(argv, {**os.environ, **own}, **how)
+        return self._real.call(["env", *(f"{name}={value}" for name, value in own.items()), *argv], **how)
 
     def put(self, local: str, remote: str, **how: Any) -> None | NoAnswer:
         return OFF if self._is_dead else self._real.put(local, remote, **how)

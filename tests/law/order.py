@@ -26,6 +26,7 @@ from tests.law.blobs import Blobs
 from tests.law.client import Client, only_known, typed
 from tests.law.machine import Machine
 from tests.law.oracle import Named, Oracle
+from tests.law.quick import Answering
 
 T = TypeVar("T")
 WAIT_S = 120.0  # for what must come: a payload that saves, a keeper that seals
@@ -267,11 +268,12 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-def play(seed: int, folder: Path, blobs: Blobs, keepers: Path) -> Verdict:
+def play(seed: int, folder: Path, blobs: Blobs, keepers: Path, answering: Answering | None = None) -> Verdict:
     """Play the order of this seed in a folder of its own; what is left of it is kept where something broke."""
     from tests.law import finish, steps
 
     order = Order(seed, folder, blobs, keepers)
+    order.machine.answering = answering
     began_s = time.monotonic()
     try:
         for step in steps.draw(order.dice):
