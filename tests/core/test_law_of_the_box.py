@@ -42,6 +42,8 @@ def test_a_checkpoint_is_given_up_by_its_own_name_and_nothing_else_with_it() -> 
     assert lack.startswith("digits: best.pt is not home")
     home = replace(killed, receipts=(receipt("best.pt"),))
     assert clear(LEASE, [home], "gpu-box", NOW_S, given_up, given_up)
+    alone = standing(state=State.KILLED, **{**whole(files=files[1:]), "verified": ""}, receipts=())
+    assert clear(LEASE, [alone], "gpu-box", NOW_S, given_up, given_up), "it need not be pulled to be given up"
 
 
 def test_a_checkpoint_that_does_not_load_falls_back_to_the_one_before() -> None:

@@ -75,9 +75,11 @@ def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Colle
         return Debt(early)
     owed = _Owed(standing, frozenset(accept))
     lacks = [*owed.refused(), *owed.gone(), *owed.outputs()]
+    roles = ("output",) if gives_up_checkpoint else ("output", CHECKPOINT)
     if not gives_up_checkpoint:
         lacks += owed.checkpoint()
-    if not lacks and standing.verified != standing.digest and owed.is_any:
+    is_any = bool(standing.gone or standing.refused) or any(row["role"] in roles for row in standing.files)
+    if not lacks and standing.verified != standing.digest and is_any:
         why = "has other outputs now than those that were verified" if standing.verified else "was never pulled"
         lacks.append(Lack(standing.run, why, owed.pull, "not pulled"))
     unproven = tuple(one.path for one in standing.receipts if one.state == "bytes-only" and one.kind == "unknown")
@@ -123,8 +125,6 @@ class _Owed:
         self._give_up = f"--abandon {standing.run}"
         self.listed: list[str] = []
         self.accepted: list[str] = []
-        owing = ("output", CHECKPOINT)
-        self.is_any = bool(standing.gone or standing.refused) or any(row["role"] in owing for row in standing.files)
 
     def refused(self) -> Iterator[Lack]:
         for path in self.standing.refused:

@@ -105,9 +105,7 @@ def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...
 
 
 def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
-    """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept, or the sealed one; else
-    ({}, False).
-    """
+    """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept; else ({}, False)."""
     record = view.record
     if view.never_began or not view.status.state.is_final:
         return {}, False
