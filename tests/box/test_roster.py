@@ -1,5 +1,6 @@
 """What a run owes under all of its attempts: what stands, what stands in for it, what is gone."""
 
+import mmap
 import os
 from pathlib import Path
 from typing import Any, Dict, List
@@ -88,6 +89,13 @@ def test_code_as_it_was_pushed_does_not_hide_what_an_earlier_attempt_made_of_it(
     assert sources(document["earlier"]) == ["attempts/2/out/result.json"]
 
 
+def test_a_success_that_left_code_as_it_was_pushed_replaces_nothing_that_was_made(rig: Rig) -> None:
+    code = rig.snapshot({"best.pt": b"as pushed"})
+    files = {"attempts/1/best.pt": "trained", "attempts/2/best.pt": "as pushed"}
+    run_of(rig, ["killed", "succeeded"], files, outputs=["best.pt"], code=code)
+    assert sources(taken(rig)["files"]) == ["attempts/1/best.pt"]
+
+
 def test_the_newest_checkpoint_of_an_unfinished_run_is_owed_and_the_one_before_stands_in(rig: Rig) -> None:
     names = ["ckpt-t000001-s00000099.pt", "ckpt-t000002-s00000010.pt", "ckpt-t000002-s00000009.pt"]
     files = {"checkpoints/" + name: name for name in names}
@@ -163,6 +171,17 @@ def test_only_a_file_whose_whole_stat_is_known_is_not_read_again(rig: Rig) -> No
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # everything as before but the time of the change
     now = taken(rig, known=known)["files"]
     assert now[0]["sha256"] == claim and now[1]["sha256"] not in (claim, rows[1]["sha256"])
+
+
+def test_what_changed_through_a_mapping_of_memory_is_read_again(rig: Rig) -> None:
+    root = run_of(rig, ["failed"], {"attempts/1/out/a": "0" * 4096})
+    with open(os.path.join(root.path, "attempts/1/out/a"), "r+b") as f, mmap.mmap(f.fileno(), 4096) as memory:
+        memory[0] = 1
+        (before,) = [row for row in taken(rig)["files"] if row["role"] == "output"]
+        memory[0] = 2
+        known = {before["from"]: {key: before[key] for key in ("stat", "bytes", "sha256")}}
+        (after,) = [row for row in taken(rig, known=known)["files"] if row["role"] == "output"]
+    assert after["sha256"] != before["sha256"]
 
 
 @pytest.mark.parametrize("known", [7, {"attempts/1/out/a": 7}, {"attempts/1/out/a": {"stat": None, "sha256": "../x"}}])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import globs, opening, secrets, shelved
+from sojourn.box import globs, opening, raw, secrets, shelved
 from sojourn.box.ends import Ends
 from sojourn.box.root import OURS, Root, attempts_made, read_fields
 from sojourn.wire import machine, manifest
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     Row = Dict[str, Any]
 
+_COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
 _TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
 _CHUNK = 1 << 20
+_TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
 
 
 def take(
@@ -60,6 +62,7 @@ class _Taking:
         self.seen: Set[str] = set()  # every path that a glob hit
         self.hashed: Dict[str, Row] = {}  # by real path
         self.pushed = _pushed(root, spec)
+        self.devices: Optional[Set[int]] = None
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
         self.folders = [root.attempt(first), root.path] + [root.attempt(n) for n in numbers if n != first]
@@ -106,15 +109,25 @@ class _Taking:
             self._each(path, usable)
 
     def _alone(self, path: str, usable: List[str]) -> None:
-        """An attempt has succeeded: the first one that can be read stands, those that differ are counted."""
-        row = None
+        """An attempt has succeeded: the first one that can be read stands, those that differ are counted.
+
+        But one that is as it was pushed was not made by that attempt, and replaces nothing that an earlier one made.
+        """
+        rows = [row for row in (self._hash(path, real, "output") for real in self._tried(path, usable)) if row]
+        made = [row for row in rows if _content(row) != self.pushed.get(path)]
+        if not rows:
+            return
+        row = self.rows[path] = (made or rows)[0]
+        first = os.path.join(self.top, row["from"])
+        self.superseded += sum(not _is_same(self.root.path, first, real) for real in usable if real != first)
+
+    def _tried(self, path: str, usable: List[str]) -> Iterator[str]:
+        """Those of the files that may have to stand, as far as they need to be hashed to tell."""
         for real in usable:
-            if row is None:
-                row = self._hash(path, real, "output")
-                if row:
-                    self.rows[path] = row
-            else:
-                self.superseded += not _is_same(self.root.path, os.path.join(self.top, row["from"]), real)
+            yield real
+            known = self.hashed.get(real)
+            if known and _content(known) != self.pushed.get(path):
+                return
 
     def _each(self, path: str, usable: List[str]) -> None:
         """None has: all that differ count, first those that are not as they were pushed."""
@@ -232,6 +245,15 @@ class _Taking:
             return True
         return any(os.path.lexists(os.path.join(folder, path)) for folder in self.folders)
 
+    def _tells_changes(self, found: os.stat_result) -> bool:
+        """The file's times can be relied on: its device tells changes, finely, and its clock is not ahead of ours."""
+        if self.devices is None:
+            self.devices = _telling_devices()
+        now_ns = time.time_ns()
+        newest = max(found.st_mtime_ns, found.st_ctime_ns)
+        is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
+        return found.st_dev in self.devices and newest <= now_ns and is_fine
+
     def _hash(self, path: str, real: str, role: str) -> Optional[Row]:
         """The row of a file; None, and why in `refused`, where it cannot be read."""
         if real not in self.hashed:
@@ -251,6 +273,7 @@ class _Taking:
         known = self.known.get(source)
         if (
             isinstance(known, dict)
+            and self._tells_changes(before)
             and known.get("stat") == row["stat"]
             and known.get("bytes") == before.st_size
             and manifest.is_digest(known.get("sha256"))
@@ -262,8 +285,31 @@ class _Taking:
         return dict(row, bytes=size, sha256=digest)
 
 
+def _telling_devices() -> Set[int]:
+    """Devices whose files have another time after each change, one through a mapping of memory too once it was synced.
+
+    Measured on ext4 and on tmpfs, which has no such moment (2026-11).
+    """
+    found = set()
+    for line in raw.read("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
+        left, dash, right = line.partition(" - ")
+        words = left.split(" ")
+        if dash and len(words) > 2 and right.split(" ")[0] in _TELLING:
+            major, _, minor = words[2].partition(":")
+            if major.isdigit() and minor.isdigit():
+                found.add(os.makedev(int(major), int(minor)))
+    return found
+
+
 def _settled(fd: int) -> os.stat_result:
-    """Its stat, once the tick of its last change is over: a change from now on has another time."""
+    """Its stat, once the tick of its last change is over: a change from now on has another time.
+
+    What was written through a mapping gets its time when it is synced; without that it may keep the old one.
+    """
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass  # it cannot be synced, so it is not on a device that tells
     now = os.fstat(fd)
     young_ns = time.time_ns() - now.st_ctime_ns
     if 0 <= young_ns < _TICK_NS:

@@ -124,6 +124,7 @@ def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, An
 def _at_home(receipt: Receipt, hashed: Hashed) -> str:
     began_ns = proofs.now_ns()
     try:
+        _sync(receipt.home)
         seen = os.lstat(receipt.home)
         kept = hashed.home.get(receipt.home)
         if kept is not None and kept[0] == proofs.identity(seen):
@@ -135,3 +136,12 @@ def _at_home(receipt: Receipt, hashed: Hashed) -> str:
     except OSError:
         return "gone"
     return "same" if found == (receipt.bytes, receipt.sha256) else "changed"
+
+
+def _sync(path: str) -> None:
+    """What was written to the file through a mapping of memory gets its time now. Raises: OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

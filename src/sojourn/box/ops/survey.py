@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from sojourn.box import identity
 from sojourn.box.call import Box
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 _LIMIT_BYTES = 4 << 20
+_PAGE_S = 10.0  # ten thousand runs with long events are more than one call waits for
 
 
 def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -33,6 +35,7 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     if os.path.isdir(box.base):
         identity.register(box.base)
     places = {os.path.realpath(base): base for base in identity.bases() + [box.base]}
+    until = time.monotonic() + _PAGE_S
     after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
     answer: Dict[str, Any] = {"box": _box(box.base), "bases": [], "others": _others(), "more": False, "after": ""}
     for base in sorted(places.values()):
@@ -45,7 +48,7 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
                 continue
             row = _row(Root(os.path.join(base, "runs", run)))
             left -= len(json.dumps(row))
-            if left < 0 and answer["after"]:  # one at least, so that every answer gets on
+            if (left < 0 or time.monotonic() > until) and answer["after"]:  # one at least, so that every answer gets on
                 return dict(answer, more=True)
             rows.append(row)
             answer["after"] = place
