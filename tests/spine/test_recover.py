@@ -155,3 +155,54 @@ def test_a_run_that_died_unseen_is_recovered_with_its_end(slow: Desk) -> None:
     slow.job()
     assert slow("resume", "digits", "--json").json["attempt"] == 2
     slow("stop", "digits", "--confirm", "digits")
+
+
+def damage(desk: Desk, *kinds: str) -> None:
+    """Flip a bit in the first line of each of these kinds: in the hour of its time, so that it is still JSON."""
+    path = desk.state / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for kind in kinds:
+        at = next(i for i, line in enumerate(lines) if b'"kind":"%s"' % kind.encode() in line)
+        place = lines[at].index(b'"at":"') + len('"at":"2026-11-22T1')
+        lines[at] = lines[at][:place] + bytes([lines[at][place] ^ 1]) + lines[at][place + 1 :]
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_flipped_bit_is_said_by_every_command_until_recover_has_taken_in_what_was_lost(desk: Desk) -> None:
+    desk("run")
+    desk.final()
+    damage(desk, "planned", "leased")
+    lost = desk("status", "--json")
+    assert lost.json["runs"] == []
+    for words in (("status",), ("leases",), ("cost",)):
+        told = [line for line in desk(*words).err.splitlines() if "of the journal" in line]
+        assert len(told) == 1 and "sojourn recover SITE" in told[0], words
+    back = desk("recover", "local", "--json").json
+    assert [run["did"] for run in back["runs"]] == ["recovered"] and back["lease"] == "local"
+    quiet = desk("status", "--json")
+    assert quiet.err == "" and [run["id"] for run in quiet.json["runs"]] == ["digits"]
+    assert desk("pull", "digits", "--json").json["receipts"] == 2
+
+
+def test_a_lease_whose_record_was_lost_is_taken_in_again_with_its_runs(desk: Desk) -> None:
+    desk("run")
+    desk.final()
+    desk("pull")
+    damage(desk, "leased")
+    assert desk("leases", "--json").json["leases"] == []
+    assert desk("recover", "local", "--json").json["lease"] == "local"
+    assert desk.row()["lease"] == "local" and desk.row()["is_home"]
+    assert desk("down", "digits", "--confirm", "local", "--json").json["released"]
+
+
+def test_for_a_box_that_is_gone_the_gap_is_accepted_by_the_exact_name_of_its_lease(desk: Desk) -> None:
+    desk("run")
+    desk.final()
+    damage(desk, "launching")
+    wrong = desk("recover", "local", "--accept-gap", "loca", "--json", rc=2)
+    assert wrong.error["code"] == "not-found"
+    said = desk("recover", "local", "--accept-gap", "local", "--json").json
+    assert any("given up" in remark for remark in said["remarks"]) and desk.journal("gap-closed")[0]["lease"] == "local"
+    again = desk("recover", "local", "--accept-gap", "local", "--json").json
+    assert "nothing that the journal has lost" in again["remarks"][0] and len(desk.journal("gap-closed")) == 1
+    assert desk("status").err == ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sojourn.core.values import NoAnswer
 from sojourn.verbs import fetch as fetching
 from sojourn.verbs.fetch import NotOurs
 from sojourn.verbs.manifests import WrongManifest, kept_manifest
@@ -218,3 +219,19 @@ def test_a_users_own_file_that_is_named_unproven_is_not_overwritten(world: World
     with pytest.raises(NotOurs):
         pulled(world, tmp_path / "home")
     assert everything(tmp_path / "home") == {"a.json.unproven": b"mine"}
+
+
+def test_a_box_that_dribbles_is_given_up(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says(world, [planted(world, "attempts/3/a.bin", b"x" * 4096)], outputs=["a.bin"])
+    calls: list[int] = []
+
+    def dribble(remote: str, local: str, *, offset: int = 0, **how: object) -> NoAnswer:
+        calls.append(offset)
+        with open(local, "ab") as f:
+            f.write(b"x")
+        return NoAnswer(sent=True, kind="timeout")
+
+    monkeypatch.setattr(world.transport, "get", dribble)
+    with pytest.raises(Unreachable):
+        pulled(world, tmp_path / "home")
+    assert calls == [0, 1, 2]

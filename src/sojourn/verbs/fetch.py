@@ -19,6 +19,7 @@ from sojourn.wire import atomic, units
 from sojourn.wire.errors import BadResult, Misuse, WorldError
 
 CALL_S = 600.0  # for one stretch of a transfer; the next one goes on where it ended
+LEAST_BYTES = 64 << 10  # that a stretch which ran out of time must have brought to count
 TRIES = 3  # stretches in a row that brought nothing, before we say that the site cannot be reached
 SPARE_BYTES = 16 << 20
 
@@ -195,12 +196,15 @@ def _stretches(box: Box, root: str, home: Home, row: Mapping[str, Any], staged: 
         while (have := os.path.getsize(staged)) < row["bytes"]:
             far, lacking = f"{root}/{row['from']}", row["bytes"] - have
             answer = box.transport.get(far, staged, offset=have, timeout_s=CALL_S, limit_bytes=lacking)
-            if os.path.getsize(staged) > have:
+            brought = os.path.getsize(staged) - have
+            if not isinstance(answer, NoAnswer):
+                if not brought:
+                    return
                 idle = 0
                 continue
-            if not isinstance(answer, NoAnswer):
-                return
-            idle += 1
+            # A box that keeps the line open and sends a byte now and then would be waited for without end.
+            is_dribble = answer.kind == "timeout" and brought < LEAST_BYTES
+            idle = idle + 1 if is_dribble or not brought else 0
             if idle >= TRIES:
                 raise unreachable(box.site, answer)
     except WorldError as error:
