@@ -13,6 +13,7 @@ from tests.law.campaign import prepare
 from tests.law.client import FOLDERS
 from tests.law.order import How, Order, Placed
 from tests.law.payload import Act, Play
+from tests.law.quick import Answering
 
 
 class Scene:
@@ -65,22 +66,34 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _scene(tmp_path: Path, stage: Path, monkeypatch: pytest.MonkeyPatch, *, is_by_hand: bool) -> Iterator[Scene]:
+@pytest.fixture(scope="session")
+def answering(stage: Path) -> Iterator[Answering]:
+    """What answers calls of the keeper quickly."""
+    (keeper,) = (stage / "keepers").iterdir()
+    answering = Answering(keeper)
+    yield answering
+    answering.close()
+
+
+def _scene(
+    tmp_path: Path, stage: Path, answering: Answering, monkeypatch: pytest.MonkeyPatch, *, is_by_hand: bool
+) -> Iterator[Scene]:
     for name in FOLDERS:  # each command takes on its user's; afterwards they are what they were
         monkeypatch.setenv(name, os.environ.get(name, ""))
     scene = Scene(tmp_path, stage, is_by_hand=is_by_hand)
+    scene.order.machine.answering = answering
     yield scene
     if scene.order.machine.is_on:
         scene.order.machine.end_all()
 
 
 @pytest.fixture
-def scene(tmp_path: Path, stage: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def scene(tmp_path: Path, stage: Path, answering: Answering, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A machine whose provider deletes it on release."""
-    yield from _scene(tmp_path, stage, monkeypatch, is_by_hand=False)
+    yield from _scene(tmp_path, stage, answering, monkeypatch, is_by_hand=False)
 
 
 @pytest.fixture
-def by_hand(tmp_path: Path, stage: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def by_hand(tmp_path: Path, stage: Path, answering: Answering, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A machine that the user deletes when told to."""
-    yield from _scene(tmp_path, stage, monkeypatch, is_by_hand=True)
+    yield from _scene(tmp_path, stage, answering, monkeypatch, is_by_hand=True)

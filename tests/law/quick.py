@@ -26,7 +26,7 @@ SERVER = """
 import json, os, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
 import sojourn.box.main, sojourn.box.call
-from sojourn.box import umask
+
 for op in ("about", "begin", "clean", "files", "hello", "intent", "roots", "since", "survey", "code"):
     try:
         __import__("sojourn.box.ops." + op)
