@@ -155,7 +155,9 @@ def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
 def judge(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
     """What stands in the way of letting go, the name aside. Pure; mints nothing."""
     lacks = [] if _is_current(lease, now_s) else [_stale(lease)]
-    lacks += [Lack("", gap, f"sojourn recover {lease.site}", "gap in the journal") for gap in facts.gaps]
+    mend = f"sojourn recover {lease.site}"
+    beside = f"{mend}, or if its box is gone {mend} --accept-gap {lease.name}"
+    lacks += [Lack("", gap, beside, "gap in the journal") for gap in facts.gaps]
     lacks += _wrong_names(facts, given)
     listed, acknowledged, unproven, accepted = [], [], [], []
     for standing in sorted(facts.runs, key=lambda s: s.run):

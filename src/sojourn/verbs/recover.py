@@ -161,8 +161,8 @@ def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
         return ""
     if record.run.spec_digest != row["run"]["identity"]:
         return "other"
-    if record.attempt and record.site_name != box.site.name:
-        return "other"
+    if record.attempt and record.site_name != box.site.name:  # the same root under another name of its box is no other
+        return "known" if record.run.root == row["root"] else "other"
     # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
     return "known" if record.attempt and record.attempt >= max(_attempt(row), _queued(row)) else ""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sojourn.core.law import Facts
 from sojourn.core.owed import DAMAGED, Standing
-from sojourn.core.values import Receipt
+from sojourn.core.values import Receipt, State
 from sojourn.store import proofs
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
@@ -63,22 +63,25 @@ def standings(
             with ctx.alone(record.id):
                 again = ctx.store.index.find(record.id)
                 views[record.id] = hear_one(ctx, again)
-    lives = found.lives if found else {}
-    there = found.launched if found else frozenset[str]()
-    return [
-        _standing(ctx, views[record.id], hashed, lives.get(record.id, ""), is_there=record.id in there)
-        for record in records
-    ]
+    return [_standing(ctx, views[record.id], hashed, found) for record in records]
 
 
-def _standing(ctx: Context, view: View, hashed: Hashed, lives: str, *, is_there: bool) -> Standing:
-    """`is_there`: the box has an attempt of it, whatever the records say."""
-    record = view.record
-    document, is_fresh = _manifest(ctx, view, hashed)
+def _standing(ctx: Context, view: View, hashed: Hashed, found: Survey | None) -> Standing:
+    """What lies on the box that was surveyed is judged by that box, whatever site the records have it on."""
+    record, state = view.record, view.status.state
+    row = found.rows.get(record.id) if found else None
+    if row is not None and found is not None and record.site_name != found.asked.site.name:
+        state = State(row["state"]) if row["state"] in set(State) else State.LOST
+    box = found.asked if found is not None and row is not None else ctx.box(record.site)
+    lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
+    document: Mapping[str, Any] = {}
+    is_fresh = False
+    if (is_there or not view.never_began) and state.is_final:
+        document, is_fresh = _manifest(ctx, box, record, hashed)
     ctx.say(f"{record.id}: reading again what is home")
     return Standing(
         run=record.id,
-        state=view.status.state,
+        state=state,
         is_launched=not view.never_began or is_there,
         is_reachable=is_fresh or (view.reach.ok is not False and view.has_root),
         is_fresh=is_fresh,
@@ -104,13 +107,10 @@ def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...
     return tuple({name: row[name] for name in sorted(row) if name != "stat"} for row in document.get(key, ()))
 
 
-def _manifest(ctx: Context, view: View, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
+def _manifest(ctx: Context, box: Box, record: RunRecord, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
     """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept; else ({}, False)."""
-    record = view.record
-    if view.never_began or not view.status.state.is_final:
-        return {}, False
     try:
-        document = ask_manifest(ctx, ctx.box(record.site), record, fresh=True, known=hashed.box.get(record.id, ()))
+        document = ask_manifest(ctx, box, record, fresh=True, known=hashed.box.get(record.id, ()))
     except WorldError as error:
         if not isinstance(error, Unreachable) and error.code != "no-such-run":
             raise

@@ -20,14 +20,13 @@ MOST_PAGES = 1000
 class Survey:
     """What a box said of itself. `box`: the id that it gave its base, "" where it did not answer.
 
-    known: records of the runs that lie there; `launched`: those of which an attempt was begun. lives: run -> what lives
-    of it, of those of them that do.
+    known: records of the runs that lie there. rows: of each of them, what the box says of it.
     """
 
+    asked: Box
     box: str = ""
     known: tuple[RunRecord, ...] = ()
-    launched: frozenset[str] = frozenset()
-    lives: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     strays: tuple[Stray, ...] = ()
 
 
@@ -39,14 +38,13 @@ def survey(ctx: Context, box: Box) -> Survey:
     site = box.site.name
     ctx.say(f"{site}: asking the box what else is on it")
     known: dict[str, RunRecord] = {}
-    lives: dict[str, str] = {}
+    rows: dict[str, Mapping[str, Any]] = {}
     strays: list[Stray] = []
-    launched: set[str] = set()
     first: Mapping[str, Any] = {}
     page: Mapping[str, Any] | NoAnswer = {}
     for page in _pages(box):
         if isinstance(page, NoAnswer):
-            return Survey(strays=(_unseen(site),))
+            return Survey(box, strays=(_unseen(site),))
         first = first or page
         for base in page["bases"]:
             if base.get("error"):
@@ -57,16 +55,13 @@ def survey(ctx: Context, box: Box) -> Survey:
                     strays.append(_stray(site, base, row, is_own=base["base"] == page["box"]["base"]))
                     continue
                 known[record.id] = record
-                if row["attempt"]:
-                    launched.add(record.id)
-                if row["lives"]:
-                    lives[record.id] = str(row["lives"])
+                rows[record.id] = row
     if not isinstance(page, NoAnswer) and page.get("more"):
         strays.append(_endless(site))
     others = first.get("others") or {"uids": 0, "runs": 0}
     if others["uids"]:
         strays.append(_others(site, others))
-    return Survey(str(first["box"].get("id") or ""), tuple(known.values()), frozenset(launched), lives, tuple(strays))
+    return Survey(box, str(first["box"].get("id") or ""), tuple(known.values()), rows, tuple(strays))
 
 
 def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
@@ -84,7 +79,11 @@ def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
 
 
 def _record_of(ctx: Context, site: str, row: Mapping[str, Any]) -> RunRecord | None:
-    """The record of exactly this root; None where it is another client's, or another run under this name."""
+    """The record of exactly this root; None where it is another client's, or another run under this name.
+
+    Whether its site is another name of this box, or another box with the same folders, does not matter: what is judged
+    is what lies here.
+    """
     record = ctx.store.index.run(str(row["id"]))
     if record is None or not record.attempt or record.run.spec_digest != row["identity"]:
         return None
