@@ -1,4 +1,4 @@
-"""Folders and files of ours that nobody else may read, whatever the umask, also where an older version left them open."""
+"""Folders and files of ours that nobody else may read, whatever the umask; those of an older version are closed."""
 
 from __future__ import annotations
 
