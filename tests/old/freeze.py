@@ -49,9 +49,12 @@ def main(commit: str) -> None:
     settings.write_text(SETTINGS)
 
     job("good", "python train.py 3 0.02", outputs=["result.json"])  # without PyTorch it cannot prove more
-    sojourn("run"), settled("good"), sojourn("pull", "good")
+    sojourn("run")
+    settled("good")
+    sojourn("pull", "good")
     job("bad", "python train.py 2 0.02 && exit 3")
-    sojourn("run"), settled("bad")
+    sojourn("run")
+    settled("bad")
     job("cut", f"python train.py 8 0.02 {OLD}/never")
     sojourn("run")
     until(lambda: any((OLD / "home/.local/share/sojourn/runs/cut/checkpoints").glob("ckpt-*3*")), "a checkpoint")
@@ -63,9 +66,11 @@ def main(commit: str) -> None:
         os.kill(pid, 9)
     settled("cut", "killed")
     job("unpulled", "python train.py 3 0.02")
-    sojourn("run"), settled("unpulled")
+    sojourn("run")
+    settled("unpulled")
     job("paid", "python train.py 3 0.02", site="rented")
-    sojourn("run"), settled("paid")
+    sojourn("run")
+    settled("paid")
 
     packed = HERE / f"{commit}.tar.gz"
     with tarfile.open(packed, "w:gz") as tar:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 
-from sojourn.store import places
+from sojourn.store import places, private
 from sojourn.wire import atomic, manifest, names
 
 # A file written again within the clock's grain keeps its time stamp, so what is younger than this is not remembered.
@@ -43,8 +43,8 @@ class Hashes:
         if not self._path or self._fresh == self._known:
             return
         try:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            atomic.write_json(self._path, self._fresh, durable=False)
+            private.folder(os.path.dirname(self._path))
+            atomic.write_json(self._path, self._fresh, durable=False, mode=0o600)
         except OSError:
             return  # only slower next time
 

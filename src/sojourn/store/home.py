@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from sojourn.core.fold import Status, to_plain
-from sojourn.store import places, rows
+from sojourn.store import places, private, rows
 from sojourn.store.chain import Gap
 from sojourn.store.index import Index
 from sojourn.store.journal import Journal
@@ -22,6 +22,7 @@ class Store:
 
     def __init__(self, state_dir: str = "", clock: Callable[[], float] = time.time) -> None:
         self.state_dir = state_dir or places.state_dir()
+        private.mend(self.state_dir)
         self.journal = Journal(os.path.join(self.state_dir, "journal.jsonl"), clock)
         self.index = Index(self.state_dir, self.journal)
 

@@ -18,17 +18,20 @@ from typing import Any, TypeVar
 from sojourn.core.fold import Status
 from sojourn.core.plain import site_from
 from sojourn.core.values import Site, made
-from sojourn.store import rows
+from sojourn.store import private, rows
 from sojourn.store.chain import Gap
+from sojourn.store.intact import Damaged, is_intact, writing
 from sojourn.store.journal import Journal
 from sojourn.store.records import LeaseRecord, RunRecord
-from sojourn.store.upto import caught_up, known, written
+from sojourn.store.upto import caught_up, file_of, known, written
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 
 T = TypeVar("T")
 
 _LOCK_WAIT_S = 2.0
+# What a file says that is not what we wrote.
+_BAD = (sqlite3.Error, ValueError, TypeError, KeyError, IndexError, OverflowError)
 
 
 class NotFound(Misuse):
@@ -225,15 +228,17 @@ class Index:
         Nothing that waits for others belongs in it. What is not written, because the file failed, is only heard again.
         """
         ending = "ROLLBACK"
-        with contextlib.suppress(sqlite3.Error):
-            self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            ending = "COMMIT"
-        finally:
+        with contextlib.ExitStack() as stack:
             with contextlib.suppress(sqlite3.Error):
-                if self._db.in_transaction:
-                    self._db.execute(ending)
+                stack.enter_context(writing(file_of(self._db)))
+                self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                ending = "COMMIT"
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute(ending)
 
     def _runs(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
         return [_run(row) for row in self._safely(_select, f"{_OF_RUNS} {where}", values)]
@@ -242,7 +247,7 @@ class Index:
         for attempt in (1, 2):
             try:
                 return _opened(self._path, self._journal)
-            except sqlite3.Error as error:
+            except _BAD as error:
                 if attempt == 2 or not _is_damage(error) or not _removed(self._path):
                     break
         return self._in_memory()
@@ -262,12 +267,14 @@ class Index:
         """`act(db, ...)`; when the file fails under us (deleted, damaged, full, locked) once more on a new index."""
         try:
             return act(self._db, *arguments)
-        except sqlite3.Error:
+        except _BAD as error:
             self._db.close()
+            if _is_damage(error):
+                _removed(self._path)
             self._db = self._open()
         try:
             return act(self._db, *arguments)
-        except sqlite3.Error:
+        except _BAD:
             self._db.close()
             self._db = self._in_memory()
         return act(self._db, *arguments)
@@ -290,6 +297,11 @@ def resolve(wanted: str, valid: Iterable[str], what: str) -> str:
 
 
 def _opened(path: str, journal: Journal) -> sqlite3.Connection:
+    if path != ":memory:":
+        if not is_intact(path):
+            raise Damaged("not as it was left")
+        with contextlib.suppress(OSError):  # then SQLite says what is wrong
+            private.file(path)
     db = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None)
     try:
         # A power cut may cost the last transaction of a cache that is read again from the journal.
@@ -301,14 +313,14 @@ def _opened(path: str, journal: Journal) -> sqlite3.Connection:
     return db
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_damage(error: Exception) -> bool:
     """The file itself is bad: not a database, malformed, or without our tables (a plain error, says the library)."""
     return not isinstance(error, sqlite3.OperationalError) or error.sqlite_errorcode == sqlite3.SQLITE_ERROR
 
 
 def _removed(path: str) -> bool:
     try:
-        for suffix in ("-journal", "-wal", "-shm", ""):
+        for suffix in ("-journal", "-wal", "-shm", "", ".seal"):
             if os.path.lexists(path + suffix):
                 os.unlink(path + suffix)
     except OSError:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn.store import chain
+from sojourn.store import chain, private
 from sojourn.store.chain import End, Head
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Misuse, WorldError
@@ -229,7 +229,7 @@ class Journal:
         try:
             return os.open(self.path, flags, 0o600)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            private.folder(os.path.dirname(self.path))
             return os.open(self.path, flags, 0o600)
 
 

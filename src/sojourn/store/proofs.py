@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
+from sojourn.store import private
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS proofs (
   key TEXT PRIMARY KEY, made TEXT NOT NULL, at_s REAL NOT NULL, held TEXT NOT NULL
@@ -39,7 +41,8 @@ class Proofs:
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            private.folder(os.path.dirname(path))
+            private.file(path)
             self._db = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")

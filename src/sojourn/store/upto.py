@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 from sojourn.store import rows
 from sojourn.store.chain import Chain, Gap, chain_from, end_gap
+from sojourn.store.intact import writing
 from sojourn.store.journal import Journal, Look
 
 _SMALL = 256 << 10
@@ -23,14 +24,20 @@ def written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object
     if is_together:
         write(db)
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        write(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
+    with writing(file_of(db)):
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            write(db)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+
+def file_of(db: sqlite3.Connection) -> str:
+    """The file of a database; "" where it is in memory."""
+    return str(db.execute("PRAGMA database_list").fetchone()[2])
 
 
 def caught_up(db: sqlite3.Connection, journal: Journal) -> None:

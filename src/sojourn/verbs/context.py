@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sojourn.core.values import NoAnswer, Site
+from sojourn.store import places, private
 from sojourn.store.chain import Gap
 from sojourn.store.home import Store
 from sojourn.store.journal import trouble
@@ -75,6 +76,7 @@ class Context:
 
         What the journal has lost is said first, in one line that stays: by the `say` of whoever shows progress.
         """
+        private.mend(places.cache_dir())
         store = Store()
         gaps = store.gaps()
         if gaps:
@@ -124,7 +126,7 @@ class Context:
     def _lock_file(self, what: str) -> int:
         path = os.path.join(self.store.state_dir, "locks", _as_file_name(what))
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            private.folder(os.path.dirname(path))
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise trouble(error, path) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sojourn.store import places
+from sojourn.store import places, private
 from sojourn.verbs.context import Box, Context
 from sojourn.wire import atomic, units
 
@@ -60,7 +60,7 @@ def _packed(tree: Snapshot) -> Iterator[str]:
     from sojourn.store import snapshot
 
     packs = os.path.join(places.cache_dir(), "packs")
-    os.makedirs(packs, exist_ok=True)
+    private.folder(packs)
     with tempfile.TemporaryDirectory(dir=packs) as folder:
         tar = os.path.join(folder, "tree.tar")
         snapshot.pack(tree, tar)
@@ -70,8 +70,8 @@ def _packed(tree: Snapshot) -> Iterator[str]:
 def remember(tree: Snapshot) -> None:
     """Keep the roster, so that a later refusal can name the files that changed. A cache: it may fail, or be deleted."""
     try:
-        os.makedirs(_rosters(), exist_ok=True)
-        atomic.write_json(os.path.join(_rosters(), tree.digest), list(tree.rows), durable=False)
+        private.folder(_rosters())
+        atomic.write_json(os.path.join(_rosters(), tree.digest), list(tree.rows), durable=False, mode=0o600)
     except OSError:
         return  # the refusal then says "code" and no file names
 

@@ -1,0 +1,48 @@
+"""Folders and files of ours that nobody else may read, whatever the umask; those of an older version are closed."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+def folder(path: str) -> str:
+    """Make this folder, and those above it that are missing, for ourselves alone; `path` again. Raises: OSError."""
+    if not os.path.isdir(path):
+        above = os.path.dirname(path)
+        if above and above != path:
+            folder(above)
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+    return path
+
+
+def file(path: str) -> None:
+    """Have a file there that is ours alone, before somebody else (SQLite) opens it by its name. Raises: OSError."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def mend(top: str) -> None:
+    """Take from others what they may do with `top` and all in it. One look where it is closed already; never an error.
+
+    `top` comes last: as long as it is open to others, the next command looks again.
+    """
+    try:
+        seen = os.lstat(top)
+        if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid() or not seen.st_mode & 0o077:
+            return
+        for place, folders, files in os.walk(top):
+            for path in (os.path.join(place, name) for name in (*folders, *files)):
+                _close(path)
+        _close(top)
+    except OSError:
+        return
+
+
+def _close(path: str) -> None:
+    mode = os.lstat(path).st_mode
+    if (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) and mode & 0o077:
+        os.chmod(path, stat.S_IMODE(mode) & 0o700)
