@@ -52,6 +52,8 @@ class User:
             self.heeded[key] = self.heeded.get(key, 0) + 1
             if lack.run in self.abandon and "never on this lease" in lack.what:
                 del self.abandon[lack.run]
+            elif self.heeded[key] > 1 and "--accept-gap" in lack.next:
+                order.accept_gap(client, "paid", self.lease)
             elif self.heeded[key] > 1 and lack.run:
                 self.abandon.setdefault(lack.run)
             elif lack.next not in done:
@@ -72,8 +74,6 @@ class User:
         }
         if words[1:2] and words[1] in acts and len(words) > 2:
             acts[words[1]](words[2])
-            if "--accept-gap" in words:
-                self.order.recover(self.client, words[2], accept_gap=words[words.index("--accept-gap") + 1])
 
     def _recover(self, site: str) -> Any:
         return self.order.recover(self.client, site)
