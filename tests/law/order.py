@@ -142,7 +142,10 @@ class Order:
         return self.give(client, "status", lambda ctx: status(ctx))
 
     def recover(self, client: Client, site: str) -> Any:
-        return self.give(client, f"recover {site}", lambda ctx: recover(ctx, site))
+        done = self.give(client, f"recover {site}", lambda ctx: recover(ctx, site))
+        for one in getattr(done, "runs", ()):
+            self.tell(f"        {one.id}: {one.did} {one.why}")
+        return done
 
     def accept_gap(self, client: Client, site: str, lease: str) -> Any:
         """`recover --accept-gap`: what the journal has lost is given up for this lease."""
