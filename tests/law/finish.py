@@ -52,16 +52,19 @@ class User:
             self.heeded[key] = self.heeded.get(key, 0) + 1
             if lack.run in self.abandon and "never on this lease" in lack.what:
                 del self.abandon[lack.run]
+            elif "--accept-gap" in lack.next and not order.machine.is_on:  # its box is gone, and cannot be asked
+                order.accept_gap(client, "paid", self.lease)
             elif self.heeded[key] > 1 and lack.run:
                 self.abandon.setdefault(lack.run)
             elif lack.next not in done:
                 done.add(lack.next)
-                self._heed(shlex.split(lack.next))
+                self._heed(lack.next)
         return False
 
-    def _heed(self, words: list[str]) -> None:
-        """Do what a line tells."""
-        for flag, value in zip(words, words[1:], strict=False):
+    def _heed(self, line: str) -> None:
+        """Do what a line tells: give what it names, and the first command in it."""
+        every, words = shlex.split(line), shlex.split(line.partition(", or ")[0])
+        for flag, value in zip(every, every[1:], strict=False):
             if flag in ("--abandon", "--accept"):
                 (self.abandon if flag == "--abandon" else self.accept).setdefault(value)
         acts: dict[str, Callable[[str], Any]] = {
@@ -72,8 +75,6 @@ class User:
         }
         if words[1:2] and words[1] in acts and len(words) > 2:
             acts[words[1]](words[2])
-            if "--accept-gap" in words:
-                self.order.recover(self.client, words[2], accept_gap=words[words.index("--accept-gap") + 1])
 
     def _recover(self, site: str) -> Any:
         return self.order.recover(self.client, site)

@@ -15,7 +15,7 @@ from sojourn.verbs.clean import clean
 from sojourn.verbs.context import Context
 from sojourn.verbs.down import down
 from sojourn.verbs.pull import pull
-from sojourn.verbs.recover import recover
+from sojourn.verbs.recover import accept_gap, recover
 from sojourn.verbs.resume import resume
 from sojourn.verbs.run import run
 from sojourn.verbs.status import status
@@ -141,9 +141,15 @@ class Order:
     def status(self, client: Client) -> Any:
         return self.give(client, "status", lambda ctx: status(ctx))
 
-    def recover(self, client: Client, site: str, **flags: Any) -> Any:
-        words = f"recover {site}" + "".join(f" --{key} {value}" for key, value in flags.items())
-        return self.give(client, words, lambda ctx: recover(ctx, site, **flags))
+    def recover(self, client: Client, site: str) -> Any:
+        done = self.give(client, f"recover {site}", lambda ctx: recover(ctx, site))
+        for one in getattr(done, "runs", ()):
+            self.tell(f"        {one.id}: {one.did} {one.why}")
+        return done
+
+    def accept_gap(self, client: Client, site: str, lease: str) -> Any:
+        """`recover --accept-gap`: what the journal has lost is given up for this lease."""
+        return self.give(client, f"recover {site} --accept-gap {lease}", lambda ctx: accept_gap(ctx, site, lease))
 
     def down(self, client: Client, target: str, how: How) -> Any:
         """`down`, its question answered as `how` says."""
