@@ -81,7 +81,8 @@ def down(
     with ctx.alone(f"lease {found.lease.site}"):
         record = ctx.store.index.lease(found.name) or found
         runs = ctx.store.index.runs_on(record.name)
-        box = ctx.box(runs[-1].site if runs else ctx.site(record.lease.site))
+        own = [run.site for run in runs if run.site_name == record.lease.site]
+        box = ctx.box(own[-1] if own else ctx.site(record.lease.site))
         if not record.is_open:
             return _answer(ctx, record, runs, "it was let go before")
         if is_stopped:

@@ -93,14 +93,12 @@ def recover(ctx: Context, site: str) -> Recovered:
     if any(run.did == "recovered" for run in found):
         remarks.append("hooks and notify of a job file are known only where it was first run")
     remarks += list(dict.fromkeys(view.reach.error for view in views.values() if view.reach.is_sick))
-    if gaps and all(run.did in ("recovered", "known") for run in found):
+    if gaps:  # every root was shown: what is not in the records now is a stray, which holds `down` by its own name
         ctx.store.close_gaps(gaps, box.site.name)
         remarks.append(
             f"the journal's damage ({gaps[0].what}) holds no lease of {box.site.name} any more: all that is on its box"
-            " is known here; a site that only the lost records named needs its own `sojourn recover`"
+            " has been listed; a site that only the lost records named needs its own `sojourn recover`"
         )
-    elif gaps:
-        remarks.append("the journal is damaged, and stays so for this site until every run on the box is taken in")
     open_now = open_lease(ctx, box.site)
     return Recovered(
         site=box.site.name,
@@ -160,7 +158,7 @@ def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
     if record is None:
         return ""
     if record.run.spec_digest != row["run"]["identity"]:
-        return "other"
+        return "other" if record.attempt else ""  # what was only planned here gives way to what is there
     if record.attempt and record.site_name != box.site.name:  # the same root under another name of its box is no other
         return "known" if record.run.root == row["root"] else "other"
     # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
@@ -181,7 +179,8 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
             return kept
         run, want, keeper = row["run"], row["want"], row["keeper"]
         record = ctx.store.index.run(row["id"])
-        if record is None or record.site_name != box.site.name:
+        is_same = record is not None and record.run.spec_digest == run["identity"]
+        if record is None or not is_same or record.site_name != box.site.name:
             ctx.store.append(
                 "planned", run=row["id"], site=asdict(box.site), root=row["root"], spec=run, recovered=True
             )
