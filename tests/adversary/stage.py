@@ -299,10 +299,10 @@ class Stage:
         before = everything(self.home)
         sick, well = Player(one.said, change, one.files), Player(self.well())
         self.refused.clear()
-        began = time.monotonic()
+        began = time.process_time()  # of our own work: its clock does not wait, and the machine may be busy
         with self.client({"sick": sick, "well": well}, Clock()):
             rc, out, err = spoken(one.argv)
-        seconds = time.monotonic() - began
+        seconds = time.process_time() - began
         after = everything(self.home)
         outside = [path for path in sorted({*before, *after}) if before.get(path) != after.get(path) and not ours(path)]
         return Outcome(rc, out, err, seconds, outside, sick.argvs, sick.puts, list(self.refused))
