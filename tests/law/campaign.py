@@ -1,21 +1,25 @@
-"""Many orders, each in a process of its own, since a command takes on the environment of whoever gives it."""
+"""Many orders, in processes of their own, since a command takes on the environment of whoever gives it."""
 
 from __future__ import annotations
 
-import functools
-import math
-import multiprocessing
-import shutil
+import json
+import os
+import queue
+import subprocess
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from sojourn.store import parcel
 from tests.law import blobs
-from tests.law.order import Verdict, play
-from tests.law.quick import Answering, keep_loading
+from tests.law.order import Verdict
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def campaign(
@@ -23,31 +27,43 @@ def campaign(
     keep: Path,
     *,
     jobs: int = 2,
-    for_s: float = math.inf,
+    for_s: float = float("inf"),
     tell: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Verdict]:
     """Play the order of each seed; what is left of one that broke lies in `keep`. One that ran out of time is played
     again alone. After `for_s` none is begun.
     """
-    end_s = time.time() + for_s
+    end_s = time.monotonic() + for_s
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for seed in seeds:
+        waiting.put(seed)
+    found: dict[int, Verdict] = {}
+    mouth = threading.Lock()
+
+    def work() -> None:
+        with _worker(Path(stage), keep) as ask:
+            while time.monotonic() < end_s:
+                try:
+                    verdict = ask(waiting.get_nowait())
+                except queue.Empty:
+                    return
+                with mouth:
+                    found[verdict.seed] = verdict
+                    if not verdict.is_late:
+                        tell(verdict)
+
     with tempfile.TemporaryDirectory(prefix="sojourn-law-") as stage:
         prepare(Path(stage))
-        found: dict[int, Verdict] = {}
-        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            playing = [pool.submit(_one, seed, stage, str(keep), end_s) for seed in seeds]
-            for done in as_completed(playing):
-                verdict = done.result()
-                if verdict is None:
-                    continue
-                if not verdict.cut or verdict.broken:
-                    tell(verdict)
-                found[verdict.seed] = verdict
-        for seed, verdict in sorted(found.items()):
-            again = _one(seed, stage, str(keep)) if verdict.cut and not verdict.broken else None
-            if again is not None:
-                found[seed] = again
-                tell(again)
-        return [found[seed] for seed in sorted(found)]
+        with ThreadPoolExecutor(jobs) as pool:
+            for done in [pool.submit(work) for _ in range(jobs)]:
+                done.result()
+        late = sorted(seed for seed, verdict in found.items() if verdict.is_late)
+        if late:
+            with _worker(Path(stage), keep) as ask:
+                for seed in late:
+                    found[seed] = ask(seed)
+                    tell(found[seed])
+    return [found[seed] for seed in sorted(found)]
 
 
 def prepare(stage: Path) -> None:
@@ -58,23 +74,29 @@ def prepare(stage: Path) -> None:
     (stage / "keepers" / name).write_bytes(data)
 
 
-def _one(seed: int, stage: str, keep: str, end_s: float = math.inf) -> Verdict | None:
-    if time.time() > end_s:
-        return None
-    folder = Path(tempfile.mkdtemp(prefix=f"order-{seed}-", dir=stage))
-    answering = _prepared(stage)
-    verdict = play(seed, folder, blobs.Blobs(Path(stage) / "blobs"), Path(stage) / "keepers", answering)
-    if verdict.broken:
-        Path(keep).mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(Path(keep) / str(seed), ignore_errors=True)
-        shutil.copytree(folder, Path(keep) / str(seed), symlinks=True, ignore_dangling_symlinks=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    return verdict
+@contextmanager
+def _worker(stage: Path, keep: Path) -> Iterator[Callable[[int], Verdict]]:
+    """A process that plays one order after the other. Raises: RuntimeError where it dies of one."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.law.worker", str(stage), str(keep)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=ROOT,
+        text=True,
+    )
 
+    def ask(seed: int) -> Verdict:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(f"{seed}\n")
+        child.stdin.flush()
+        line = child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that played seed {seed} ended with status {child.wait()}")
+        return Verdict.of(json.loads(line))
 
-@functools.cache
-def _prepared(stage: str) -> Answering:
-    """What a worker process does once."""
-    keep_loading()
-    (keeper,) = (Path(stage) / "keepers").iterdir()
-    return Answering(keeper)
+    with child:
+        yield ask
+        assert child.stdin is not None
+        child.stdin.close()

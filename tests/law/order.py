@@ -53,6 +53,20 @@ class Verdict:
         said = "; ".join(self.broken) or self.cut or "held"
         return f"seed {self.seed}: {said} ({self.steps.total()} steps, {self.judged} judged, {self.seconds:.1f} s)"
 
+    @property
+    def is_late(self) -> bool:
+        """It ran out of time, and nothing broke before."""
+        return bool(self.cut) and not self.broken
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return vars(self)
+
+    @classmethod
+    def of(cls, said: dict[str, Any]) -> Verdict:
+        """The verdict of `as_json`."""
+        return cls(**{**said, "steps": Counter(said["steps"])})
+
 
 @dataclass(frozen=True)
 class Placed:
