@@ -279,4 +279,4 @@ def test_damaged_events_are_named_by_their_place(tmp_path: Path) -> None:
     assert of(path, raw[:10]) == "truncated"
     assert of(path, raw[:500] + bytes(40) + raw[540:]) == "corrupt"
     assert "byte" in judged(path).detail
-    assert of(path, b"") == "empty"
+    assert of(path, b"") == "", "a writer that was closed at once leaves an empty one"

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.store import chain
 from sojourn.store.chain import Chain, Gap, end_gap
+from sojourn.store.home import Store
 from sojourn.store.journal import Journal, Look
 from tests.store import history
 from tests.store.history import filled, opened
@@ -245,3 +247,17 @@ def test_two_that_append_at_once_leave_no_gap(state: Path) -> None:
     assert look(state) == ()
     (state / "index.sqlite").unlink()
     assert look(state) == ()
+
+
+def test_a_kill_between_the_first_line_and_its_head_is_no_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads: list[chain.Head] = []
+    real = Journal._keep_head
+    monkeypatch.setattr(Journal, "_keep_head", lambda self, head: (heads.append(head), real(self, head)))
+    state = tmp_path / "killed"
+    with Store(str(state)) as store:
+        store.append("note", what="first")
+    (state / "journal.head").write_bytes(chain.head_bytes(heads[0]))
+    with Store(str(state)) as store:
+        assert store.gaps() == ()
+        store.append("note", what="second")
+        assert store.gaps() == () and len(store.journal.records()[0]) == 2

@@ -188,8 +188,10 @@ def end_gap(end: End, head: Head | None, is_there: bool, read: Callable[[int, in
             return Gap(
                 end.n, before, f"the head of the journal is lost, and with it perhaps what came after record {end.n}"
             )
-    elif head.n > end.linked or (head.n == end.linked and head.sum != end.sum):
+    elif head.n > end.linked or (head.n and head.n == end.linked and head.sum != end.sum):
         return Gap(end.n, before, f"the journal has lost its end: what came after record {end.n}, up to {head.n}")
+    elif head.n == 0:
+        pass  # a crash between the first line and its head
     elif head.n < end.linked:
         # A crash between an append and its head. The line that the head tells of must stand where it says.
         if _OPEN + head.sum.encode("ascii") + _CLOSE != read(max(0, head.size - 1 - _END_BYTES), head.size - 1):

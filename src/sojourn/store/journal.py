@@ -118,6 +118,9 @@ class Journal:
         record, line = chain.made(record, prev, over)
         odd = head.odd + (head.stat != identity(was)) if head else 0
         try:
+            if not has_head and not end.linked:
+                # Before the first line that it speaks of: from now on a head that is not there was lost.
+                self._keep_head(Head(0, end.sum, size, identity(was), 0))
             _write(fd, b"\n" * end.is_torn + line + b"\n")
             os.fsync(fd)
             if size == 0:

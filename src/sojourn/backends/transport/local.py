@@ -100,9 +100,10 @@ class Backend:
             fd = os.open(remote, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer blocks nobody
         except OSError as error:
             raise NoSuchFile(path=remote) from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise NoSuchFile(path=remote)
         with open(fd, "rb", buffering=0) as source:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise NoSuchFile(path=remote)
             source.seek(offset)
             try:
                 with open(local, "ab") as out:
