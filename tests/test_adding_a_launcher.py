@@ -91,7 +91,7 @@ def test_a_site_that_names_it_runs_with_it_and_nothing_of_ours_was_edited(
     (tmp_path / "sojourn.yaml").write_text("name: r\nrun: echo done > out.txt\noutputs: [out.txt]\nsite: mine\n")
     done = python(package, "-m", "sojourn", "run", "--follow", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    journal = next((private_home / ".local" / "state" / "sojourn").glob("journal*")).read_text()
+    journal = next((private_home / ".local" / "state" / "sojourn").glob("journal*.jsonl")).read_text()
     assert '"launcher":"nohup"' in journal.replace(" ", "")
     assert python(package, "-m", "sojourn", "pull", "r", cwd=tmp_path).returncode == 0
 

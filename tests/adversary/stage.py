@@ -282,6 +282,9 @@ class Stage:
     def record(self, name: str, *argv: str) -> Recorded:
         """One command for real; what `sick` said to it, and how our records were before."""
         before = self.top / "records" / name
+        # A copy of the index is none that we left, and is built anew: so the command is to begin without one here too.
+        for path in (self.home / ".local/state/sojourn").glob("index.sqlite*"):
+            path.unlink()
         shutil.copytree(self.home, before, symlinks=True)
         recorder = Recorder()
         with self.client({"sick": recorder, "well": local.Backend()}):

@@ -88,12 +88,12 @@ def judge(stage: Stage, name: str, kind: tuple[str, Key, int, str, str], seen: O
 
 def may_go_on(name: str, kind: tuple[str, Key, int, str, str]) -> bool:
     """Whether a command rightly does without that answer: it says so, and what it needs it has from another one."""
-    _, key, at, _, _ = kind
+    _, key, _, _, _ = kind
     if name.startswith("handbook"):
         return True  # it says how old its facts are
-    # watch looks again, stop has asked and says that no end was seen; a log is read, and a release withheld, whatever
-    # state the run is in
-    return key == ("since",) and (name.startswith(("stop", "logs", "down")) or (name.startswith("watch") and at == 0))
+    # watch looks again until its time is over, stop has asked and says that no end was seen; a log is read, and a
+    # release withheld, whatever state the run is in
+    return key == ("since",) and name.startswith(("stop", "logs", "down", "watch"))
 
 
 def test_there_are_at_least_300_kinds_of_hostile_answer(stage: Stage) -> None:

@@ -92,6 +92,9 @@ def test_another_client_that_took_the_name_on_the_box_is_noticed(desk: Desk) -> 
     assert row["state"] == "planned" and "another specification" in row["reason"]
     assert desk("run", "--json", rc=2, **other).error["code"] == "name-taken"
     assert desk("run", "--name", "mine", "--json", **other).json["did"] == "launched"
+    # Nothing of the refused run is there, so the name may stand for the one that is.
+    taken = desk("recover", "local", "--json", **other).json["runs"]
+    assert {run["id"]: run["did"] for run in taken} == {"digits": "recovered", "mine": "known"}
 
 
 def test_what_the_job_file_has_and_we_ignore_is_warned_about(desk: Desk) -> None:

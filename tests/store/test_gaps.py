@@ -183,6 +183,26 @@ def test_a_torn_tail_is_no_damage_before_or_after_the_next_append(state: Path, t
     assert look(state) == ()
 
 
+def test_two_torn_appends_in_a_row_are_no_damage(state: Path) -> None:
+    """Each kill leaves a part of its line; the next append ends that one, and is killed too."""
+    path = state / "journal.jsonl"
+    for torn in ('{"v":2,"n":', '{"v":2,"n":1,"at":"2027-01-15T08:0'):
+        for is_first in (True, False):
+            if not is_first:
+                small(state)
+            state.mkdir(mode=0o700, exist_ok=True)
+            with open(path, "a") as file:
+                file.write(f"{torn}\n{torn}x")
+            assert look(state) == ()
+            with opened(state) as store:
+                store.append("note", what="next")
+            assert look(state) == ()
+            (state / "index.sqlite").unlink()
+            assert look(state) == ()
+            for name in os.listdir(state):
+                (state / name).unlink()
+
+
 def test_lines_of_an_older_client_are_a_remark_and_are_sealed_by_the_next(state: Path) -> None:
     small(state)
     path = state / "journal.jsonl"

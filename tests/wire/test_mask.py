@@ -65,7 +65,7 @@ def test_the_beginning_of_a_value_at_the_end_is_seen(before: bytes, size: int) -
     value = "SECRETVALUE!"
     data = before + value.encode()[:size]
     begun = Mask({"N": value}).begun_bytes(data)
-    assert begun >= size % len(value) and data.endswith(value.encode()[:begun])
+    assert begun >= size % len(value) and any(data.endswith(form[:begun]) for form in forms(value))
 
 
 def test_the_forms_of_a_plain_word_are_itself_and_base64() -> None:

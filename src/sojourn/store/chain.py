@@ -19,7 +19,7 @@ VERSION = 2
 UNKNOWN = "?"  # in `prev`: the line before could not be known when this one was written
 HEAD_BYTES = 384  # less than a sector, so that it is written whole or not at all
 _DIGITS = 32
-_OPEN, _CLOSE = b',"sum":"', b'"}'
+_BEGIN, _OPEN, _CLOSE = b'{"v":2,"n":', b',"sum":"', b'"}'
 _END_BYTES = len(_OPEN) + _DIGITS + len(_CLOSE)
 _OURS = ("prev", "over", "sum")
 
@@ -51,7 +51,7 @@ class Head:
 @dataclass(frozen=True)
 class End:
     """How a journal ends. `n`: of its last record; `linked`, `sum`, `sealed_to`: of its last line of version 2;
-    `is_bad`: whole lines that are no record stand behind the last record; `is_torn`: the last line has no end.
+    `is_bad`: whole lines that nobody began as a record stand behind the last one; `is_torn`: the last line has no end.
     """
 
     n: int = 0
@@ -95,6 +95,13 @@ def parse(raw: bytes) -> dict[str, Any] | None:
     return record if own == digest(raw[:-_END_BYTES]) and _is_link(record.get("prev")) else None
 
 
+def _is_bad(raw: bytes) -> bool:
+    """A line that is neither empty nor the beginning of one of version 2: such a one the head vouches for, or its
+    append never ended, and so its effect never began.
+    """
+    return bool(raw.strip()) and not raw.startswith(_BEGIN) and not _BEGIN.startswith(raw)
+
+
 def is_old(record: Mapping[str, Any]) -> bool:
     """A line of version 1, which nothing but the next line of version 2 vouches for."""
     return record.get("v") == 1 and "sum" not in record and "prev" not in record
@@ -131,7 +138,7 @@ class Chain:
             record = parse(raw)
             start, self.offset = self.offset, self.offset + len(raw) + 1
             if record is None:
-                self.is_bad = self.is_bad or bool(raw.strip())
+                self.is_bad = self.is_bad or _is_bad(raw)
                 continue
             # An old line that stands again further down is not done again; one that could not know its place is.
             is_new = record["n"] > self.top or record.get("prev", [0, ""])[1] == UNKNOWN
@@ -219,7 +226,7 @@ def last(data: bytes, start: int) -> End:
         if number == 0 and start:
             break
         record = parse(raw)
-        if record is None and not is_known and number < len(lines) - 1 and raw.strip():
+        if record is None and not is_known and number < len(lines) - 1 and _is_bad(raw):
             is_bad = True
         if record is not None and not is_known:
             n, is_known = record["n"], True

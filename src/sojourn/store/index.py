@@ -315,7 +315,9 @@ def _opened(path: str, journal: Journal) -> sqlite3.Connection:
 
 def _is_damage(error: Exception) -> bool:
     """The file itself is bad: not a database, malformed, or without our tables (a plain error, says the library)."""
-    return not isinstance(error, sqlite3.OperationalError) or error.sqlite_errorcode == sqlite3.SQLITE_ERROR
+    if not isinstance(error, sqlite3.OperationalError):
+        return True
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR  # our own has no code
 
 
 def _removed(path: str) -> bool:

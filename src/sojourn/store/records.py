@@ -15,6 +15,7 @@ from sojourn.core.values import Lease, Meter, Receipt, Run, Site, State
 _read = json.JSONDecoder().raw_decode  # of texts that we wrote: `loads` looks for blanks around each
 
 
+OTHER = "the box has a run of this name with another specification, put there by another client"
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -47,8 +48,8 @@ class RunRecord:
     attempt: int
     token: str
     lease: str  # name of the lease that its last attempt was launched on, or ""
-    # The last intent or result in the journal: planned launching launched stopping pulling pulled cleaned; of a cell
-    # also queueing queued withdrawn moving.
+    # The last intent or result in the journal: planned launching refused launched stopping pulling pulled cleaned; of a
+    # cell also queueing queued withdrawn moving.
     phase: str
     offset: int  # of the events heard
     heard_s: float | None  # when the box answered last
@@ -111,6 +112,8 @@ class RunRecord:
         if self.phase == "withdrawn" and heard.attempt < self.attempt and keeper != "alive":
             why = "it was taken from its queue before it began"
             return replace(status, state=State.CANCELLED, attempt=self.attempt, reason=why)
+        if self.phase == "refused":
+            return replace(status, reason=OTHER)
         return status
 
     @_once

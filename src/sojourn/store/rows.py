@@ -68,6 +68,7 @@ NEEDS = {
     "given-up": ("sweep", "site", "runs"),
     "launching": ("run", "attempt"),
     "launched": ("run", "attempt", "tether"),
+    "refused": ("run", "attempt"),
     "heard": ("run", "offset", "status"),
     "stopping": ("run", "attempt"),
     "pulling": ("run",),
@@ -196,6 +197,15 @@ def _launched(db: sqlite3.Connection, r: Record) -> None:
     db.execute("UPDATE runs SET phase = 'launched', tether = ? WHERE id = ?", (_text(r["tether"]), r["run"]))
 
 
+def _refused(db: sqlite3.Connection, r: Record) -> None:
+    """The box holds another run under this name, so that nothing of the first attempt is there: it is only planned."""
+    db.execute(
+        "UPDATE runs SET phase = 'refused', attempt = 0, token = '', lease = '' WHERE id = ? AND attempt = ?"
+        " AND attempt = 1 AND phase = 'launching' AND offset = 0",
+        (r["run"], r["attempt"]),
+    )
+
+
 def _heard(db: sqlite3.Connection, r: Record) -> None:
     said = r["status"]
     pulses = said.get("keeper", ""), said.get("payload", "")
@@ -307,6 +317,7 @@ _MOVES = {
     "withdrawn": _withdrawn,
     "launching": _launching,
     "launched": _launched,
+    "refused": _refused,
     "heard": _heard,
     "stopping": _phase,
     "pulling": _phase,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.values import State
-from sojourn.verbs.hear import OTHER, View
+from sojourn.store.records import OTHER
+from sojourn.verbs.hear import View
 
 # The parts of run.json that the identity covers, and how each is called when it differs.
 IDENTITY = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
 from sojourn.core.values import NoAnswer, made
-from sojourn.store.records import RunRecord
+from sojourn.store.records import OTHER, RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.reasons import with_cause
@@ -22,7 +22,6 @@ LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the ne
 MOST_AT_ONCE = 16  # sites
 TOGETHER = 250  # runs that are written to the index at once; other commands wait for that
 MOST_QUESTIONS = 64  # for what is left after one answer
-OTHER = "the box has a run of this name with another specification, put there by another client"
 RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sojourn.core.need import Need
 from sojourn.core.values import State
+from sojourn.store.records import OTHER
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
-from sojourn.verbs.hear import OTHER, hear_one, not_heard
+from sojourn.verbs.hear import hear_one, not_heard
 from sojourn.verbs.launch import adopt, answer, begin, journal_launching, read_secrets, unmasked, wait_proven
 from sojourn.wire.errors import Misuse
 

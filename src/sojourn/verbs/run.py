@@ -241,6 +241,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
     except WorldError as error:
         if error.code != "name-taken":
             raise
+        ctx.store.append("refused", run=prepared.id, attempt=attempt)
         raise NameTaken(
             run=prepared.id,
             differs=f"it is on {box.site.name}, put there by another client",

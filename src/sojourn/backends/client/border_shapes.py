@@ -111,7 +111,7 @@ _CARD = record(
 
 def _disks(value: Any) -> dict[str, Any]:
     """Room by path; a disk that could not tell is left out."""
-    told = map_of(maybe(record({}, _ROOM)), 64)(value)
+    told = map_of(maybe(record(_ROOM)), 64)(value)
     return {at: room for at, room in told.items() if room is not None}
 
 
