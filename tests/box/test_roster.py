@@ -1,5 +1,6 @@
 """What a run owes under all of its attempts: what stands, what stands in for it, what is gone."""
 
+import json
 import mmap
 import os
 from pathlib import Path
@@ -7,8 +8,9 @@ from typing import Any, Dict, List
 
 import pytest
 
+from sojourn.box import roster
 from sojourn.box.root import Root
-from sojourn.wire import atomic, events
+from sojourn.wire import atomic, events, manifest
 from sojourn.wire.manifest import digest_of
 from tests.box.rig import Rig, shown
 
@@ -142,6 +144,19 @@ def test_what_was_sealed_and_is_nowhere_any_more_is_gone_and_stays_so_through_th
     assert taken(rig)["gone"] == document["gone"] and taken(rig)["digest"] == document["digest"]
 
 
+def test_an_output_that_was_rewritten_after_the_seal_says_so(rig: Rig) -> None:
+    root = rig.place("echo 1 > a; echo 2 > b; exit 3", outputs=["a", "b"])
+    rig.finish(root)
+    sealed = {row["path"]: row["sha256"] for row in rig.call("manifest", run="r")["manifest"]["files"]}
+    Path(root.attempt(1), "a").write_text("other\n")
+    for _ in range(2):  # also when that was sealed in its turn
+        document = taken(rig)
+        assert [row.get("sealed") for row in document["files"][:2]] == [sealed["a"], None]
+        atomic.write_json(root.manifest, document)
+    Path(root.attempt(1), "a").write_text("1\n")
+    assert "sealed" not in taken(rig)["files"][0]
+
+
 def test_older_checkpoints_that_a_training_pruned_are_not_gone(rig: Rig) -> None:
     old, new = "checkpoints/ckpt-t000001-s00000005.pt", "checkpoints/ckpt-t000002-s00000009.pt"
     root = run_of(rig, ["killed"], {old: "x"}, outputs=["checkpoints/*.pt"])
@@ -171,6 +186,25 @@ def test_only_a_file_whose_whole_stat_is_known_is_not_read_again(rig: Rig) -> No
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # everything as before but the time of the change
     now = taken(rig, known=known)["files"]
     assert now[0]["sha256"] == claim and now[1]["sha256"] not in (claim, rows[1]["sha256"])
+
+
+def test_the_next_seal_does_not_read_again_what_an_earlier_one_hashed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = rig.place("echo 1 > a; exit 3", outputs=["a"])
+    rig.finish(root)
+    rows = taken(rig)["files"]
+    spec = json.loads(Path(root.run).read_text())
+    monkeypatch.setattr(roster, "_telling_devices", lambda: {row["stat"][0] for row in rows})
+    read: List[str] = []
+    plain = manifest.sha256_stream
+    monkeypatch.setattr(manifest, "sha256_stream", lambda f, **how: (read.append(f.name), plain(f, **how))[1])
+    atomic.write_json(root.manifest, dict(json.loads(Path(root.manifest).read_text()), files=rows))
+    again = roster.take(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
+    assert read == [] and [row["sha256"] for row in again["files"]] == [row["sha256"] for row in rows]
+    Path(root.attempt(1), "a").write_text("2\n")
+    again = roster.take(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
+    assert len(read) == 1 and again["files"][0]["sha256"] != rows[0]["sha256"]
 
 
 def test_what_changed_through_a_mapping_of_memory_is_read_again(rig: Rig) -> None:

@@ -140,7 +140,35 @@ def test_a_folder_that_somebody_else_could_write_to_is_not_believed_and_no_error
     (place / "bases").unlink()
     os.mkfifo(place / "bases")
     identity.register(str(tmp_path))
-    assert identity.bases() == []
+    assert identity.bases() == [] and list(identity.unread()) == [str(place)]
+
+
+def test_a_list_of_bases_that_nobody_can_read_is_told_and_one_that_is_not_there_is_not(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = rig.base.parent / "registry"
+    monkeypatch.setenv("SOJOURN_BOX_REGISTRY", str(place))
+    assert [entry["error"] for entry in survey(rig)["bases"]] == [""]
+    (place / "bases").unlink()
+    (place / "bases").mkdir()
+    bad, good = survey(rig)["bases"]
+    assert (bad["base"], bad["runs"], good["error"]) == (str(place), [], "") and "list of bases" in bad["error"]
+
+
+def test_a_list_of_bases_that_is_full_keeps_those_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOJOURN_BOX_REGISTRY", str(tmp_path / "registry"))
+    monkeypatch.setattr(identity, "_LIMIT_BYTES", 2000)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    identity.register(str(kept))
+    for number in range(100):
+        one = tmp_path / f"gone-{number}"
+        one.mkdir()
+        identity.register(str(one))
+        one.rmdir()
+    assert identity.bases() == [str(kept)] and [path.name for path in (tmp_path / "registry").iterdir()] == ["bases"]
 
 
 def test_a_folder_is_made_closed_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

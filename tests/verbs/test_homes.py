@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,17 @@ def test_the_roster_lies_with_our_records_and_nothing_of_ours_stays_in_the_folde
     assert roster(world, home).brought("digits") == {"a.json": digest(b"{}"), "logs/3.log": digest(b"x\n")}
     (tmp_path / "by-a-link").symlink_to(home)
     assert roster(world, tmp_path / "by-a-link").brought("digits") == roster(world, home).brought("digits")
+
+
+def test_runs_that_come_home_at_once_into_one_folder_forget_nothing_of_each_other(world: World, tmp_path: Path) -> None:
+    def bring(run: str) -> None:
+        for number in range(30):
+            roster(world, tmp_path).add(run, {f"{number}.json": digest(b"{}")})
+
+    runs = [f"r{number}" for number in range(4)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(bring, runs))
+    assert [len(roster(world, tmp_path).brought(run)) for run in runs] == [30] * 4
 
 
 def old_home(world: World, home: Path) -> None:

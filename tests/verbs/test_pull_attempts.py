@@ -159,6 +159,12 @@ def test_what_was_sealed_and_is_gone_from_the_box_is_lost_and_not_never_made(wor
     assert not world.record().is_home
 
 
+def test_what_was_rewritten_on_the_box_after_its_end_comes_home_with_a_word(world: World, tmp_path: Path) -> None:
+    says(world, [planted(world, "attempts/3/a.json", GOOD, sealed="0" * 64)], outputs=["a.json"])
+    answer = pulled(world, tmp_path / "home")
+    assert answer.ok and any("after its attempt had ended" in remark for remark in answer.artifacts[0]["remarks"])
+
+
 def test_what_came_home_before_it_was_deleted_on_the_box_is_not_lost(world: World, tmp_path: Path) -> None:
     row = planted(world, "attempts/3/a.json", GOOD)
     says(world, [row], outputs=["a.json"])

@@ -13,7 +13,7 @@ from sojourn.wire import atomic, lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Optional, Tuple
 
 _BASES = "bases"
 _LIMIT_BYTES = 1 << 20
@@ -64,23 +64,32 @@ def register(base: str) -> None:
 
 def bases() -> List[str]:
     """Every noted base that is still a folder, sorted."""
-    found = set()
-    for path in _registries():
-        try:
-            folder = _open_folder(path, is_made=False)
-        except OSError:
-            continue
+    found = {base for path in _registries() for base in _noted(path)[0]}
+    return sorted(base for base in found if os.path.isdir(base))
+
+
+def unread() -> Dict[str, str]:
+    """Why each registry that is there cannot be read, where not one can: a base may be noted that is not in `bases`."""
+    told = [(path, _noted(path)[1]) for path in _registries()]
+    return {path: why for path, why in told if why} if all(why != "" for _, why in told) else {}
+
+
+def _noted(path: str) -> Tuple[List[str], Optional[str]]:
+    """(the bases of one registry, why it cannot be read: None where there is none, "" where it can)."""
+    try:
+        folder = _open_folder(path, is_made=False)
         try:
             fd = _open_list(folder, os.O_RDONLY)
-            try:
-                found.update(_bases_in(fd))
-            finally:
-                os.close(fd)
-        except OSError:
-            continue
         finally:
             os.close(folder)
-    return sorted(base for base in found if os.path.isdir(base))
+        try:
+            return _bases_in(fd), ""
+        finally:
+            os.close(fd)
+    except FileNotFoundError:
+        return [], None
+    except OSError as error:
+        return [], error.strerror or str(error)
 
 
 def other_users() -> List[int]:
@@ -180,14 +189,22 @@ def _note(folder: int, base: str) -> None:
         line = lean_json.dumps(base).encode("ascii") + b"\n"  # JSON, since a path may have a newline in it
         size = os.fstat(fd).st_size
         if size + len(line) > _LIMIT_BYTES:  # of what is gone only
-            line = b"".join(
-                lean_json.dumps(one).encode("ascii") + b"\n" for one in [*_bases_in(fd), base] if os.path.isdir(one)
-            )
-            os.ftruncate(fd, 0)
-            size = 0
+            _note_anew(folder, [one for one in [*_bases_in(fd), base] if os.path.isdir(one)])
+            return
         os.write(fd, b"\n" + line if size and os.pread(fd, 1, size - 1) != b"\n" else line)
     finally:
         os.close(fd)
+
+
+def _note_anew(folder: int, bases: List[str]) -> None:
+    """The whole list, renamed over the old one. A base that another notes meanwhile is noted by its next call."""
+    aside = "%s.%d" % (_BASES, os.getpid())
+    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with open(fd, "wb") as file:
+        file.writelines(lean_json.dumps(one).encode("ascii") + b"\n" for one in bases)
+        file.flush()
+        os.fsync(fd)
+    os.rename(aside, _BASES, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _bases_in(fd: int) -> List[str]:

@@ -40,10 +40,18 @@ def take(
     missing = taking.outputs(spec.get("outputs") or ())
     taking.checkpoints()
     taking.logs()
+    taking.rewritten()
     refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
     node = machine.this_machine()
     found = {"earlier": taking.earlier, "gone": taking.gone(), "superseded": taking.superseded}
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
+
+
+def hashed_before(root: Root) -> Dict[str, Row]:
+    """What the last seal hashed, to give as `known`."""
+    sealed = read_fields(root.manifest)
+    rows = [row for key in ("files", "earlier") for row in _dicts(sealed.get(key))]
+    return {str(row.get("from")): row for row in rows if row.get("stat")}
 
 
 class _Taking:
@@ -62,6 +70,7 @@ class _Taking:
         self.seen: Set[str] = set()  # every path that a glob hit
         self.hashed: Dict[str, Row] = {}  # by real path
         self.pushed = _pushed(root, spec)
+        self.sealed = read_fields(root.manifest)
         self.devices: Optional[Set[int]] = None
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
@@ -218,12 +227,10 @@ class _Taking:
 
         Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
         """
-        sealed = read_fields(self.root.manifest)
-        before = sealed.get("attempt")
-        had_later = isinstance(before, int) and self.ends.has_started_since(before)
+        had_later = self._is_followed()
         newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
         found: Dict[str, Row] = {}
-        for row in _dicts(sealed.get("files")):
+        for row in _dicts(self.sealed.get("files")):
             path, role = str(row.get("path")), row.get("role")
             if role not in ("output", "checkpoint") or self._is_there(path):
                 continue
@@ -234,11 +241,25 @@ class _Taking:
             if was_replaced or (had_later and not str(row.get("from")).startswith("attempts/")):
                 continue
             found[path] = row
-        for row in _dicts(sealed.get("gone")):
+        for row in _dicts(self.sealed.get("gone")):
             path = str(row.get("path"))
             if not self._is_there(path):
                 found[path] = row
         return [{key: found[path].get(key) for key in ("path", "bytes", "sha256")} for path in sorted(found)]
+
+    def rewritten(self) -> None:
+        """Note the hash of before in the row of each output that was changed after it was sealed, by no attempt."""
+        for old in () if self._is_followed() else _dicts(self.sealed.get("files")):
+            row = self.rows.get(str(old.get("path")))
+            if row and row["role"] == "output" and row["from"] == old.get("from"):
+                before = old.get("sealed", old.get("sha256"))
+                if before != row["sha256"] and manifest.is_digest(before):
+                    row["sealed"] = before
+
+    def _is_followed(self) -> bool:
+        """Another attempt began since the seal."""
+        before = self.sealed.get("attempt")
+        return isinstance(before, int) and self.ends.has_started_since(before)
 
     def _is_there(self, path: str) -> bool:
         if path in self.rows or path in self.seen or path in self.refused:

@@ -159,7 +159,8 @@ def seal(keeper: Keeper) -> bool:
         number = keeper.ledger.history.attempt
         began = time.monotonic()
         _make_room(keeper.root)
-        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()))
+        known = roster.hashed_before(keeper.root)
+        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()), known)
         try:
             atomic.write_json(keeper.root.manifest, document)
             break

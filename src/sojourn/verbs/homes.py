@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sojourn.store.records import RunRecord
@@ -36,14 +37,30 @@ class Roster:
 
     def brought(self, run: str) -> dict[str, str]:
         """Path -> sha256 of what is `run`'s there. Takes an old roster over. Raises: OSError."""
-        return self._runs().get(run, {})
+        with self._alone():
+            return self._runs().get(run, {})
 
     def add(self, run: str, files: Mapping[str, str]) -> None:
         """These (path -> sha256) are `run`'s from now on; call it before they are there. Durable. Raises: OSError."""
-        runs = self._runs()
-        mine = {**runs.get(run, {}), **files}
-        if mine != runs.get(run, {}):
-            self._write({**runs, run: mine})
+        with self._alone():
+            runs = self._runs()
+            mine = {**runs.get(run, {}), **files}
+            if mine != runs.get(run, {}):
+                self._write({**runs, run: mine})
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two runs may come home into one folder at once."""
+        import fcntl
+
+        folder = os.path.dirname(self.path)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
 
     def _runs(self) -> dict[str, dict[str, str]]:
         old = os.path.join(self._folder, OLD_NAME)
@@ -57,7 +74,6 @@ class Roster:
         return runs
 
     def _write(self, runs: Mapping[str, Mapping[str, str]]) -> None:
-        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
         value = {
             "schema": _SCHEMA,
             "folder": os.fsencode(self._folder).decode("utf-8", "backslashreplace"),

@@ -16,6 +16,7 @@ from sojourn.verbs.haul import UNSAFE, Haul, artifact, of_receipt
 
 _NOT_LOADED, _INSTALL = "not loaded: ", "install "
 _NOT_INSTALLED = re.compile(_NOT_LOADED + r"(\S+) is not installed")
+_REWRITTEN = "changed on the box after its attempt had ended: it is not what the attempt left"
 _NAMED = 8  # files of other attempts that are named one by one
 
 
@@ -113,6 +114,8 @@ def tell(
             told.artifacts[row["path"]] = bad(row["path"], "mismatch", why)
             continue
         told.artifacts[row["path"]] = dict(found)
+        if row.get("sealed"):
+            told.artifacts[row["path"]]["remarks"] = [*found["remarks"], _REWRITTEN]
         if key(row) in haul.receipts:
             told.receipts[row["path"]] = haul.receipts[key(row)]
     told.changed = frozenset(changed)

@@ -83,7 +83,8 @@ def document(
     files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
     the run has succeeded) or "log"; `from` is the file's path below the run's root, and so names the attempt. The files
     of one checkpoint have its name as `set`. `stat`: [dev, inode, size, mtime_ns, ctime_ns] as it was when the file was
-    hashed; `changed`: true where it changed meanwhile.
+    hashed; `changed`: true where it changed meanwhile. `sealed`: the sha256 that it had at the end of its attempt,
+    where it was changed since.
     missing: the globs that hit nothing.   refused: {"path", "why"} of what a glob hit and what is not taken home (a
     symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
     earlier: rows like those of `files`, newest first: what stands in where a row of `files` turns out not to load.

@@ -152,7 +152,7 @@ _FILE = record(
         "sha256": digest,
         "role": one_of("output", "log", "checkpoint", "scratch"),
     },
-    {"stat": _STAT, "set": word},
+    {"stat": _STAT, "set": word, "sealed": digest},
 )
 _FILES = list_of(_FILE, MOST_FILES)
 _SAID_FILE = record({"path": text(1 << 16), "why": text()})
@@ -216,12 +216,18 @@ _ROOT = record(
     {"queued": _ATTEMPT},
 )
 _SURVEYED = record(
-    {"id": name, "root": path, "attempt": _ATTEMPT},
-    {"identity": maybe(text(200)), "state": text(100), "lives": text()},
+    {
+        "id": name,
+        "root": path,
+        "attempt": _ATTEMPT,
+        "identity": maybe(text(200)),
+        "state": text(100),
+        "lives": text(),
+    },
     rest=_LITTLE,
 )
 _BASE = record(
-    {"base": path, "runs": list_of(_SURVEYED, MOST_RUNS)}, {"id": text(200), "error": maybe(text())}, rest=_LITTLE
+    {"base": path, "id": text(200), "error": maybe(text()), "runs": list_of(_SURVEYED, MOST_RUNS)}, rest=_LITTLE
 )
 _SURVEY = record(
     {"box": little, "bases": list_of(_BASE, 10_000), "more": boolean},

@@ -38,6 +38,11 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     until = time.monotonic() + _PAGE_S
     after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
     answer: Dict[str, Any] = {"box": _box(box.base), "bases": [], "others": _others(), "more": False, "after": ""}
+    if not after:
+        answer["bases"] += [
+            {"base": path, "id": "", "error": "the list of bases: %s" % why, "runs": []}
+            for path, why in sorted(identity.unread().items())
+        ]
     for base in sorted(places.values()):
         rows: List[Dict[str, Any]] = []
         entry = {"base": base, "id": identity.box_id(base, may_write=False), "error": _error(base), "runs": rows}
