@@ -71,6 +71,7 @@ def test_the_identical_run_goes_on_from_the_checkpoint(desk: Desk, whom: str) ->
     row = desk.final()
     assert row["state"] == "killed" and row["next"]
     desk("status", "digits", "--exit-status", rc=100)
+    assert any("checkpoint (step" in remark for remark in desk("plan", "--json").json["remarks"])
     again = desk("run", "--json").json
     assert (again["did"], again["attempt"]) == ("launched", 2)
     desk.gate.touch()

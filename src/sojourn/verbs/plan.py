@@ -10,7 +10,7 @@ from typing import Any
 from sojourn.box.tree import COPIED_BYTES
 from sojourn.core import money
 from sojourn.core.ports import Offer
-from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site
+from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site, State
 from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
 from sojourn.store.records import LeaseRecord
@@ -74,6 +74,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     remarks = [
         *job.warnings,
         *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
+        *_checkpoint_words(bid),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
         *([f"{lease.name} was cleared to be stopped: `run` asks for its name"] if lease and is_cleared(lease) else []),
@@ -105,6 +106,16 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         script=script,
         exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
+
+
+def _checkpoint_words(bid: Bid) -> list[str]:
+    """What an unfinished run owes beside its outputs."""
+    status = bid.view.status if bid.view else None
+    if status is None or status.state is State.SUCCEEDED or not status.checkpoint:
+        return []
+    step, size_bytes = status.checkpoint.get("step"), status.checkpoint.get("bytes")
+    size = f", {units.say_bytes(size_bytes)}," if size_bytes else ""
+    return [f"its newest checkpoint (step {step}){size} is owed too until it has succeeded"]
 
 
 def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
