@@ -35,7 +35,7 @@ _why_not = ""
 # In a process of its own. A box answers as its keeper would, for whatever runs it is asked about.
 SIMULATED = """
 import io, json, sys, time
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.core.values import Ended, Site
 from sojourn.store.home import Store
 from sojourn.verbs import status
@@ -178,7 +178,7 @@ def _end_all(home: Path) -> None:
 
 def _living(desk: Desk, boxes: list[Any], settings: Path) -> None:
     """Runs that live: their keeper is a process that is there, their last beat was a moment ago."""
-    from sojourn.box.probes import machine, process
+    from sojourn.box.system import machine, process
     from sojourn.store.settings import read_settings
 
     sites = read_settings(str(settings)).sites

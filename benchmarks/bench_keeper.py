@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.protocol import Row
 from sojourn import backends
-from sojourn.backends.client.keeper import Answer, Keeper
+from sojourn.backends.keeper.client import Answer, Keeper
 from sojourn.core.values import Site
 
 TITLE = "The keeper on the box"

@@ -36,9 +36,9 @@ import json, re, sys, time
 from sojourn.core import spread
 from sojourn.core.sweep import Cell, Sweep
 from sojourn.store.home import Store
-from sojourn.verbs.cells import costs_of, prepare_sweep
+from sojourn.verbs.sweep.cells import costs_of, prepare_sweep
 from sojourn.verbs.context import Context
-from sojourn.verbs.reconcile import reconcile
+from sojourn.verbs.sweep.reconcile import reconcile
 
 began = time.perf_counter()
 with Context(Store(sys.argv[1])) as ctx:
@@ -109,7 +109,7 @@ def _first(desk: Desk) -> float:
 
 def _big_sweep(desk: Desk) -> Path:
     """The job file of a sweep all of whose cells are home, as the records have it. One file stands for all."""
-    from sojourn.verbs.cells import prepare_sweep, shared
+    from sojourn.verbs.sweep.cells import prepare_sweep, shared
     from sojourn.verbs.context import Context
 
     job = desk.folder / "sojourn.yaml"

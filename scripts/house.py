@@ -9,16 +9,20 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
+
+from scripts.old_python import old_python
 
 # A room may import rooms on lower floors only. `testing` may import all and is imported by none.
 FLOORS = {
     "wire": 0,
+    "formats": 1,
     "core": 1,
     "box": 1,
-    "train": 1,
+    "train": 2,
     "store": 2,
     "backends": 3,
     "diagnose": 3,
@@ -29,6 +33,8 @@ FLOORS = {
 }
 DOORLESS = {"data"}  # no code
 MAX_LINES = 400
+MAX_FILES = 25  # of a folder, beside its __init__
+PLUGINS = {"cli/commands", "cli/show"}  # one file a command
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "shared", "lib"}
 
 # core and diagnose take time, chance and the outside as arguments.
@@ -56,20 +62,7 @@ IMPURE_METHODS = {
 HEAVY = {"numpy", "yaml", "rich", "torch", "safetensors", "pathspec", "shtab", "sklearn"}
 
 # Rooms that run where Python may be 3.8: stdlib names that came later. (vermin knows most others; these are methods.)
-OLD_ROOMS = {"wire", "box", "train"}
-AFTER_38 = {
-    "removeprefix",
-    "removesuffix",
-    "is_relative_to",
-    "with_stem",
-    "hardlink_to",
-    "readlink",
-    "bit_count",
-    "randbytes",
-}
-
-
-GENERIC = ("list", "dict", "tuple", "set", "frozenset", "type")
+OLD_ROOMS = {"wire", "formats", "box", "train"}
 
 
 @dataclass(frozen=True)
@@ -145,6 +138,8 @@ def breaches(package: Path) -> list[Breach]:
             found += purity(source)
         if source.room in OLD_ROOMS or source.name in ("__init__.py", "__main__.py"):
             found += old_python(source)
+    found += crowds(sources)
+    found += circles(package, sources)
     return sorted(set(found), key=lambda b: (b.where.split(":")[0], int(b.where.rsplit(":", 1)[1]), b.rule))
 
 
@@ -202,12 +197,12 @@ def wraps(source: Source) -> set[str]:
 
 
 def dotted(package: Path, source: Source) -> str:
-    """The import name of a file: sojourn.store.spec."""
+    """The import name of a file: sojourn.store.job.read."""
     parts = [package.name, *Path(source.name).with_suffix("").parts]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(tree: ast.Module) -> Iterator[Import]:
+def imports_of(tree: ast.Module, with_types: bool = True) -> Iterator[Import]:
     """Every import; those under `if TYPE_CHECKING:` never run and are never at top. Relative ones keep their dots."""
 
     def walk(node: ast.AST, at_top: bool) -> Iterator[Import]:
@@ -219,7 +214,7 @@ def imports_of(tree: ast.Module) -> Iterator[Import]:
                 yield Import(module, child, at_top)
                 yield from (Import(f"{module}.{a.name}", child, at_top) for a in child.names if is_package(module))
             elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-                yield from walk(child, False)
+                yield from walk(child, False) if with_types else ()
             else:
                 inside = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
                 yield from walk(child, at_top and not inside)
@@ -284,6 +279,75 @@ def shape(source: Source) -> Iterator[Breach]:
                 yield source.breach(node, "docstring", f"{node.name} is public and says nothing of its contract")
 
 
+def crowds(sources: list[Source]) -> Iterator[Breach]:
+    """No folder of so many files that nobody reads its list."""
+    folders = Counter(source.path.parent for source in sources if source.path.name != "__init__.py")
+    names = {source.path.parent: source.name.rpartition("/")[0] for source in sources}
+    for folder, count in folders.items():
+        if count > MAX_FILES and names[folder] not in PLUGINS:
+            yield Breach(f"{names[folder]}:1", "crowd", f"{count} files; more than {MAX_FILES} want rooms of their own")
+
+
+def circles(package: Path, sources: list[Source]) -> Iterator[Breach]:
+    """No file that, by whatever way and however late, imports itself; and no folder of a room that does so by others.
+
+    A file that lies directly in its room is a place of its own.
+    """
+    files = {dotted(package, source).split(".", 1)[-1]: source for source in sources if source.room}
+    arrows: dict[str, set[str]] = {name: set() for name in files}
+    for name, source in files.items():
+        arrows[name] = goals_of(source, f"{package.name}.", files.keys()) - {name}
+    places = {name: place_of(name, source) for name, source in files.items()}
+    between: dict[str, set[str]] = {place: set() for place in places.values()}
+    for name, goals in arrows.items():
+        between[places[name]] |= {places[goal] for goal in goals} - {places[name]}
+    for ring in [*rings(arrows), *rings(between)]:
+        where = next(source.name for name, source in sorted(files.items()) if ring[0] in (name, places[name]))
+        yield Breach(f"{where}:1", "circle", " -> ".join([*ring, ring[0]]))
+
+
+def goals_of(source: Source, package: str, files: Set[str]) -> set[str]:
+    """What a file imports of these files, without a folder that only leads to one of them."""
+    by_node: dict[ast.stmt, set[str]] = {}
+    for found in imports_of(source.tree, with_types=False):
+        goal = found.module.removeprefix(package)
+        if goal in files and goal != found.module:
+            by_node.setdefault(found.node, set()).add(goal)
+    return {
+        goal for goals in by_node.values() for goal in goals if not any(other.startswith(f"{goal}.") for other in goals)
+    }
+
+
+def place_of(name: str, source: Source) -> str:
+    """The folder of a room in which a file lies, as `verbs.launch/`; the file itself where it lies in the room."""
+    parts = name.split(".")
+    is_folder = len(parts) > 2 or (len(parts) == 2 and source.path.name == "__init__.py")
+    return ".".join(parts[:2]) + "/" if is_folder else name
+
+
+def rings(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """One way round of each group that can be left and come back to; none twice."""
+    found, done = [], set()
+    for start in sorted(arrows):
+        if start in done:
+            continue
+        before: dict[str, str] = {}
+        row = [start]
+        while row and start not in before:
+            at = row.pop(0)
+            for goal in sorted(arrows.get(at, ())):
+                if goal not in before and goal not in done:
+                    before[goal] = at
+                    row.append(goal)
+        if start in before:
+            ring = [start]
+            while before[ring[0]] != start:
+                ring.insert(0, before[ring[0]])
+            found.append(ring[-1:] + ring[:-1])
+        done.add(start)
+    return found
+
+
 def is_overload(node: ast.AST) -> bool:
     """Whether this is one of several typing.overload signatures."""
     return any("overload" in ast.dump(decorator) for decorator in getattr(node, "decorator_list", ()))
@@ -320,51 +384,3 @@ def purity(source: Source) -> Iterator[Breach]:
             yield source.breach(node, "pure", f"{source.room} calls {node.func.id}()")
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS:
             yield source.breach(node, "pure", f"{source.room} calls .{node.func.attr}()")
-
-
-def old_python(source: Source) -> Iterator[Breach]:
-    """What Python 3.8 cannot read, and methods that it does not have."""
-    try:
-        ast.parse(source.path.read_text(encoding="utf-8"), feature_version=(3, 8))
-    except SyntaxError as error:
-        yield Breach(f"{source.name}:{error.lineno}", "py38", f"Python 3.8 cannot read this: {error.msg}")
-    has_future = any(
-        isinstance(node, ast.ImportFrom)
-        and node.module == "__future__"
-        and any(a.name == "annotations" for a in node.names)
-        for node in source.tree.body
-    )
-    annotated = {id(part) for note in annotations_of(source.tree) for part in ast.walk(note)}
-    for node in ast.walk(source.tree):
-        if id(node) not in annotated and needs_future(node):
-            yield source.breach(node, "py38", "Python 3.8 would evaluate this type here, and cannot")
-        if isinstance(node, ast.Attribute) and node.attr in AFTER_38 and not names_os(node):
-            yield source.breach(node, "py38", f".{node.attr} came after Python 3.8")
-    for note in annotations_of(source.tree):
-        if not has_future and any(needs_future(part) for part in ast.walk(note)):
-            yield source.breach(note, "py38", "such an annotation needs `from __future__ import annotations`")
-
-
-def annotations_of(tree: ast.Module) -> Iterator[ast.expr]:
-    """Every annotation of an argument, a result or a variable."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
-            yield node.returns
-        elif isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
-            yield node.annotation
-
-
-def names_os(node: ast.Attribute) -> bool:
-    """os.readlink has always been there."""
-    return isinstance(node.value, ast.Name) and node.value.id == "os"
-
-
-def needs_future(node: ast.AST) -> bool:
-    """Whether evaluating this fails on 3.8 where it is a type: `X | None`, or a builtin with brackets."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return any(
-            (isinstance(side, ast.Constant) and side.value is None)
-            or (isinstance(side, ast.Name) and side.id in (*GENERIC, "str", "int", "float", "bytes", "bool"))
-            for side in (node.left, node.right)
-        )
-    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in GENERIC

@@ -10,7 +10,7 @@ from sojourn.cli.show import platforms as show
 from sojourn.core.gotcha import Gotcha
 from sojourn.store.gotchas import gotchas
 from sojourn.store.platforms import document, platforms
-from sojourn.verbs.platforms import shown
+from sojourn.verbs.explain.platforms import shown
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = "This page is produced from data by `make pages`; `make check` fails while it is stale."

@@ -39,10 +39,10 @@ def test_our_own_house_is_in_order() -> None:
 
 # Files of a scheduler: its launcher, its client, and what a diagnosis reads of its records. All else goes by the port
 # and by data. Named here is what speaks of it and decides nothing by it.
-ITS_FILES = ("backends/launcher/sbatch.py", "backends/client/slurm_", "diagnose/facts/slurm.py")
+ITS_FILES = ("backends/launcher/sbatch.py", "backends/slurm/", "diagnose/facts/slurm.py")
 MENTIONS = {
-    "box/masking.py": "variables that hold no secret",
-    "verbs/source/flags.py": "variables that a person does not set",
+    "box/run/masking.py": "variables that hold no secret",
+    "verbs/project/source/flags.py": "variables that a person does not set",
     "store/scripts.py": "endings of names of shell scripts",
     "diagnose/case.py": "scopes of gotchas",
     "diagnose/reason.py": "themes of gotchas",
@@ -138,6 +138,28 @@ BREAKS = {
     "a type alias 3.8 cannot evaluate": ("py38", {"wire/a.py": '"""A."""\nX = dict[str, int]\n'}),
     "a union tested on 3.8": ("py38", {"wire/a.py": '"""A."""\nX = isinstance(1, int | str)\n'}),
     "code among the data": ("data", {"data/a.py": "X = 1\n", "wire/a.py": '"""A."""\n'}),
+    "two files that import each other": (
+        "circle",
+        {
+            "core/a.py": '"""A."""\nfrom sojourn.core import b\n',
+            "core/b.py": '"""B."""\n\n\ndef f() -> None:\n    """F."""\n    from sojourn.core.a import b\n\n    b()\n',
+        },
+    ),
+    "two folders of a room that import each other": (
+        "circle",
+        {
+            f"verbs/{a}/{name}.py": f'"""A."""\n{text}'
+            for a, name, text in (
+                ("one", "__init__", ""),
+                ("two", "__init__", ""),
+                ("one", "a", "from sojourn.verbs.two import b\n"),
+                ("two", "b", ""),
+                ("two", "c", "from sojourn.verbs.one import d\n"),
+                ("one", "d", ""),
+            )
+        },
+    ),
+    "a folder of too many files": ("crowd", {f"core/a{number}.py": '"""A."""\n' for number in range(26)}),
     "a file that is not Python": ("syntax", {"wire/a.py": '"""A."""\ndef\n'}),
 }
 

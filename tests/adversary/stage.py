@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.backends.transport import local

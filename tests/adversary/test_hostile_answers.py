@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from sojourn.backends.client import bootstrap
+from sojourn.backends.keeper import bootstrap
 from sojourn.core.values import Ended
 from sojourn.wire import framing
 from tests.adversary import mutations

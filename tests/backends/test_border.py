@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.backends.client import border, slurm_says
-from sojourn.backends.client.border import BadAnswer
-from sojourn.backends.client.border_shapes import ANSWERS
-from sojourn.backends.client.keeper import Keeper, KeeperRefused, NoFrames
-from sojourn.backends.client.keeper_process import NotLaunched
-from sojourn.backends.client.shapes import Wrong
+from sojourn.backends.keeper import decode
+from sojourn.backends.keeper.answer_shapes import ANSWERS
+from sojourn.backends.keeper.client import Keeper, KeeperRefused, NoFrames
+from sojourn.backends.keeper.decode import BadAnswer
+from sojourn.backends.keeper.process import NotLaunched
+from sojourn.backends.keeper.shapes import Wrong
 from sojourn.backends.launcher import setsid
+from sojourn.backends.slurm import output as slurm_output
 from sojourn.box.call import _OPS
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.wire import framing
@@ -41,7 +42,7 @@ ANYTHING = st.recursive(
 
 
 def since(row: Any, *blobs: bytes, **asked: Any) -> Any:
-    return border.decode("since", {"runs": {"a": 0}, **asked}, {**NOW, "runs": [row]}, blobs)
+    return decode.decode("since", {"runs": {"a": 0}, **asked}, {**NOW, "runs": [row]}, blobs)
 
 
 def test_every_op_of_the_keeper_has_its_shape() -> None:
@@ -53,7 +54,7 @@ def test_every_op_of_the_keeper_has_its_shape() -> None:
 def test_whatever_is_said_is_decoded_or_wrong(op: str, value: Any, blobs: list[bytes]) -> None:
     for whole in (value, {**NOW, **value} if isinstance(value, dict) else value):
         try:
-            json.dumps(border.decode(op, ASKED.get(op, {}), whole, blobs), allow_nan=False)
+            json.dumps(decode.decode(op, ASKED.get(op, {}), whole, blobs), allow_nan=False)
         except Wrong as wrong:
             assert str(wrong).isprintable() and len(str(wrong)) < 800
 
@@ -111,7 +112,7 @@ def test_more_events_than_the_limit_are_refused_and_the_limit_reaches_the_box() 
 )
 def test_bytes_from_elsewhere_in_a_file_are_wrong(asked: dict[str, int], said: tuple[int, int]) -> None:
     with pytest.raises(Wrong):
-        border.decode("read", {"run": "a", **asked}, {**NOW, "offset": said[0], "size": said[1]}, [b"x"])
+        decode.decode("read", {"run": "a", **asked}, {**NOW, "offset": said[0], "size": said[1]}, [b"x"])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_bytes_from_elsewhere_in_a_file_are_wrong(asked: dict[str, int], said: t
     ],
 )
 def test_a_base_is_the_one_that_was_asked_for(asked: str, said: str, may: bool) -> None:
-    assert border.is_base(asked, said) is may
+    assert decode.is_base(asked, said) is may
 
 
 class Replying:
@@ -186,7 +187,7 @@ def test_a_shell_that_tells_no_pid_started_nothing(told: bytes) -> None:
 
 
 def test_a_row_of_a_scheduler_cannot_stand_for_a_billion_tasks() -> None:
-    assert slurm_says.tasks("4_[0,2-3%2]") == ["4_0", "4_2", "4_3"]
+    assert slurm_output.tasks("4_[0,2-3%2]") == ["4_0", "4_2", "4_3"]
     for row in ("4_[0-999999999]", "4_[" + "9" * 50 + "]", "4_[1-2-3]", "4_[,]"):
-        assert slurm_says.tasks(row) == [row]
-    assert slurm_says.records("sojourn:rc " + "9" * 5000 + "\n") == {}
+        assert slurm_output.tasks(row) == [row]
+    assert slurm_output.records("sojourn:rc " + "9" * 5000 + "\n") == {}

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.backends.client.crc32c import crc32c, crcs32c
-from sojourn.wire import tfrecord
+from sojourn.backends.proof.crc32c import crc32c, crcs32c
+from sojourn.formats import tfrecord
 
 LENGTHS = [*range(40), 255, 256, 257, 511, 513, 4097, 16384, 16385, 70001]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.keeper import Answer, Keeper, KeeperRefused, NoFrames, NoPython
+from sojourn.backends.keeper.client import Answer, Keeper, KeeperRefused, NoFrames, NoPython
 from sojourn.backends.transport import local
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store import parcel

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.keeper import Answer, Keeper, NoBase, NoPython
+from sojourn.backends.keeper.client import Answer, Keeper, NoBase, NoPython
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import NoAnswer, Site
 from sojourn.wire.errors import WorldError

@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.backends.launcher.setsid import Backend
 from sojourn.backends.transport import local
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from sojourn.core.ports import Tether
 from sojourn.core.values import Pulse
 from sojourn.testing.contracts.launcher import LauncherContract

@@ -12,7 +12,7 @@ from sojourn.core.values import Pulse, Site
 from sojourn.store.home import Store
 from sojourn.testing.contracts.launcher import LONG, LauncherContract
 from sojourn.verbs.context import Context
-from sojourn.verbs.doctor import Doctor, doctor
+from sojourn.verbs.explain.doctor import Doctor, doctor
 from tests.lab.lab import Box
 
 pytest_plugins = ["tests.lab.fixtures"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.slurm_script import BadOption
 from sojourn.backends.launcher import sbatch
+from sojourn.backends.slurm.script import BadOption
 from sojourn.backends.transport import local
 from sojourn.core.ports import Order, Seating, Tether
 from sojourn.core.values import Ended, Pulse, Site, State

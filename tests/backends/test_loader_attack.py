@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
-from sojourn.verbs.verify import verify
+from sojourn.verbs.retrieve.verify import verify
 from tests.backends import samples
 
 BAD: dict[str, tuple[Callable[[Path], bytes | None], str]] = {}  # name: (what writes or returns it, words it may get)

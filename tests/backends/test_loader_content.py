@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.backends.client import content
-from sojourn.wire.damage import Unloadable
+from sojourn.backends.proof import content
+from sojourn.formats.damage import Unloadable
 
 # dtype -> (unsigned view, pattern of NaN, of infinity or None, of one)
 PATTERNS = {

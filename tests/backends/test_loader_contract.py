@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sojourn import backends
-from sojourn.backends.client.proof import Prover
+from sojourn.backends.proof.proof import Prover
 from sojourn.testing.contracts import loader
 from tests.backends import more_samples, samples
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sojourn.backends.client.judge import Judgement, judge
-from sojourn.wire import gz, png
+from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.formats import gz, png
 from tests.backends import more_samples
 
 
@@ -83,7 +83,7 @@ def test_a_zip_that_reaches_out_is_refused(tmp_path: Path) -> None:
 
 
 def test_bombs_are_unsafe_and_not_inflated_to_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.backends.client import archive
+    from sojourn.backends.proof import archive
 
     for module in (archive, gz, png):
         monkeypatch.setattr(module, "BOMB_BYTES", 4 << 20)
@@ -182,8 +182,8 @@ def test_a_number_that_is_not_finite_is_found_in_any_row_of_a_csv(value: str, tm
 
 
 def test_a_flip_in_a_summed_parquet_page_is_seen_by_the_walker_alone(tmp_path: Path) -> None:
-    from sojourn.wire import parquet
-    from sojourn.wire.damage import Unloadable
+    from sojourn.formats import parquet
+    from sojourn.formats.damage import Unloadable
 
     more_samples.write_summed_parquet(str(tmp_path / "a.parquet"))
     raw = (tmp_path / "a.parquet").read_bytes()

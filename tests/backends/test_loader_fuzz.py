@@ -20,9 +20,9 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sojourn.backends.client.judge import judge
-from sojourn.backends.client.proof import Prover
-from sojourn.wire.damage import PROBLEMS
+from sojourn.backends.proof.judge import judge
+from sojourn.backends.proof.proof import Prover
+from sojourn.formats.damage import PROBLEMS
 from tests.backends import more_samples, samples
 
 SMALL = {"a": np.arange(5, dtype="<f4"), "b": np.array([[1, 2]], dtype="<i8")}

@@ -22,7 +22,7 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
-from sojourn.backends.client.judge import judge
+from sojourn.backends.proof.judge import judge
 from tests.backends import more_samples
 
 GOOD: dict[str, Callable[[Path], Any]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.client.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge
 from tests.backends import samples
 
 
@@ -75,7 +75,7 @@ def test_what_lies_in_an_archive_is_judged_at_any_depth(name: str, tmp_path: Pat
 def test_what_is_not_looked_into_is_said_and_nothing_of_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sojourn.backends.client import nested
+    from sojourn.backends.proof import nested
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
@@ -100,7 +100,7 @@ def test_a_pickle_in_an_archive_is_never_read_and_does_not_condemn_it(tmp_path: 
 
 
 def test_a_bomb_in_an_archive_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.wire import gz
+    from sojourn.formats import gz
 
     monkeypatch.setattr(gz, "BOMB_BYTES", 4 << 20)
     for pack in (gzip.compress, bz2.compress, lzma.compress):

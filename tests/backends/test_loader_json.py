@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sojourn.backends.loader.json_ import Backend
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 
 def load(folder: Path, text: str | bytes) -> Loaded:

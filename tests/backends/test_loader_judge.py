@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.judge import FACTS_BYTES, judge
+from sojourn.backends.proof.judge import FACTS_BYTES, judge
 from tests.backends import samples
 
 NAMES = ["best.pt", "model.safetensors", "a.npy", "a.npz", "metrics.json"]

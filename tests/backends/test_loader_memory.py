@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.loading import Loading
-from sojourn.backends.client.proof import Prover
+from sojourn.backends.proof.loading import Loading
+from sojourn.backends.proof.proof import Prover
 from tests.backends import samples
 from tests.backends.test_loader_proof import children_of
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.client.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge
 from tests.backends import samples
 
 
@@ -278,7 +278,7 @@ def test_no_way_to_a_call_is_taken_for_data(name: str, where: str, tmp_path: Pat
 
 def test_the_ways_are_whole_pickles() -> None:
     """They stop where they end: none is refused for being malformed."""
-    from sojourn.wire import pickle_walk
+    from sojourn.formats.torch import pickle_walk
 
     for name, raw in REACHES.items():
         whole = b"\x80\x04(" + b"N" + raw + b"l."

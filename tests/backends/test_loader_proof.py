@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import regular
-from sojourn.backends.client.loading import Loading
-from sojourn.backends.client.proof import Proof, Prover, prove, receipt
+from sojourn.backends.proof import regular
+from sojourn.backends.proof.loading import Loading
+from sojourn.backends.proof.proof import Proof, Prover, prove, receipt
 from sojourn.wire.errors import Defect
 from tests.backends import samples
 

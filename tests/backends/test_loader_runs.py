@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.client.judge import Judgement, judge
-from sojourn.verbs.verify import verify
+from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.verbs.retrieve.verify import verify
 
 TRAINERS = Path(__file__).parent.parent / "trainers"
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from sojourn.backends.client.judge import Judgement, judge
-from sojourn.backends.client.proof import Prover
+from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.proof import Prover
 from tests.backends import samples
 
 INDEX = "model.safetensors.index.json"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.judge import Judgement, judge
-from sojourn.wire import torch_write
-from sojourn.wire.torch_values import Storage, Tensor
+from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.formats.torch import write as torch_write
+from sojourn.formats.torch.values import Storage, Tensor
 from tests.backends import samples
 
 
@@ -242,7 +242,7 @@ def test_what_inflates_to_just_over_a_piece_is_whole(count: int, tmp_path: Path)
 
 
 def test_a_bomb_is_unsafe_before_it_is_inflated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sojourn.backends.client import archive
+    from sojourn.backends.proof import archive
 
     monkeypatch.setattr(archive, "BOMB_BYTES", 1 << 20)
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as z:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import reading
-from sojourn.wire.damage import Unloadable
+from sojourn.backends.proof import reading
+from sojourn.formats.damage import Unloadable
 
 SIZES = [0, 1, 4095, (4 << 20) - 1, 4 << 20, (10 << 20) + 12345, 12 << 20]
 

@@ -13,8 +13,8 @@ from sojourn.core.values import State
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.observe.status import status
 from sojourn.wire.errors import Unreachable
 from tests.lab.lab import FOLDER, HERE, Lab
 

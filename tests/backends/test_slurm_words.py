@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import slurm_says, slurm_script, slurm_share
-from sojourn.backends.client.slurm_words import hint, word
+from sojourn.backends.slurm import output as slurm_output
+from sojourn.backends.slurm import script as slurm_script
+from sojourn.backends.slurm import share as slurm_share
+from sojourn.backends.slurm.states import hint, word
 from sojourn.core.ports import Order, Word
 from sojourn.core.values import Pulse, State
 
@@ -35,7 +37,7 @@ ExitCode=0:15 TimeLimit=00:18:00 NodeList=n1 TRES=cpu=1,mem=300M,node=1
 
 
 def said(text: str, job: str) -> Word:
-    return word(job, slurm_says.read(text))
+    return word(job, slurm_output.read(text))
 
 
 def test_memory_is_seen_in_a_step_though_the_job_merely_failed() -> None:
@@ -190,7 +192,7 @@ def test_what_waited_for_something_that_failed_says_so() -> None:
     [("612K", 612 << 10), ("1.5G", 3 << 29), ("500Mn", 500 << 20), ("2Gc", 2 << 30), ("", 0), ("?", 0)],
 )
 def test_sizes_are_read_in_the_forms_of_old_and_new_versions(text: str, size: int) -> None:
-    assert slurm_says.size_bytes(text) == size
+    assert slurm_output.size_bytes(text) == size
 
 
 @pytest.mark.parametrize(
@@ -266,4 +268,4 @@ def test_a_hint_names_the_site() -> None:
 
 
 def test_no_json_is_asked_of_slurm() -> None:
-    assert "json" not in Path(slurm_says.__file__).read_text().partition('"""')[2].partition('"""')[2].lower()
+    assert "json" not in Path(slurm_output.__file__).read_text().partition('"""')[2].partition('"""')[2].lower()

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sojourn.backends.client import ssh_argv, ssh_share, ssh_talk
+from sojourn.backends.ssh import argv as ssh_argv
+from sojourn.backends.ssh import share as ssh_share
+from sojourn.backends.ssh import talk as ssh_talk
 from sojourn.core.values import Site
 from sojourn.wire.errors import Misuse
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import ssh_copy
+from sojourn.backends.ssh import copy as ssh_copy
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import NoAnswer, Site
 from sojourn.wire.errors import WorldError

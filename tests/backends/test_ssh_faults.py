@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import ssh_argv, ssh_session
+from sojourn.backends.ssh import argv as ssh_argv
+from sojourn.backends.ssh import session as ssh_session
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import Ended, NoAnswer, Site
 from tests.lab import faults

@@ -7,10 +7,10 @@ import pytest
 
 from sojourn.store.home import Store
 from sojourn.verbs.context import Context
-from sojourn.verbs.pull import pull
-from sojourn.verbs.reconcile import reconcile
-from sojourn.verbs.status import status
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.reconcile import reconcile
+from sojourn.verbs.sweep.sweep import sweep
 from sojourn.wire.errors import Unreachable
 from tests.backends.test_reboot_for_real import far, kbox, site, until
 from tests.backends.test_reboot_for_real import pytestmark as marks

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from sojourn.backends.client import ssh_share
+from sojourn.backends.ssh import share as ssh_share
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import Ended, NoAnswer, Site
 from tests.lab import lab

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from sojourn.box.members import holders, of_attempt
-from sojourn.box.probes.process import is_alive
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
+from sojourn.box.system.members import holders, of_attempt
+from sojourn.box.system.process import is_alive
 from sojourn.store import parcel
 from sojourn.wire import atomic, events, framing, manifest
 

@@ -178,6 +178,6 @@ def test_where_no_keeper_lives_the_answer_says_how_to_start_one(rig: Rig) -> Non
 
 
 def _root(rig: Rig) -> Any:
-    from sojourn.box.root import Root
+    from sojourn.box.run.root import Root
 
     return Root(str(rig.base / "runs/r"))

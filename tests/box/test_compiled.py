@@ -6,7 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from sojourn.box import compiled
+from sojourn.box.system import compiled
 from tests.box.rig import Rig
 
 

@@ -4,7 +4,7 @@ from typing import Any, Optional
 
 import pytest
 
-from sojourn.box.ending import Exit, judge, may_retry, words
+from sojourn.box.supervise.ending import Exit, judge, may_retry, words
 
 
 @pytest.mark.parametrize(

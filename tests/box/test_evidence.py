@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from sojourn.box import bounded, masking, raw
-from sojourn.box.about import About
 from sojourn.box.evidence import KEPT_BYTES, PROBES
-from sojourn.box.looks import ROOM_BYTES
-from sojourn.box.members import below
-from sojourn.box.probes import cgroup, room
-from sojourn.box.probes.process import is_alive
-from sojourn.box.root import Root
+from sojourn.box.probes import room
+from sojourn.box.run import masking
+from sojourn.box.run.attempt_context import About
+from sojourn.box.run.root import Root
+from sojourn.box.supervise.snapshots import ROOM_BYTES
+from sojourn.box.system import bounded, cgroup, raw
+from sojourn.box.system.members import below
+from sojourn.box.system.process import is_alive
 from sojourn.wire import atomic
 from tests.box.rig import Rig, found, heard, until
 from tests.lab import machine_faults
@@ -383,7 +384,7 @@ def test_looks_are_kept_while_the_payload_runs(rig: Rig, tmp_path: Path) -> None
     with zipfile.ZipFile(rig.keeper) as old, zipfile.ZipFile(patched, "w") as new:
         for entry in old.infolist():
             data = old.read(entry)
-            if entry.filename.endswith("box/looks.py"):
+            if entry.filename.endswith("box/supervise/snapshots.py"):
                 data = data.replace(b"_FIRST_S = 60.0", b"_FIRST_S = 0.3").replace(
                     b"_EVERY_S = 600.0", b"_EVERY_S = 0.5"
                 )

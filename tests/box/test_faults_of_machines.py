@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.box.probes import process
+from sojourn.box.system import process
 from tests.box import planting
 from tests.box.rig import Rig, found, heard, kill, until
 from tests.box.telling import kernel_lines, python, row_of, text, tree

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from sojourn.box.probes import process
+from sojourn.box.system import process
 from tests.box import planting
 from tests.box.rig import Rig, heard, until
 from tests.box.telling import kernel_lines, python, text, tree

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sojourn.box.probes import process
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
+from sojourn.box.system import process
 from sojourn.core.values import Finding
 from sojourn.diagnose import evidence
 from sojourn.diagnose.reason import reason

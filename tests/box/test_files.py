@@ -8,8 +8,8 @@ from typing import Any, Dict, List
 
 import pytest
 
-from sojourn.box import globs
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
+from sojourn.box.system import globs
 from sojourn.wire.manifest import roster_digest
 from tests.box.rig import Rig, found, shown
 

@@ -10,8 +10,8 @@ from typing import Any, Dict
 
 import pytest
 
-from sojourn.box.probes import gpu
-from sojourn.box.vitals import GpuLook
+from sojourn.box.supervise.vitals import GpuLook
+from sojourn.box.system import gpu
 from tests.box.rig import Rig, until
 
 pytest_plugins = ["tests.lab.nvml_fixtures"]

@@ -11,7 +11,7 @@ from typing import List
 
 import pytest
 
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from tests.box.rig import Rig, found, gone, heard, keeper_log, log, until
 
 

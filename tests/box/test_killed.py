@@ -7,7 +7,7 @@ from typing import Any, Dict, Set
 
 import pytest
 
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from tests.box.rig import Rig, all_events, found, gone, heard, keeper_log, kill, log, shown, until
 
 # Waits for a file, so that tests decide when it ends; every start leaves a line.

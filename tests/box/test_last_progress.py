@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from tests.box.rig import Rig, found, heard, until
 
 TELL = (

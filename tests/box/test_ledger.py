@@ -12,8 +12,8 @@ from typing import Iterator
 
 import pytest
 
-from sojourn.box.ledger import Ledger
-from sojourn.box.root import Root
+from sojourn.box.run.ledger import Ledger
+from sojourn.box.run.root import Root
 from sojourn.wire import events
 from tests.box.rig import Rig, all_events, found, gone, heard, keeper_log, kill, until
 
@@ -92,7 +92,7 @@ def test_what_does_not_fit_waits_whole_and_comes_in_order_when_there_is_room(sho
 
 
 def test_when_too_much_waits_beats_go_first(short: Short, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.box.ledger._KEPT", 5)
+    monkeypatch.setattr("sojourn.box.run.ledger._KEPT", 5)
     short.room = 0
     for _ in range(10):
         short.note("beat", 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.box import opening
-from sojourn.box.root import read_fields
+from sojourn.box.run.root import read_fields
+from sojourn.box.system import opening
 from tests.box.rig import Rig
 from tests.box.test_roster import run_of, taken
 

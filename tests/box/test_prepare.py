@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Tuple
 
 import pytest
 
-from sojourn.box import tree
+from sojourn.box.run import tree
 from sojourn.wire import manifest
 from tests.box.rig import Rig, found, heard, keeper_log, log, until
 

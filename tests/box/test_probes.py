@@ -10,9 +10,8 @@ from typing import Dict, Optional
 
 import pytest
 
-from sojourn.box import members
-from sojourn.box.probes import cgroup, disk, machine, process
-from sojourn.box.wake import open_pidfd
+from sojourn.box.system import cgroup, disk, machine, members, process
+from sojourn.box.system.wake import open_pidfd
 from tests.box.rig import Rig, found, heard, until
 
 GIB = 1 << 30

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from sojourn.box.probes.machine import boot_id
-from sojourn.box.probes.process import is_alive
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
+from sojourn.box.system.machine import boot_id
+from sojourn.box.system.process import is_alive
 from sojourn.wire import atomic
 from tests.box import rig as boxes
 from tests.box.rig import Rig, found, kill

@@ -10,7 +10,7 @@ from typing import Any, Dict
 
 import pytest
 
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from tests.box.rig import PATIENCE_S, Rig, all_events, found, gone, heard, keeper_log, log, until
 
 pytest_plugins = ["tests.lab.nvml_fixtures"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.box import secrets
-from sojourn.box.root import Root
+from sojourn.box.run import secrets
+from sojourn.box.run.root import Root
 from tests.box.rig import Rig, found, heard, keeper_log, log, until
 
 VALUE = "hush-hush żółty 7f3a9\nsecond line of it"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
 from sojourn.wire import atomic
 from tests.box.rig import Rig, all_events, found, gone, heard, kill, log, until
 

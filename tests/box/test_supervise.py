@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sojourn.box import shim
-from sojourn.box.root import Root
+from sojourn.box.run.root import Root
+from sojourn.box.supervise import shim
 from tests.box.rig import Rig, all_events, found, heard, log, until
 
 # A shim whose payload comes late to a session of its own.

@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from sojourn.box import identity
+from sojourn.box.system import identity
 from tests.box.rig import PATIENCE_S, Rig, until
 
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="another user is needed")

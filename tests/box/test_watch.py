@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sojourn.box.history import History
-from sojourn.box.logfile import Log
-from sojourn.box.progress import Progress, parse
-from sojourn.box.root import Root
-from sojourn.box.vitals import Stillness
+from sojourn.box.run.history import History
+from sojourn.box.run.logfile import Log
+from sojourn.box.run.progress import Progress, parse
+from sojourn.box.run.root import Root
+from sojourn.box.supervise.vitals import Stillness
 from sojourn.wire import atomic
 from tests.box.rig import Rig, found, heard, log, until
 

@@ -13,9 +13,9 @@ from sojourn.cli.show.text import width
 from sojourn.core.values import Evidence, Finding, Meter, State
 from sojourn.verbs import answers
 from sojourn.verbs.answers import LeaseRow, Reach, Row
-from sojourn.verbs.init import Draft
-from sojourn.verbs.smoke import Smoke
-from sojourn.verbs.verify import Verified
+from sojourn.verbs.project.init import Draft
+from sojourn.verbs.project.smoke import Smoke
+from sojourn.verbs.retrieve.verify import Verified
 from sojourn.wire.units import unstamp
 
 SCREENS = Path(__file__).with_name("screens")

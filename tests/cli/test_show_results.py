@@ -10,8 +10,8 @@ from sojourn.cli.main import main
 from sojourn.cli.show import picture, results
 from sojourn.cli.show.text import width
 from sojourn.core.outcome import Outcome, comparisons, grouped
-from sojourn.verbs.measured import File
-from sojourn.verbs.results import Measured, Metric, Results
+from sojourn.verbs.sweep.measured import File
+from sojourn.verbs.sweep.results import Measured, Metric, Results
 
 CELLS = tuple(
     Measured(

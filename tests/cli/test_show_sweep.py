@@ -4,7 +4,7 @@ from sojourn.cli.show import reconcile, sweep, tally
 from sojourn.cli.show.text import width
 from sojourn.core.values import Meter, State
 from sojourn.verbs.answers import Reach, Row, Status
-from sojourn.verbs.sweep import Part, Swept
+from sojourn.verbs.sweep.sweep import Part, Swept
 
 AT = "2026-11-21T13:03:00.000Z"
 
@@ -71,7 +71,8 @@ def test_a_sweep_is_a_matrix_of_sites_and_states_with_its_failures_by_cause() ->
 
 
 def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
-    from sojourn.verbs.reconcile import Fate, Reconciled
+    from sojourn.verbs.sweep.fate import Fate
+    from sojourn.verbs.sweep.reconcile import Reconciled
 
     class View:
         def __init__(self, name: str) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sojourn.train import arrays
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train.saving import arrays
 from sojourn.wire.manifest import sha256_file
 
 OWED = ("weights.npy", "checkpoints/best.pt")

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import logs
 from sojourn.diagnose import evidence, lines, logend, scan
+from sojourn.diagnose.prefilter import Sieve
 from sojourn.diagnose.reason import reason
-from sojourn.diagnose.sieve import Sieve
 from sojourn.store.gotchas import gotchas
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"

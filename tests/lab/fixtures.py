@@ -62,7 +62,7 @@ def ssh_config(inside: Lab, shared_connections: Path, tmp_path: Path, monkeypatc
 @pytest.fixture
 def shared_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of the test's own for the sockets of shared connections; they are hung up afterwards."""
-    from sojourn.backends.client import ssh_share
+    from sojourn.backends.ssh import share as ssh_share
 
     with tempfile.TemporaryDirectory(prefix="sj-") as folder:  # short: a socket's path is limited
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)

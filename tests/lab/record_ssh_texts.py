@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sojourn.backends.client import ssh_argv, ssh_talk
-from sojourn.backends.client.ssh_argv import Line
+from sojourn.backends.ssh import argv as ssh_argv
+from sojourn.backends.ssh import talk as ssh_talk
+from sojourn.backends.ssh.argv import Line
 from sojourn.core.values import Site
 from tests.lab import faults, lab
 from tests.lab.lab import Box

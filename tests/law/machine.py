@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.provider import by_hand
 from sojourn.backends.transport import local
 from sojourn.core import law

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sojourn.verbs.clean import clean
 from sojourn.verbs.context import Context
-from sojourn.verbs.down import down
-from sojourn.verbs.pull import pull
-from sojourn.verbs.recover import accept_gap, recover
-from sojourn.verbs.resume import resume
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
-from sojourn.verbs.stop import stop
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.clean import clean
+from sojourn.verbs.release.down import down
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.takeover.recover import accept_gap, recover
 from sojourn.wire.errors import SojournError
 from tests.law import payload
 from tests.law.blobs import Blobs

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sojourn.backends.client import bootstrap, loading, proof
+from sojourn.backends.keeper import bootstrap
+from sojourn.backends.proof import loading, proof
 from sojourn.core.values import Ended, NoAnswer
 
 SERVER = """

@@ -2,7 +2,7 @@
 
 import sys
 
-from sojourn.verbs import launch
+from sojourn.verbs.launch import launch
 
 launch.SETTLE_S = 60.0
 from sojourn.cli.main import main  # noqa: E402

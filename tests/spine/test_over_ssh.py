@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import ssh_talk
-from sojourn.verbs.status import status
+from sojourn.backends.ssh import talk as ssh_talk
+from sojourn.verbs.observe.status import status
 from tests.lab.lab import Box
 from tests.spine.conftest import Desk
 from tests.spine.test_chain import result

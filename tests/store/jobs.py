@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.store.spec import JobFile, read_job
-from sojourn.store.spec_tree import BadJobFile
+from sojourn.store.job.read import read_job
+from sojourn.store.job.tree import BadJobFile
+from sojourn.store.job.values import JobFile
 
 
 def read(folder: Path, text: str | bytes, **env: str) -> JobFile:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sojourn.store.cells import BadCells, BadQueue, Cell, expand, job_of, sweep_name
-from sojourn.store.spec import JobFile, Sweep
+from sojourn.store.job.cells import BadCells, BadQueue, Cell, expand, job_of, sweep_name
+from sojourn.store.job.values import JobFile, Sweep
 from sojourn.wire.names import is_name
 from tests.store.jobs import read
 

@@ -6,8 +6,9 @@ import pytest
 
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
-from sojourn.store.spec import JobFile, Mount, Rule, Sweep, read_job
-from sojourn.store.spec_keys import KEYS
+from sojourn.store.job.keys import KEYS
+from sojourn.store.job.read import read_job
+from sojourn.store.job.values import JobFile, Mount, Rule, Sweep
 from tests.store.jobs import read
 
 WHOLE = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.store.spec import NoJobFile, check_name, find_job, read_job
+from sojourn.store.job.read import NoJobFile, check_name, find_job, read_job
 from sojourn.wire.errors import Misuse
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.store.spec import Sweep
+from sojourn.store.job.values import Sweep
 from tests.store.jobs import read, refused
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sojourn.store.spec import JobFile, read_job
+from sojourn.store.job.read import read_job
+from sojourn.store.job.values import JobFile
 from sojourn.wire.errors import Misuse
 from tests.store.jobs import refused
 

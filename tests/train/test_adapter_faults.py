@@ -13,7 +13,7 @@ from typing import Callable, Iterator
 
 import pytest
 
-from sojourn.train.folder import Folder
+from sojourn.train.saving.folder import Folder
 from tests.train import trials
 from tests.train.forging import Forge
 from tests.train.killing import SCRIPTS

@@ -14,7 +14,7 @@ from typing import Iterator
 
 import pytest
 
-from sojourn.train import sealed
+from sojourn.train.saving import sealed
 from tests.train import trials
 from tests.train.forging import Forge
 from tests.train.killing import SCRIPTS, environment

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.train import arrays
-from sojourn.wire import torch_write, torch_zip
-from sojourn.wire.torch_pickle import Unsaveable
+from sojourn.formats.torch import write as torch_write
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.formats.torch.pickle import Unsaveable
+from sojourn.train.saving import arrays
 
 
 def through_a_file(tmp_path: Path, value: Any, share: bool = False) -> Any:

@@ -14,13 +14,14 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from sojourn.train import Checkpointer, arena, preempt, writer
-from sojourn.train.saving import NotSaved
-from sojourn.train.shelf import Superseded
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train import Checkpointer, preempt
+from sojourn.train.saving import shared_memory, writer
+from sojourn.train.saving.commit import Superseded
+from sojourn.train.saving.saving import NotSaved
 from tests.train.lives import is_alive, loaded, names, until
 
-pytestmark = pytest.mark.skipif(not arena.is_possible(), reason="only Linux has memfd")
+pytestmark = pytest.mark.skipif(not shared_memory.is_possible(), reason="only Linux has memfd")
 
 
 @pytest.fixture(autouse=True)
@@ -348,7 +349,7 @@ def test_an_attempt_that_was_overtaken_is_told_at_its_next_step(made: Callable[.
 def test_no_memory_for_a_copy_means_that_the_training_waits_and_says_so(
     made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(arena, "room_bytes", lambda: 4 << 20)
+    monkeypatch.setattr(shared_memory, "room_bytes", lambda: 4 << 20)
     ckpt, _ = made()
     ckpt.step()
     said = capsys.readouterr().err

@@ -13,16 +13,16 @@ from typing import Any, Iterator
 import numpy as np
 import pytest
 
+from sojourn.formats.torch import zip as torch_zip
 from sojourn.train import Batches, Checkpointer, preempt
-from sojourn.train.around import BadUse
 from sojourn.train.best import BadBest
-from sojourn.train.folder import FolderBusy
-from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import BadPace
 from sojourn.train.progress import NoNumber
-from sojourn.train.shelf import Superseded
-from sojourn.train.state import BadItem, OtherState
-from sojourn.wire import torch_zip
+from sojourn.train.run_env import BadUse
+from sojourn.train.saving.commit import Superseded
+from sojourn.train.saving.folder import FolderBusy
+from sojourn.train.state.loaders import PositionLost
+from sojourn.train.state.state import BadItem, OtherState
 from tests.train.killing import environment
 
 

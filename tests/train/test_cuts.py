@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from sojourn.train import sealed, shelf, writer
-from sojourn.wire import torch_write, torch_zip
-from sojourn.wire.torch_values import Damaged
+from sojourn.formats.torch import write as torch_write
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.formats.torch.values import Damaged
+from sojourn.train.saving import commit, sealed, writer
 from tests.train import cuts
 from tests.train.killing import SOURCE, environment
 
@@ -60,7 +61,7 @@ def save(folder: Path, way: str, step: int, best: bool = False) -> None:
         os.mkdir(os.path.join(aside, "part"))
         write_here(os.path.join(aside, "part", FILE))
 
-    mine = shelf.Shelf(str(folder), 1, 2, print)
+    mine = commit.Shelf(str(folder), 1, 2, print)
     if way == "folder":
         mine.commit_folder(fill, plan.bytes, step, 0.0, {"step": step})
         return
@@ -112,7 +113,7 @@ def test_a_kill_after_every_single_call_leaves_whole_files_and_the_one_before(wa
         copy = tmp_path / ("cut%d" % count)
         shutil.copytree(str(folder), str(copy))
         cuts.play(calls[:count], copy)
-        shelf.Shelf(str(copy), 2, 2, print).sweep()  # as the next start does
+        commit.Shelf(str(copy), 2, 2, print).sweep()  # as the next start does
         check(copy, [4] if count >= committed_at else [3], "killed after %d calls" % count)
         left = {path.name for path in copy.iterdir() if not re.fullmatch(r"ckpt-.*|best\.pt", path.name)}
         assert left == {"latest.json"}, "killed after %d calls" % count

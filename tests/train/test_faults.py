@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.train import Checkpointer, arena, preempt
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train import Checkpointer, preempt
+from sojourn.train.saving import shared_memory
 from tests.train.killing import environment
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(shutil.which("strace") is None or not arena.is_possible(), reason="strace is not installed"),
+    pytest.mark.skipif(
+        shutil.which("strace") is None or not shared_memory.is_possible(), reason="strace is not installed"
+    ),
 ]
 # Saves step 1, then step 2; the fault is to hit the second. What is left ends without any farewell.
 SCRIPT = """

@@ -13,11 +13,12 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import pytest
 
-from sojourn.train import Checkpointer, around, folder, preempt
-from sojourn.train.folder import FolderBusy, NoPlace
-from sojourn.train.saving import NotSaved
-from sojourn.wire import torch_zip
-from sojourn.wire.torch_values import Damaged
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.formats.torch.values import Damaged
+from sojourn.train import Checkpointer, preempt, run_env
+from sojourn.train.saving import folder
+from sojourn.train.saving.folder import FolderBusy, NoPlace
+from sojourn.train.saving.saving import NotSaved
 from tests.train.killing import environment
 from tests.train.lives import is_alive
 
@@ -279,7 +280,7 @@ def test_a_folder_that_ends_with_the_job_is_refused_and_the_runs_own_is_not(
     monkeypatch.setenv("SOJOURN_RUN_DIR", str(tmp_path / "shared"))
     (tmp_path / "link").symlink_to(tmp_path / "node")
     for passing in (tmp_path / "node", tmp_path / "node" / "c", tmp_path / "link" / "c", "../node/c"):
-        with pytest.raises(around.BadUse, match="would end with the job"):
-            around.place(passing)
-    assert around.place("mine") == str(tmp_path / "shared" / "mine")
-    assert around.place(tmp_path / "nodes") == str(tmp_path / "nodes")
+        with pytest.raises(run_env.BadUse, match="would end with the job"):
+            run_env.place(passing)
+    assert run_env.place("mine") == str(tmp_path / "shared" / "mine")
+    assert run_env.place(tmp_path / "nodes") == str(tmp_path / "nodes")

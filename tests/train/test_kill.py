@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
 from tests.train.killing import SCRIPTS, run, run_killed
 
 

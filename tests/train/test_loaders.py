@@ -8,8 +8,9 @@ from typing import Any, Iterator
 import numpy as np
 import pytest
 
-from sojourn.train import Batches, rng
-from sojourn.train.loaders import PositionLost, Reader
+from sojourn.train import Batches
+from sojourn.train.state import rng
+from sojourn.train.state.loaders import PositionLost, Reader
 
 
 class Drawing:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
 from tests.train.killing import environment
 
 ROOT = Path(__file__).parents[2]

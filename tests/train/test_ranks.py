@@ -13,8 +13,9 @@ from typing import Iterator
 
 import pytest
 
-from sojourn.train import distributed, sealed
-from sojourn.wire import torch_zip
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train import distributed
+from sojourn.train.saving import sealed
 from tests.train import trials
 from tests.train.forging import Forge
 from tests.train.killing import SCRIPTS, environment

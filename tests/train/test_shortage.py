@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from sojourn.train import arena, writer
-from sojourn.train.background import Background
-from sojourn.wire import torch_write, torch_zip
+from sojourn.formats.torch import write as torch_write
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train.saving import shared_memory, writer
+from sojourn.train.saving.background import Background
 from tests.train.killing import environment
 from tests.train.lives import names
 
-pytestmark = pytest.mark.skipif(not arena.is_possible(), reason="only Linux has memfd")
+pytestmark = pytest.mark.skipif(not shared_memory.is_possible(), reason="only Linux has memfd")
 
 
 def test_a_piece_that_cannot_be_hashed_is_the_answer_to_a_save_and_the_memory_can_grow_after_it(
@@ -26,15 +27,15 @@ def test_a_piece_that_cannot_be_hashed_is_the_answer_to_a_save_and_the_memory_ca
 ) -> None:
     """The writer's work, done here; the pieces are large enough for the threads that hash."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    shared = arena.Arena()
+    shared = shared_memory.Arena()
     worker = writer.Writer(theirs, shared.fd, os.getppid())
 
     def answer(size: int) -> dict[str, Any]:
         tree = {"a": bytearray(b"a" * size), "b": bytearray(b"b" * size)}
         storages = {name: torch_write.Storage(size, lambda data=data: memoryview(data)) for name, data in tree.items()}
         plan = torch_write.plan({n: torch_zip.Tensor("uint8", (size,), (1,), 0, s) for n, s in storages.items()}, {})
-        assert worker.answer({"op": "reserve", "bytes": arena.wanted_bytes(plan)})["ok"]
-        shared.adopt(arena.wanted_bytes(plan))
+        assert worker.answer({"op": "reserve", "bytes": shared_memory.wanted_bytes(plan)})["ok"]
+        shared.adopt(shared_memory.wanted_bytes(plan))
         job = {"op": "save", "path": str(tmp_path), "token": 1, "keep": 1, "damaged": [], "step": 1, "at_s": 0.0}
         job.update(bytes=plan.bytes, outline=shared.outline(plan), best=False)
         shared.fill(plan, lambda count: ours.send(json.dumps({"copied": count}).encode()) and None)
@@ -99,4 +100,4 @@ def test_a_training_that_is_short_of_something_else_saves_all_the_same(what: str
 
 
 def test_the_room_left_is_that_of_the_machine_or_of_the_cgroup() -> None:
-    assert 0 < arena.room_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < shared_memory.room_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -8,11 +8,13 @@ from typing import Any, Iterator
 
 import pytest
 
-from sojourn.train import Checkpointer, ResumableSampler, arrays, preempt, state
-from sojourn.train.loaders import PositionLost, Reader
-from sojourn.train.state import OtherState
-from sojourn.wire import torch_zip
-from sojourn.wire.torch_pickle import Unsaveable
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.formats.torch.pickle import Unsaveable
+from sojourn.train import Checkpointer, ResumableSampler, preempt
+from sojourn.train.saving import arrays
+from sojourn.train.state import state
+from sojourn.train.state.loaders import PositionLost, Reader
+from sojourn.train.state.state import OtherState
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

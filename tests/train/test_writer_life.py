@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.train import arena
+from sojourn.train.saving import shared_memory
 from tests.train.killing import SOURCE, environment
 from tests.train.lives import DEADLINE_S, is_alive, loaded, names, until
 
-pytestmark = pytest.mark.skipif(not arena.is_possible(), reason="only Linux has memfd")
+pytestmark = pytest.mark.skipif(not shared_memory.is_possible(), reason="only Linux has memfd")
 CHILD = """
 import os, signal, sys, time
 from sojourn.train import Checkpointer

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterable
 
-from sojourn.train import distributed_shards, sealed
-from sojourn.wire.torch_values import Damaged
+from sojourn.formats.torch.values import Damaged
+from sojourn.train.saving import distributed_shards, sealed
 from tests.train.forging import Forge, computed_twice
 
 KILLS, TERMS = 5, 1  # of one trial

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.core.values import Site
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.observe.status import status
 from tests.verbs import faulty
 
 

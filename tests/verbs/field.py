@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.core.values import Site
 from sojourn.store.home import Store
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.reconcile import Reconciled, reconcile
-from sojourn.verbs.status import status
-from sojourn.verbs.sweep import Swept, sweep
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.reconcile import Reconciled, reconcile
+from sojourn.verbs.sweep.sweep import Swept, sweep
 from tests.verbs import faulty
 from tests.verbs.conftest import World
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from sojourn.backends.client.keeper import Answer
+from sojourn.backends.keeper.client import Answer
 from sojourn.core.fold import Status, to_plain
 from sojourn.core.values import State
 from sojourn.wire import manifest

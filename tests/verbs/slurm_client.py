@@ -14,9 +14,9 @@ from sojourn.core.values import State
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch, Row
 from sojourn.verbs.context import Context
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
-from sojourn.verbs.why import of_run
+from sojourn.verbs.explain.why import of_run
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.observe.status import status
 from tests.lab.cluster import Cluster, until
 
 

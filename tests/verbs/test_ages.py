@@ -3,7 +3,7 @@
 import time
 
 from sojourn.core.values import State
-from sojourn.verbs.status import status
+from sojourn.verbs.observe.status import status
 from tests.verbs.conftest import World
 
 TRAIN = """

@@ -15,9 +15,9 @@ from sojourn.cli.main import main
 from sojourn.core.alarms import BILLING, IDLE, STALLED, TOO_FAST
 from sojourn.core.fold import Status
 from sojourn.core.values import State
-from sojourn.verbs.alarms import Alarms
 from sojourn.verbs.answers import Snapshot
-from sojourn.verbs.watch import watch
+from sojourn.verbs.observe.alarms import Alarms
+from sojourn.verbs.observe.watch import watch
 from tests.verbs import faulty
 from tests.verbs.conftest import World
 

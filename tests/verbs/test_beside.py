@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sojourn.store.records import RunRecord
-from sojourn.verbs.beside import each
 from sojourn.verbs.context import Context
-from sojourn.verbs.pull import pull
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.observe.beside import each
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
 

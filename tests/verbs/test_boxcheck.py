@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sojourn.core.values import Finding, Site
-from sojourn.verbs import boxcheck
-from sojourn.verbs.doctor import doctor
-from sojourn.verbs.plan import plan
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.explain.doctor import doctor
+from sojourn.verbs.launch import boxcheck
+from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.sweep.sweep import sweep
 from tests.box.rig import Rig
 from tests.lab import machine_faults
 from tests.verbs.conftest import World

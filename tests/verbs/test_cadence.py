@@ -8,7 +8,7 @@ import math
 import pytest
 
 from sojourn.cli.main import main
-from sojourn.verbs.cadence import BadCadence, cadence
+from sojourn.verbs.explain.cadence import BadCadence, cadence
 
 
 def test_it_is_youngs_interval() -> None:

@@ -10,10 +10,10 @@ from sojourn.core.need import Need
 from sojourn.core.values import Run, Site, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach, worst
-from sojourn.verbs.decide import IDENTITY, decide
-from sojourn.verbs.hear import View
-from sojourn.verbs.preflight import SPARE_BYTES, Room, base_disk, judge, room
-from sojourn.verbs.prepare import setup_digest
+from sojourn.verbs.launch.decide import IDENTITY, decide
+from sojourn.verbs.launch.preflight import SPARE_BYTES, Room, base_disk, judge, room
+from sojourn.verbs.launch.prepare import setup_digest
+from sojourn.verbs.observe.view import View
 
 SPEC: dict[str, Any] = {key: key for key in IDENTITY} | {"identity": "same"}
 ANSWERED = Reach(True, "2026-11-21T10:00:00.000Z")

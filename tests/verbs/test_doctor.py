@@ -12,9 +12,9 @@ import pytest
 from sojourn.cli.show import doctor as show
 from sojourn.core.values import Site
 from sojourn.store.home import Store
-from sojourn.verbs import checkup
 from sojourn.verbs.context import Context
-from sojourn.verbs.doctor import Doctor, doctor
+from sojourn.verbs.explain.doctor import Doctor, doctor
+from sojourn.verbs.launch import checkup
 from sojourn.wire.errors import Unreachable
 
 GIB = 1 << 30

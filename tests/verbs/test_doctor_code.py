@@ -7,8 +7,8 @@ import pytest
 
 from sojourn.cli.main import main
 from sojourn.store.gotchas import gotchas
-from sojourn.verbs.codecheck.source import Sight, source_of
-from sojourn.verbs.doctor_code import NoSuchCode, doctor_code, look
+from sojourn.verbs.project.codecheck.source import Sight, source_of
+from sojourn.verbs.project.doctor_code import NoSuchCode, doctor_code, look
 
 PIECES = Path(__file__).parent / "code"
 FILES = sorted(PIECES.glob("*/*.txt"))

@@ -6,12 +6,12 @@ import pytest
 
 from sojourn.core.values import Meter, Pulse
 from sojourn.verbs.answers import Ask, Down
-from sojourn.verbs.cost import cost
-from sojourn.verbs.down import NotGone, down
-from sojourn.verbs.leases import leases
-from sojourn.verbs.pull import pull
-from sojourn.verbs.resume import resume
-from sojourn.verbs.status import status
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.observe.cost import cost
+from sojourn.verbs.observe.leases import leases
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.down import NotGone, down
+from sojourn.verbs.retrieve.pull import pull
 from sojourn.wire.errors import Refusal
 from tests.verbs.conftest import World
 from tests.verbs.faulty import Provider

@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.provider import by_hand as by_hand_provider
 from sojourn.core.law import Withheld
 from sojourn.core.values import Meter
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Ask, Down
-from sojourn.verbs.clean import clean
+from sojourn.verbs.confirm import NotConfirmed
 from sojourn.verbs.context import Context
-from sojourn.verbs.down import StillAnswers, StopsItself, down
-from sojourn.verbs.leases import leases
-from sojourn.verbs.pull import pull
-from sojourn.verbs.recover import recover
-from sojourn.verbs.resume import resume
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
-from sojourn.verbs.stop import NotConfirmed, stop
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.leases import leases
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.clean import clean
+from sojourn.verbs.release.down import StillAnswers, StopsItself, down
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.takeover.recover import recover
 from tests.verbs.conftest import World
 from tests.verbs.faulty import Provider
 

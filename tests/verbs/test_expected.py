@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sojourn.verbs.expected import lacking_keys, step_remarks
-from sojourn.verbs.pull import pull
+from sojourn.verbs.retrieve.expected import lacking_keys, step_remarks
+from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 
 SCRIPT = """

@@ -9,7 +9,7 @@ import pytest
 from sojourn.cli.show import gotchas as show
 from sojourn.cli.show.text import width
 from sojourn.store.gotchas import gotchas as catalog
-from sojourn.verbs import gotchas
+from sojourn.verbs.explain import gotchas
 from sojourn.wire.errors import Misuse
 
 

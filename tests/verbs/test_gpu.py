@@ -14,7 +14,7 @@ import pytest
 
 from sojourn.box.probes.cards import QUERY
 from sojourn.cli.show import gpu as show
-from sojourn.verbs import gpu
+from sojourn.verbs.explain import gpu
 from tests.verbs.conftest import World
 
 pytest_plugins = ["tests.lab.nvml_fixtures"]

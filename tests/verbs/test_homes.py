@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sojourn.verbs.fetch import NotOurs
-from sojourn.verbs.homes import OLD_NAME, Roster
-from sojourn.verbs.pull import pull
-from sojourn.verbs.verify import verify
+from sojourn.verbs.retrieve.fetch import NotOurs
+from sojourn.verbs.retrieve.homes import OLD_NAME, Roster
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.retrieve.verify import verify
 from tests.verbs.conftest import World
 from tests.verbs.hostile import everything, planted, says
 

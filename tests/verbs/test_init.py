@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.store.spec import read_job
-from sojourn.verbs.init import JobFileExists, NoFolder, init, quoted, scalar
-from sojourn.verbs.source import flags, paths, scripts
+from sojourn.store.job.read import read_job
+from sojourn.verbs.project.init import JobFileExists, NoFolder, init, quoted, scalar
+from sojourn.verbs.project.source import flags, paths, scripts
 
 CASES = sorted(Path(__file__).with_name("init_cases").glob("*.case"))
 

@@ -12,10 +12,10 @@ from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas, read
 from sojourn.store.platforms import document, faults, text_of
-from sojourn.verbs import learn
-from sojourn.verbs.learn_fact import fact
-from sojourn.verbs.specimen import Hide, pattern, toml
-from sojourn.verbs.why import BadEvidence, CannotRead
+from sojourn.verbs.explain import learn
+from sojourn.verbs.explain.learn_fact import fact
+from sojourn.verbs.explain.specimen import Hide, pattern, toml
+from sojourn.verbs.explain.why import BadEvidence, CannotRead
 from sojourn.wire.errors import Misuse
 
 ROOT = Path(__file__).resolve().parents[2]

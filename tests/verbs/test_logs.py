@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from sojourn.backends.client.keeper import Answer
-from sojourn.verbs.logs import NoLog, Restless, TooLong, _Log, logs
+from sojourn.backends.keeper.client import Answer
+from sojourn.verbs.observe.logs import NoLog, Restless, TooLong, _Log, logs
 from tests.box.rig import until
 from tests.verbs.conftest import World
 

@@ -14,10 +14,10 @@ from sojourn.core.values import Lease, Site
 from sojourn.store.catalog import platform
 from sojourn.store.platforms import UnknownPlatform, document
 from sojourn.store.platforms import platforms as every
-from sojourn.verbs import platforms
-from sojourn.verbs.down import _ask
-from sojourn.verbs.plan import _survival
-from sojourn.verbs.renting import _tell_clocks
+from sojourn.verbs.explain import platforms
+from sojourn.verbs.launch.plan import _survival
+from sojourn.verbs.launch.renting import _tell_clocks
+from sojourn.verbs.release.down import _ask
 from sojourn.wire.errors import Misuse
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import NoAnswer
-from sojourn.verbs.poll import Poll
-from sojourn.verbs.sweep import sweep
-from sojourn.verbs.watch import watch
+from sojourn.verbs.observe.poll import Poll
+from sojourn.verbs.observe.watch import watch
+from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.keeper import Answer, Keeper
+from sojourn.backends.keeper.client import Answer, Keeper
 from sojourn.core.fold import Status, to_plain
 from sojourn.core.values import Site, State
-from sojourn.verbs.fetch import NotOurs
-from sojourn.verbs.haul import is_proven
-from sojourn.verbs.pull import NeverLaunched, pull
-from sojourn.verbs.status import status
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.retrieve.fetch import NotOurs
+from sojourn.verbs.retrieve.haul import is_proven
+from sojourn.verbs.retrieve.pull import NeverLaunched, pull
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable
 from tests.verbs.conftest import World

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import Receipt, State
-from sojourn.verbs.choice import choose
-from sojourn.verbs.pull import pull
+from sojourn.verbs.retrieve.choice import choose
+from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 from tests.verbs.hostile import everything, planted, says
 

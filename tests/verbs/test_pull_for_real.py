@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import State
-from sojourn.verbs.pull import pull
-from sojourn.verbs.resume import resume
-from sojourn.verbs.status import status
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 
 # Only the first attempt saves.

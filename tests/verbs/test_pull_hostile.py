@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import NoAnswer
-from sojourn.verbs import fetch as fetching
-from sojourn.verbs.fetch import NotOurs
-from sojourn.verbs.manifests import WrongManifest, kept_manifest
-from sojourn.verbs.pull import pull
+from sojourn.verbs.retrieve import fetch as fetching
+from sojourn.verbs.retrieve.fetch import NotOurs
+from sojourn.verbs.retrieve.manifests import WrongManifest, kept_manifest
+from sojourn.verbs.retrieve.pull import pull
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable
 from tests.verbs.conftest import World

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sojourn.verbs.pull import pull
+from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 
 MAKE = """

@@ -8,10 +8,10 @@ import pytest
 
 from sojourn.cli.show import pull as show
 from sojourn.cli.show import verify as artifacts
-from sojourn.verbs import tale
-from sojourn.verbs.haul import artifact
-from sojourn.verbs.pull import pull
-from sojourn.verbs.tale import Tale
+from sojourn.verbs.retrieve import tale
+from sojourn.verbs.retrieve.haul import artifact
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.retrieve.tale import Tale
 from tests.verbs.conftest import World
 from tests.verbs.hostile import everything, planted, says
 

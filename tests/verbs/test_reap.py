@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sojourn.box.probes import process
+from sojourn.box.system import process
 from sojourn.cli.show import reap as show
-from sojourn.verbs import reap
 from sojourn.verbs.answers import Ask
-from sojourn.verbs.stop import NotConfirmed
+from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.explain import reap
 from tests.box.rig import until
 from tests.lab import machine_faults
 from tests.verbs.conftest import World

@@ -6,8 +6,8 @@ from typing import Any
 
 from sojourn.core.fold import Status, fold
 from sojourn.core.values import Site, State
-from sojourn.verbs.reasons import LINE, alike, cause_of, judged, line_of, with_cause
-from sojourn.verbs.status import status
+from sojourn.verbs.observe.reasons import LINE, alike, cause_of, judged, line_of, with_cause
+from sojourn.verbs.observe.status import status
 from tests.verbs.conftest import World
 
 ENDED: dict[str, Any] = {"seq": 2, "attempt": 1, "kind": "ended", "at": "2026-11-21T10:00:00Z", "by": "shim"}

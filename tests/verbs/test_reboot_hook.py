@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import reboot
+from sojourn.backends import reboot
 from sojourn.backends.transport import local
 from sojourn.core.values import Ended
 from sojourn.store.settings import BadSettings, read_site

@@ -6,8 +6,8 @@ from sojourn.core.fold import Status
 from sojourn.core.values import State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach
-from sojourn.verbs.hear import View
-from sojourn.verbs.reconcile import Reconciled, fate, with_next
+from sojourn.verbs.observe.view import View
+from sojourn.verbs.sweep.reconcile import Reconciled, fate, with_next
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from sojourn.cli.main import main
 from sojourn.store.index import NotFound
-from sojourn.verbs.pull import pull
-from sojourn.verbs.results import NoSuchMetric, results
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.results import NoSuchMetric, results
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
 
@@ -38,7 +38,7 @@ def boxes(world: World, tmp_path: Path) -> Iterator[Field]:
     made = field.job({"lr": [0.1, 0.2, 0.3], "seed": [0, 1], "wd": [0]})
     job = {line.split(":", 1)[0]: json.loads(line.split(":", 1)[1]) for line in Path(made).read_text().splitlines()}
     field.world.job(**{**job, **keys})
-    from sojourn.verbs.sweep import sweep
+    from sojourn.verbs.sweep.sweep import sweep
 
     sweep(field.ctx, made)
     field.over()

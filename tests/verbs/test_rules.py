@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import Site
-from sojourn.verbs import run as verb
-from sojourn.verbs import why
 from sojourn.verbs.context import Box
-from sojourn.verbs.prepare import prepare
-from sojourn.verbs.status import status
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.explain import why
+from sojourn.verbs.launch import run as verb
+from sojourn.verbs.launch.prepare import prepare
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs.conftest import World
 
 FLAKE = {"name": "cuda-flake", "pattern": "CUDNN_STATUS_EXECUTION_FAILED", "action": "retry"}
@@ -89,13 +89,13 @@ def test_a_secret_in_the_line_that_fits_is_hidden(world: World, monkeypatch: pyt
 def test_a_pattern_that_never_ends_costs_its_own_time_and_fits_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sojourn.box import ruling
-    from sojourn.box.root import Root
+    from sojourn.box.run.root import Root
+    from sojourn.box.supervise import user_rules
 
     world.ended("echo " + "a" * 40 + "b; exit 1")
     rules = [{"name": "slow", "pattern": "(a+)+$", "action": "retry"}]
-    monkeypatch.setattr(ruling, "_LOOK_S", 0.5)
-    told = ruling._judged(Root(str(world.root())), 1, rules)
+    monkeypatch.setattr(user_rules, "_LOOK_S", 0.5)
+    told = user_rules._judged(Root(str(world.root())), 1, rules)
     assert (told["rule"], told["action"]) == ("", "") and told["detail"]
 
 

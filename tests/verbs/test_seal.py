@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sojourn.store.layout import BadLayout, Layout, hits, read_layout
-from sojourn.verbs.accept import BadAcceptance, NotIndependent, accept, compare
-from sojourn.verbs.seal import AlreadySealed, BadRunName, seal, standings
-from sojourn.verbs.verify import NoSuchPath, verify
+from sojourn.verbs.retrieve.accept import BadAcceptance, NotIndependent, accept, compare
+from sojourn.verbs.retrieve.seal import AlreadySealed, BadRunName, seal, standings
+from sojourn.verbs.retrieve.verify import NoSuchPath, verify
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 from tests.backends import samples

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.core.fold import Status, fold
@@ -20,11 +20,11 @@ from sojourn.core.values import Site, State
 from sojourn.store.home import Store
 from sojourn.store.program import read_code
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.resume import resume
-from sojourn.verbs.shown import Shown, shown
-from sojourn.verbs.status import status
-from sojourn.verbs.stop import stop
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.observe.status_rows import Shown, shown
+from sojourn.verbs.sweep.sweep import sweep
 from tests.store import history
 from tests.verbs import faulty
 from tests.verbs.conftest import World

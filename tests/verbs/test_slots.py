@@ -6,8 +6,8 @@ import pytest
 
 from sojourn.core.need import Need
 from sojourn.store.records import RunRecord
-from sojourn.verbs.preflight import CELL_INODES, Room, room_for_cells
-from sojourn.verbs.slots import Oversubscribed, lanes
+from sojourn.verbs.launch.preflight import CELL_INODES, Room, room_for_cells
+from sojourn.verbs.sweep.slots import Oversubscribed, lanes
 
 A100 = "NVIDIA A100-SXM4-80GB"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from sojourn.core.values import State
-from sojourn.verbs.handbook import handbook
-from sojourn.verbs.plan import plan
-from sojourn.verbs.pull import pull
-from sojourn.verbs.resume import resume
-from sojourn.verbs.run import StoppedByUser, run
-from sojourn.verbs.stop import stop
-from sojourn.verbs.why import of_run
+from sojourn.verbs.explain.why import of_run
+from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.run import StoppedByUser, run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.takeover.handbook import handbook
 from tests.lab.cluster import until
 from tests.verbs.slurm_client import Client
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client.slurm_script import job_name
+from sojourn.backends.slurm.script import job_name
 from sojourn.core.values import State
-from sojourn.verbs.pull import pull
-from sojourn.verbs.resume import resume
-from sojourn.verbs.run import run
-from sojourn.verbs.stop import stop
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.retrieve.pull import pull
 from tests.lab.cluster import slurm, until
 from tests.verbs.slurm_client import Client
 

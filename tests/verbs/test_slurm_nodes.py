@@ -3,11 +3,11 @@
 import pytest
 
 from sojourn.core.values import State
-from sojourn.verbs import scheduled
-from sojourn.verbs.down import down
-from sojourn.verbs.plan import plan
-from sojourn.verbs.pull import pull
-from sojourn.verbs.stop import stop
+from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe import scheduled
+from sojourn.verbs.release.down import down
+from sojourn.verbs.retrieve.pull import pull
 from tests.lab.cluster import slurm, until
 from tests.verbs.slurm_client import Client
 

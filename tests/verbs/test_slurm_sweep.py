@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import ssh_share
+from sojourn.backends.ssh import share as ssh_share
 from sojourn.core.values import State
 from sojourn.verbs.answers import Row
-from sojourn.verbs.clean import clean
-from sojourn.verbs.pull import pull
-from sojourn.verbs.reconcile import reconcile
-from sojourn.verbs.scheduled import NeverReady
-from sojourn.verbs.status import status
-from sojourn.verbs.stop_sweep import stop_sweep
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.launch.after import NeverReady
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.clean import clean
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.reconcile import reconcile
+from sojourn.verbs.sweep.stop_sweep import stop_sweep
+from sojourn.verbs.sweep.sweep import sweep
 from tests.lab.cluster import until
 from tests.verbs.slurm_client import Client
 

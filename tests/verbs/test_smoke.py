@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sojourn.store.spec import NoJobFile
-from sojourn.verbs.smoke import NO_GPU, QUIET, NoSmoke, Smoke, smoke
+from sojourn.store.job.read import NoJobFile
+from sojourn.verbs.project.smoke import NO_GPU, QUIET, NoSmoke, Smoke, smoke
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ def test_what_does_not_end_is_ended_with_all_that_it_started(
     pids = tmp_path / "pids"
     begun = tmp_path / "begun"  # its time runs from then on, however slow the machine
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() if begun.exists() else began_s)
-    monkeypatch.setattr("sojourn.verbs.smoke.time", clock)
+    monkeypatch.setattr("sojourn.verbs.project.smoke.time", clock)
     answer = run(tmp_path, f"sleep 100 & echo $! > {pids}; echo started; touch {begun}; wait", timeout_s=0.5)
     assert (answer.ended, answer.exit_status, answer.tail) == ("timeout", 1, "started")
     assert time.monotonic() - began_s < 60
@@ -126,7 +126,7 @@ def test_what_does_not_end_is_ended_with_all_that_it_started(
 
 
 def test_what_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sojourn.verbs.smoke.GRACE_S", 0.5)
+    monkeypatch.setattr("sojourn.verbs.project.smoke.GRACE_S", 0.5)
     answer = run(tmp_path, "trap '' TERM; while :; do sleep 0.1; done", timeout_s=0.3)
     assert answer.ended == "timeout"
 

@@ -2,9 +2,9 @@
 
 import time
 
-from sojourn.verbs.cost import cost
-from sojourn.verbs.status import status
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.observe.cost import cost
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs import faulty
 from tests.verbs.conftest import World
 

@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 
 from sojourn.core.sweep import Collision
-from sojourn.store.cells import BadCells
-from sojourn.verbs.down import down
-from sojourn.verbs.hear import hear
-from sojourn.verbs.prepare import NotYet
-from sojourn.verbs.pull import pull
-from sojourn.verbs.recover import recover
-from sojourn.verbs.repair import StillThere
-from sojourn.verbs.resume import resume
-from sojourn.verbs.run import NameTaken, run
-from sojourn.verbs.slots import Oversubscribed
-from sojourn.verbs.status import status
-from sojourn.verbs.stop import NotConfirmed, stop
-from sojourn.verbs.stop_sweep import stop_sweep
-from sojourn.verbs.sweep import SweepTaken
+from sojourn.store.job.cells import BadCells
+from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.launch.prepare import NotYet
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.launch.run import NameTaken, run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.refresh import hear
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.down import down
+from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.repair import StillThere
+from sojourn.verbs.sweep.slots import Oversubscribed
+from sojourn.verbs.sweep.stop_sweep import stop_sweep
+from sojourn.verbs.sweep.sweep import SweepTaken
+from sojourn.verbs.takeover.recover import recover
 from sojourn.wire.errors import Refusal, Unreachable
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
@@ -243,7 +244,7 @@ def test_cells_that_failed_of_one_known_cause_are_one_group(field: Make) -> None
     made = boxes.job({"lr": [1, 2, 3, 4]})
     text = Path(made).read_text().splitlines()
     Path(made).write_text("\n".join(f"run: {json.dumps(script)}" if t.startswith("run:") else t for t in text) + "\n")
-    from sojourn.verbs.sweep import sweep
+    from sojourn.verbs.sweep.sweep import sweep
 
     sweep(boxes.ctx, made)
     boxes.over()

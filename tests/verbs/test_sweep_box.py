@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.verbs import slots
-from sojourn.verbs.cells import BudgetShared
-from sojourn.verbs.sweep import sweep
+from sojourn.verbs.sweep import slots
+from sojourn.verbs.sweep.cells import BudgetShared
+from sojourn.verbs.sweep.sweep import sweep
 from tests.lab.machine_faults import need_root
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
@@ -42,7 +42,7 @@ def test_cells_of_a_box_with_two_gpus_run_side_by_side_each_on_its_own(
 ) -> None:
     ask = slots.ask_sites
     monkeypatch.setattr(  # what a driver would say: this machine has none
-        "sojourn.verbs.sweep.ask_sites",
+        "sojourn.verbs.sweep.sweep.ask_sites",
         lambda *asked: [replace(one, hello={**one.hello, "gpus": GPUS}) for one in ask(*asked)],
     )
     said = sweep(box.ctx, job(box, CARD.format(folder=box.folder), 4))

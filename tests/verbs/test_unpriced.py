@@ -11,16 +11,16 @@ from sojourn.cli.show import leases as show_leases
 from sojourn.cli.show import plan as show_plan
 from sojourn.cli.show import status as show_status
 from sojourn.core.values import Meter
-from sojourn.verbs.alarms import Alarms
 from sojourn.verbs.answers import Ask
-from sojourn.verbs.cost import cost
-from sojourn.verbs.down import down
-from sojourn.verbs.leases import leases
-from sojourn.verbs.plan import plan
-from sojourn.verbs.pull import pull
-from sojourn.verbs.resume import resume
-from sojourn.verbs.status import status
-from sojourn.verbs.stop import NotConfirmed
+from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.resume import resume
+from sojourn.verbs.observe.alarms import Alarms
+from sojourn.verbs.observe.cost import cost
+from sojourn.verbs.observe.leases import leases
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.release.down import down
+from sojourn.verbs.retrieve.pull import pull
 from sojourn.wire.units import unstamp
 from tests.verbs.conftest import World
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.verbs.verify import BadManifest, NoSuchPath, NothingToVerify, verify
+from sojourn.verbs.retrieve.verify import BadManifest, NoSuchPath, NothingToVerify, verify
 from sojourn.wire import manifest as manifests
 from sojourn.wire.errors import Misuse
 from tests.backends import samples
@@ -175,7 +175,7 @@ def test_a_verify_that_is_interrupted_leaves_no_process(folder: Path, tmp_path: 
     (folder / "long.json").write_text("[" + "0," * 20_000_000 + "0]")
     code = (
         "import os, signal, sys, threading\n"
-        "from sojourn.verbs.verify import verify\n"
+        "from sojourn.verbs.retrieve.verify import verify\n"
         "threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "try:\n    verify([sys.argv[1]])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
     )

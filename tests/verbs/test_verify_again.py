@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from sojourn.verbs.verify import Verified, verify
+from sojourn.verbs.retrieve.verify import Verified, verify
 from tests.backends import samples
 
 
@@ -112,7 +112,9 @@ def test_a_verify_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     (root / "long.jsonl").write_text('{"a": [' + "1.5, " * 4_000_000 + "1]}\n")
     settled(root)
     # The largest file is begun first and takes longest: it keeps the process busy while the small ones are proven.
-    code = "import sys\nfrom sojourn.verbs.verify import verify\nverify([sys.argv[1]], say=print, processes=2)\n"
+    code = (
+        "import sys\nfrom sojourn.verbs.retrieve.verify import verify\nverify([sys.argv[1]], say=print, processes=2)\n"
+    )
     argv = [sys.executable, "-u", "-c", code, str(root)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import loading, regular
-from sojourn.backends.client.proof import Prover
-from sojourn.verbs import below
-from sojourn.verbs.verify import NoSuchPath, Verified, verify
+from sojourn.backends.proof import loading, regular
+from sojourn.backends.proof.proof import Prover
+from sojourn.verbs.retrieve import below
+from sojourn.verbs.retrieve.verify import NoSuchPath, Verified, verify
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.cli.show import why as show
-from sojourn.verbs import why
+from sojourn.verbs.explain import why
 
 OOM = "Traceback (most recent call last):\n  File x\ntorch.OutOfMemoryError: CUDA out of memory. Tried 2.00 GiB\n"
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from sojourn.cli.show import why as show
-from sojourn.verbs import why
-from sojourn.verbs.pull import pull
-from sojourn.verbs.status import status
+from sojourn.verbs.explain import why
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 
 LINE = "import time, itertools\nfor i in itertools.count():\n    print('step', i, flush=True); time.sleep(0.2)\n"

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from sojourn.box.probes import process
+from sojourn.box.system import process
 from tests.lab import machine_faults
 from tests.verdicts.stage import STEPS, Stage, free_port, holder
 

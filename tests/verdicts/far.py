@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sojourn.core.values import State
-from sojourn.verbs import why
+from sojourn.verbs.explain import why
 from sojourn.wire.errors import Unreachable
 from tests.verdicts.stage import STEPS, Stage
 
@@ -50,7 +50,7 @@ def _laboratory(stage: Stage, alias: str) -> Iterator[Path]:
                 stage.from_settings()
                 yield folder
         finally:
-            from sojourn.backends.client import ssh_share
+            from sojourn.backends.ssh import share as ssh_share
 
             ssh_share.hang_up_all()
             shutil.rmtree(sockets, ignore_errors=True)

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sojourn.backends.client.keeper import Keeper
+from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.backends.transport import local
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store.home import Store
-from sojourn.verbs import why
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.run import run
-from sojourn.verbs.status import status
+from sojourn.verbs.explain import why
+from sojourn.verbs.launch.run import run
+from sojourn.verbs.observe.status import status
 from tests.box.rig import until
 
 PATIENCE_S = 200.0

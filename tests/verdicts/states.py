@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from sojourn.box.probes import process
+from sojourn.box.system import process
 from tests.lab import machine_faults
 from tests.verdicts.ends import RANK, TORCHRUN
 from tests.verdicts.stage import STEPS, Stage, free_port, holder

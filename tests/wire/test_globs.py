@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sojourn.box import globs as on_the_box
+from sojourn.box.system import globs as on_the_box
 from sojourn.wire.globs import covers
 
 TREE = ["a", "b.pt", ".hid", "out/a", "out/b.pt", "out/.hid", "out/deep/a", "out/deep/b.pt", "out/.git/hooks/a"]

@@ -1,6 +1,6 @@
 """The outer world, one folder per port; a backend is one file in it, found by scanning the folder.
 
-Imports: wire core store box train
+Imports: wire formats core store box train
 Outside: numpy, safetensors, torch, pyarrow, PIL (loaders, when used), apprise (messages) yaml
 """
 

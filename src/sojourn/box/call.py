@@ -15,8 +15,7 @@ import os
 import sys
 import time
 
-from sojourn.box import identity
-from sojourn.box.probes import machine
+from sojourn.box.system import identity, machine
 from sojourn.wire import framing, units
 
 TYPE_CHECKING = False

@@ -11,10 +11,10 @@ import importlib
 import os
 import time
 
-from sojourn.box import bounded, masking, raw
-from sojourn.box.about import About
-from sojourn.box.probes import machine, process
-from sojourn.box.root import Root, read_fields
+from sojourn.box.run import masking
+from sojourn.box.run.attempt_context import About
+from sojourn.box.run.root import Root, read_fields
+from sojourn.box.system import bounded, machine, process, raw
 from sojourn.wire import units
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ OF_BOX = "writing room mounts hogs boot load group_files shm kernel_log cards ho
 def of_box(base: str, names: List[str] | None = None, sample: Dict[str, Any] | None = None) -> Dict[str, Any]:
     """The document of the box itself: of the probes OF_BOX those in `names`. `sample`: cards are watched for a while,
     and on request under load, see probes.sampling; that is done here and takes as long as it takes."""
-    from sojourn.box.alone import Alone
+    from sojourn.box.run.box_context import Alone
 
     about = Alone(base)
     wanted = [name for name in OF_BOX if names is None or name in names]

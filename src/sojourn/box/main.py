@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sojourn.box import umask
+from sojourn.box.system import umask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ def main(argv: List[str]) -> int:
     umask.take()
     command = argv[0] if argv else ""
     if command == "shim":
-        from sojourn.box.shim import main as shim
+        from sojourn.box.supervise.shim import main as shim
 
         return shim(argv[1:])
     if command == "supervise" and len(argv) == 3 and argv[1] == "--root":
-        from sojourn.box.supervise import supervise
+        from sojourn.box.supervise.supervise import supervise
 
         return supervise(argv[2])
     if command == "seal" and len(argv) == 3 and argv[1] == "--root":
-        from sojourn.box.supervise import seal_only
+        from sojourn.box.supervise.supervise import seal_only
 
         return seal_only(argv[2])
     if command == "call":
@@ -38,7 +38,7 @@ def main(argv: List[str]) -> int:
 
         return answer_one(sys.stdin.buffer, sys.stdout.buffer)
     if command == "gpu":
-        from sojourn.box.probes.gpu import main as gpu
+        from sojourn.box.system.gpu import main as gpu
 
         return gpu()
     if command == "bundle":
@@ -46,7 +46,7 @@ def main(argv: List[str]) -> int:
 
         return bundle(argv[1:])
     if command == "forecheck":
-        from sojourn.box.forecheck import main as forecheck
+        from sojourn.box.supervise.node_check import main as forecheck
 
         return forecheck(argv[1:])
     if command == "--version":

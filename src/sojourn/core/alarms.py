@@ -1,4 +1,4 @@
-"""What a person should be told of while it can still be helped. Pure; `verbs/alarms.py` gathers the facts."""
+"""What a person should be told of while it can still be helped. Pure; `verbs/observe/alarms.py` gathers the facts."""
 
 from __future__ import annotations
 

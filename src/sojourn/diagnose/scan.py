@@ -16,9 +16,9 @@ from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.diagnose import logend
-from sojourn.diagnose.gates import BEGINS, gates_of
 from sojourn.diagnose.lines import MAX_LINE, bare, plain
-from sojourn.diagnose.sieve import Lines
+from sojourn.diagnose.literals import BEGINS, gates_of
+from sojourn.diagnose.prefilter import Lines
 from sojourn.diagnose.tracebacks import is_ignored, is_source, said
 
 OVERLAP = 512  # the ends of the parts of a line that are looked at twice

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sojourn.diagnose.gates import BEGINS
 from sojourn.diagnose.lines import MAX_LINE, bare, plain
+from sojourn.diagnose.literals import BEGINS
 
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Failure|Abort\w*|NotFound\w*"

@@ -11,6 +11,7 @@ import os
 import zipfile
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first one a zip can say
+_TRAINS = {f"sojourn/formats/{name}.py" for name in ("__init__", "crc", "damage")}
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -23,8 +24,11 @@ def keeper_bytes() -> tuple[str, bytes]:
 
 
 def train_bytes() -> tuple[str, bytes]:
-    """("train-<sha256>.zip", its bytes): `train` and `wire`, importable from the zip itself. Raises: OSError."""
-    data = _zip({**_room("train"), **_room("wire"), **_door()})
+    """("train-<sha256>.zip", its bytes): `train`, `wire` and what `train` needs of `formats`, importable from the zip
+    itself. Raises: OSError.
+    """
+    formats = {path: data for path, data in _room("formats").items() if path in _TRAINS or "/torch/" in path}
+    data = _zip({**_room("train"), **_room("wire"), **formats, **_door()})
     return "train-%s.zip" % hashlib.sha256(data).hexdigest(), data
 
 

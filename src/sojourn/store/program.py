@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from sojourn.wire import names
 
@@ -14,14 +15,18 @@ def read_code() -> str:
     that one was changed. "" where they are no files of their own (a zip).
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = []
     try:
-        for room in _ROOMS:
-            with os.scandir(os.path.join(package, room)) as entries:
-                for entry in entries:
-                    if entry.name.endswith(".py"):
-                        stat = entry.stat()
-                        found.append((room, entry.name, stat.st_size, stat.st_mtime_ns))
+        found = [row for room in _ROOMS for row in _files(os.path.join(package, room))]
     except OSError:
         return ""
     return names.digest([package, sorted(found)])
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                stat = entry.stat()
+                yield entry.path, stat.st_size, stat.st_mtime_ns
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)

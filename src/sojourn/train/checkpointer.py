@@ -6,17 +6,19 @@ import os
 import time
 from typing import Any, Callable, Iterator
 
-from sojourn.train import around, arrays, contents, distributed, loaders, preempt, rng, trackers
-from sojourn.train.around import BadUse, say
+from sojourn.train import distributed, preempt, run_env, trackers
 from sojourn.train.best import Best
-from sojourn.train.contents import Resume
 from sojourn.train.distributed_saving import desk
-from sojourn.train.loaders import PositionLost
 from sojourn.train.pace import Pace
 from sojourn.train.progress import Progress, light
-from sojourn.train.saving import NotSaved
-from sojourn.train.shelf import Superseded
-from sojourn.train.state import Items
+from sojourn.train.run_env import BadUse, say
+from sojourn.train.saving import arrays
+from sojourn.train.saving.commit import Superseded
+from sojourn.train.saving.saving import NotSaved
+from sojourn.train.state import contents, loaders, rng
+from sojourn.train.state.contents import Resume
+from sojourn.train.state.loaders import PositionLost
+from sojourn.train.state.state import Items
 from sojourn.wire import units
 
 
@@ -69,8 +71,8 @@ class Checkpointer:
         self._best = Best(best)
         self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
         self._team = distributed.join(bool(self._items.shards.names))
-        around.hush(not self._team.is_first)
-        self._folder, self._saver = desk(self._team, around.place(folder), keep, self._pace, background, say)
+        run_env.hush(not self._team.is_first)
+        self._folder, self._saver = desk(self._team, run_env.place(folder), keep, self._pace, background, say)
         self._when_behind = when_behind
         self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self._team.is_first else "")
         self._metrics: dict[str, Any] = {}
@@ -385,7 +387,12 @@ class Checkpointer:
             per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
         total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
         seen, took_s = self._saver.latest, {"write_s": round(self._pace.durable_s, 3)}
-        seen = seen and {"path": around.from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"], **took_s}
+        seen = seen and {
+            "path": run_env.from_root(seen["path"]),
+            "step": seen["step"],
+            "bytes": seen["bytes"],
+            **took_s,
+        }
         self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
 
     def _tell(self) -> None:

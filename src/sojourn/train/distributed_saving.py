@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Union, cast
 
-from sojourn.train import around, distributed_shards
-from sojourn.train.contents import AnyPlan
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.train import run_env
 from sojourn.train.distributed import Alone, Team
-from sojourn.train.distributed_shards import ShardedPlan
-from sojourn.train.folder import Folder
 from sojourn.train.pace import Pace
-from sojourn.train.saving import Saver
-from sojourn.wire import torch_zip, units
+from sojourn.train.saving import distributed_shards
+from sojourn.train.saving.distributed_shards import ShardedPlan
+from sojourn.train.saving.folder import Folder
+from sojourn.train.saving.saving import Saver
+from sojourn.train.state.contents import AnyPlan
+from sojourn.wire import units
 
 
 def desk(
@@ -20,9 +22,9 @@ def desk(
 ) -> tuple[Union[Folder, TeamFolder], TeamSaver]:
     """(folder, saver): of this process where it is alone, else of the team it is in.   Raises: NoPlace, FolderBusy."""
     if not isinstance(team, Team):
-        folder = Folder(path, around.token(), keep, say)
+        folder = Folder(path, run_env.token(), keep, say)
         return folder, cast(TeamSaver, Saver(folder, pace, background, say))  # of the same methods; nothing sharded
-    shared = TeamFolder(team, path, around.token(), keep, say)
+    shared = TeamFolder(team, path, run_env.token(), keep, say)
     return shared, TeamSaver(shared, pace, background, say)
 
 
@@ -41,7 +43,7 @@ class TeamFolder:
         if path is None or found is not None:
             return found
         if not os.path.exists(path):
-            raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
+            raise run_env.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
         return distributed_shards.read(path, is_checked=True)
 
     def best(self) -> torch_zip.Opened | None:

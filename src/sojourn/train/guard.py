@@ -10,11 +10,12 @@ import os
 import time
 from typing import Any, Callable
 
-from sojourn.train import around, distributed, preempt, sealed, trackers
-from sojourn.train.around import say
-from sojourn.train.folder import Folder
+from sojourn.train import distributed, preempt, run_env, trackers
 from sojourn.train.pace import Pace
 from sojourn.train.progress import Progress
+from sojourn.train.run_env import say
+from sojourn.train.saving import sealed
+from sojourn.train.saving.folder import Folder
 from sojourn.wire import units
 
 
@@ -35,12 +36,12 @@ class Guard:
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if keep < 1:
-            raise around.BadUse(detail="keep must be at least 1.")
+            raise run_env.BadUse(detail="keep must be at least 1.")
         self.pace = Pace(every_s, every_steps, None, mtbf_s)
         self.team = distributed.join()
-        around.hush(not self.team.is_first)
-        self.path = os.path.abspath(around.place(folder))
-        self._folder = Folder(self.path, around.token(), keep, say) if self.team.is_first else None
+        run_env.hush(not self.team.is_first)
+        self.path = os.path.abspath(run_env.place(folder))
+        self._folder = Folder(self.path, run_env.token(), keep, say) if self.team.is_first else None
         self.path = self.team.share(self.path)
         self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self.team.is_first else "")
         self.is_owed = False
@@ -62,7 +63,7 @@ class Guard:
             return None
         path, facts, size = found
         if not os.path.isdir(path):
-            raise around.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
+            raise run_env.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
         self._latest = {"path": path, "step": facts["step"], "bytes": size}
         self.pace.goes_on(facts["step"])
         say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
@@ -136,7 +137,7 @@ class Guard:
             self._folder.close()
 
     def _shown(self) -> dict[str, Any] | None:
-        return self._latest and dict(self._latest, path=around.from_root(self._latest["path"]))
+        return self._latest and dict(self._latest, path=run_env.from_root(self._latest["path"]))
 
     def _tell(self) -> None:
         self._is_told = True

@@ -12,8 +12,8 @@ import os
 import shutil
 from typing import Any
 
-from sojourn.train.around import BadUse
 from sojourn.train.guard import Guard
+from sojourn.train.run_env import BadUse
 from sojourn.wire import atomic
 
 try:

@@ -13,9 +13,10 @@ import itertools
 import os
 from typing import Any, Iterator, Mapping
 
-from sojourn.train import loaders, preempt, rng
-from sojourn.train.around import BadUse, say
+from sojourn.train import preempt
 from sojourn.train.guard import Guard
+from sojourn.train.run_env import BadUse, say
+from sojourn.train.state import loaders, rng
 
 try:
     from lightning.pytorch.callbacks import Checkpoint

@@ -126,7 +126,7 @@ class Status:
     rows: tuple[Row, ...]
     at: str
     exit_status: int = 0
-    sweeps: tuple[Mapping[str, Any], ...] = ()  # of the cells among them: verbs/tally.py
+    sweeps: tuple[Mapping[str, Any], ...] = ()  # of the cells among them: verbs/observe/tally.py
     hidden: int = 0  # runs that are over and were not asked for
 
     def as_json(self) -> dict[str, Any]:

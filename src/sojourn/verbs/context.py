@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sojourn.core.ports import Tether
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store import places, private
 from sojourn.store.chain import Gap
@@ -20,7 +21,7 @@ from sojourn.store.journal import trouble
 from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
-    from sojourn.backends.client.keeper import Answer, Keeper
+    from sojourn.backends.keeper.client import Answer, Keeper
     from sojourn.core.ports import Launcher, Provider, Transport
     from sojourn.verbs.answers import Confirm
 
@@ -216,7 +217,7 @@ def _locked(fd: int) -> bool:
 
 
 def _box(site: Site) -> Box:
-    from sojourn.backends.client.keeper import Keeper
+    from sojourn.backends.keeper.client import Keeper
 
     transport = _known(site, "transport", site.transport)(site)
     launcher = _known(site, "launcher", site.launcher)(site)
@@ -231,3 +232,12 @@ def _known(site: Site, port: str, name: str) -> Callable[[Site], Any]:
         raise NoSuchBackend(site=site.name, port=port, name=name, known=", ".join(backends.names(port)))
     found: Callable[[Site], Any] = backends.get(port, name)
     return found
+
+
+def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
+    """Hand the argv that the box gave to the launcher; harmless where a keeper is in charge.
+
+    It goes on with what the root says: adopts what lives, records an end, begins an attempt that was asked for.
+    Raises: WorldError.
+    """
+    return box.launcher.start(box.transport, argv, argv[-1])

@@ -11,7 +11,7 @@ import os
 import runpy
 import sys
 
-from sojourn.train import folder
+from sojourn.train.saving import folder
 
 call, number, *error = sys.argv[1].split(":")
 number, count, is_saved = int(number), 0, False

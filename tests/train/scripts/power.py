@@ -9,8 +9,8 @@ import json
 import os
 import sys
 
+from sojourn.formats.torch import zip as torch_zip
 from sojourn.train import Checkpointer
-from sojourn.wire import torch_zip
 
 SIZE = 2 << 20
 

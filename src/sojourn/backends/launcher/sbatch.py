@@ -11,7 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from sojourn.backends.client import slurm_array, slurm_says, slurm_script, slurm_share, slurm_words
+from sojourn.backends.slurm import array as slurm_array
+from sojourn.backends.slurm import output as slurm_output
+from sojourn.backends.slurm import script as slurm_script
+from sojourn.backends.slurm import share as slurm_share
+from sojourn.backends.slurm import states as slurm_states
 from sojourn.core.ports import Order, Seating, Tether, Transport, Trial, Word
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
@@ -137,7 +141,7 @@ class Backend:
         """The job's id. Raises: NoSlurm, NotShared, NotSubmitted."""
         lines = ended.stdout.decode("utf-8", "replace").split()
         native = lines[-1].partition(";")[0] if lines else ""
-        if ended.rc != 0 or not slurm_says.is_job(native):
+        if ended.rc != 0 or not slurm_output.is_job(native):
             raise self._refusal(ended)
         return _tether(root, native)
 
@@ -155,7 +159,7 @@ class Backend:
         """The task of each. Raises: NoSlurm, NotShared, NotSubmitted."""
         natives = slurm_array.natives(ended.stdout.decode("utf-8", "replace"))
         known = [natives.get(posixpath.basename(one.root), "") for one in roots]
-        if ended.rc != 0 or not all(map(slurm_says.is_job, known)):
+        if ended.rc != 0 or not all(map(slurm_output.is_job, known)):
             raise self._refusal(ended)
         return [_tether(one.root, native) for one, native in zip(roots, known, strict=True)]
 
@@ -165,7 +169,7 @@ class Backend:
         if isinstance(ended, NoAnswer):
             return ended
         if ended.rc == 0:
-            return Trial(True, slurm_words.forecast(ended.stderr.decode("utf-8", "replace")))
+            return Trial(True, slurm_states.forecast(ended.stderr.decode("utf-8", "replace")))
         no = self._refusal(ended)
         return Trial(False, str(no.fields.get("said", no.message)), no.next)
 
@@ -177,19 +181,19 @@ class Backend:
     def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
         """One squeue, and one sacct for those that it does not show."""
         natives = [tether.native for tether in tethers]
-        argv = ["sh", "-c", slurm_says.ASK, "sojourn", ",".join(sorted(set(natives)))]
+        argv = ["sh", "-c", slurm_output.ASK, "sojourn", ",".join(sorted(set(natives)))]
         ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer) or ended.rc != 0:
             why = ended.kind if isinstance(ended, NoAnswer) else ended.stderr.decode("utf-8", "replace").strip()[-200:]
             return [Word(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
-        said = slurm_says.read(ended.stdout.decode("utf-8", "replace"))
-        return [slurm_words.word(native, said) for native in natives]
+        said = slurm_output.read(ended.stdout.decode("utf-8", "replace"))
+        return [slurm_states.word(native, said) for native in natives]
 
     def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
         """sacct, scontrol and the end of the batch script's output."""
-        argv = ["sh", "-c", slurm_says.RECORDS, "sojourn", tether.native, root]
+        argv = ["sh", "-c", slurm_output.RECORDS, "sojourn", tether.native, root]
         ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
-        return {} if isinstance(ended, NoAnswer) else slurm_says.records(ended.stdout.decode("utf-8", "replace"))
+        return {} if isinstance(ended, NoAnswer) else slurm_output.records(ended.stdout.decode("utf-8", "replace"))
 
     def by_hand(self, root: str, native: str) -> dict[str, str]:
         """Lines for a login node."""
@@ -236,7 +240,7 @@ class Backend:
         lines = [re.sub(r"^sbatch: (error: )?(Batch job submission failed: )?", "", line) for line in said.splitlines()]
         lines = [line.removeprefix("allocation failure: ") for line in lines if not line.startswith("Try ")]
         text = "; ".join(dict.fromkeys(line.strip(" .") for line in lines if line))
-        hint = slurm_words.hint(said, self._site.name)
+        hint = slurm_states.hint(said, self._site.name)
         return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)
 
 

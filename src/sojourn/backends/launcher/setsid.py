@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from sojourn.backends.client import keeper_process
+from sojourn.backends.keeper import process as keeper_process
 from sojourn.core.ports import Order, Tether, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 _DELIMITERS = ",\t;|"
 _FIELD_LIMIT = 16 << 20
@@ -95,7 +95,7 @@ class _Table:
 
     def read(self, f: BinaryIO) -> None:
         """Take every row. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import lines
+        from sojourn.backends.proof import lines
 
         head = f.read(1 << 16)
         f.seek(0)
@@ -126,7 +126,7 @@ class _Table:
         self._end(reader.line_num)
 
     def _text(self, f: BinaryIO) -> Iterator[str]:
-        from sojourn.backends.client import lines
+        from sojourn.backends.proof import lines
 
         for block in lines.blocks(f):
             text = block.text
@@ -229,7 +229,7 @@ class _Table:
 
 
 def _is_odd(text: str) -> bool:
-    from sojourn.backends.client import lines
+    from sojourn.backends.proof import lines
 
     low = text.lower()
     if lines.EXPONENT.search(low) or (("nan" in low or "inf" in low) and _NOT_FINITE.search(low)):

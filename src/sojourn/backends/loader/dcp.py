@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_dcp as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
+from sojourn.formats.torch import dcp as walker
 
 
 class Backend:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_dcp as walker
-from sojourn.wire import torch_entries
-from sojourn.wire.damage import Unloadable
-from sojourn.wire.torch_values import Damaged
+from sojourn.formats.damage import Unloadable
+from sojourn.formats.torch import dcp as walker
+from sojourn.formats.torch import entries as torch_entries
+from sojourn.formats.torch.values import Damaged
 
 
 class Backend:
@@ -33,8 +33,8 @@ class Backend:
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
         """Read every part of it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, passing, reading
         from sojourn.backends.loader import dcp
+        from sojourn.backends.proof import archive, reading, stream_scan
 
         if walker.NAME not in beside:
             raise Unloadable("missing-shard", "the .metadata that says what lies in it is not beside it")
@@ -60,7 +60,7 @@ class Backend:
             except Damaged as error:
                 raise Unloadable("corrupt", f"{item.name[:80]}: {error.fields['detail']}") from None
         with reading.of(path) as shared:
-            content = passing.scan(tensors, shared.pieces)
+            content = stream_scan.scan(tensors, shared.pieces)
         content.settle()
         facts: dict[str, Any] = content.describe((key, t.dtype, t.shape) for key, t in tensors)
         packed = sum(not item.is_plain for item in items)

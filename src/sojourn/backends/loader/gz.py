@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import gz as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import gz as walker
+from sojourn.formats.damage import Unloadable
 
 
 class Backend:
@@ -22,7 +22,7 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """Gzip, and not of a tar archive as far as can be seen."""
-        from sojourn.backends.client import inflated
+        from sojourn.backends.proof import inflated
 
         return head[2:3] in (b"\x08", b"") and not inflated.is_tar(path, head)
 
@@ -33,7 +33,7 @@ class Backend:
 
 def load(path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], of_tars: Sequence[str]) -> Loaded:
     """Read all `pieces` of a packed file that holds no tar archive. Raises: Unloadable, OSError."""
-    from sojourn.backends.client import nested, reading
+    from sojourn.backends.proof import nested, reading
 
     total, name = 0, os.path.basename(path)
     inside = nested.Inside((*nested.NAMES, *nested.TEXTS))

@@ -10,8 +10,8 @@ import warnings
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import jpeg as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import jpeg as walker
+from sojourn.formats.damage import Unloadable
 
 _PIXELS_LIMIT = 64 << 20  # three bytes each, decoded
 

@@ -15,7 +15,7 @@ import re
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 _PIECE_BYTES = 1 << 20
 _AHEAD = 1 << 19  # characters that should lie before us where something is read at once
@@ -333,7 +333,7 @@ class _Reader:
 
     def _more(self) -> int:
         """Drop what was read and append the next piece; where we stand now."""
-        from sojourn.backends.client import lines
+        from sojourn.backends.proof import lines
 
         raw = self._file.read(_PIECE_BYTES)
         if not self._text and not self._lines and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -8,7 +8,7 @@ import math
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 _LISTED = 256
 
@@ -26,7 +26,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Parse every line. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import lines
+        from sojourn.backends.proof import lines
 
         odd: dict[str, None] = {}  # NaN and infinity, and where
         doubled: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 # The tag that DeepSpeed makes by itself; another may be anything, as many other files of that name are.
 # Source: DeepSpeedEngine.save_checkpoint in deepspeed/runtime/engine.py, DeepSpeed 0.19, 2026-11.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import npy as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import npy as walker
+from sojourn.formats.damage import Unloadable
 
 
 class Backend:
@@ -24,7 +24,7 @@ class Backend:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
         import numpy as np
 
-        from sojourn.backends.client import content, reading
+        from sojourn.backends.proof import content, reading
 
         header = walker.walk(path)
         found = content.Content()

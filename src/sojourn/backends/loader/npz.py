@@ -7,8 +7,8 @@ import zipfile
 from typing import BinaryIO, ClassVar, cast
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import npy as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import npy as walker
+from sojourn.formats.damage import Unloadable
 
 
 class Backend:
@@ -21,7 +21,7 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """All its entries are arrays; where there is none, its name says so."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.proof import archive
 
         names = archive.names(path)
         is_none = path.lower().endswith(self.suffixes) and head.startswith(b"PK\x05\x06")
@@ -31,7 +31,7 @@ class Backend:
         """Walk, open and scan it. Raises: Unloadable, OSError."""
         import numpy as np
 
-        from sojourn.backends.client import archive, content, reading
+        from sojourn.backends.proof import archive, content, reading
 
         data, entries = archive.open_archive(path)
         found = content.Content()

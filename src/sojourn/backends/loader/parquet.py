@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import parquet as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import parquet as walker
+from sojourn.formats.damage import Unloadable
 
 _BATCH_ROWS = 1 << 16
 _NAMED = 5

@@ -10,7 +10,7 @@ import pickle
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 _LIMIT_BYTES = 64 << 20
 # Nothing of these does anything but make a value.
@@ -34,7 +34,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Take it apart; read it, with all but _SAFE refused, where it names no more. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import content, pickles
+        from sojourn.backends.proof import content, pickles
 
         if os.path.getsize(path) > _LIMIT_BYTES:
             raise Unloadable("unsafe", f"a pickle of more than {_LIMIT_BYTES >> 20} MiB cannot be judged safely")
@@ -56,8 +56,8 @@ class Backend:
 
 def _read(data: bytes, taken: Any) -> Loaded:
     """What a pickle that names classes holds. Raises: Unloadable."""
-    from sojourn.backends.client import content, objects
-    from sojourn.wire import pickle_walk
+    from sojourn.backends.proof import content, objects
+    from sojourn.formats.torch import pickle_walk
 
     try:
         found = objects.Read(pickle_walk.walk(data))

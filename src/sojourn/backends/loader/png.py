@@ -6,7 +6,7 @@ import os
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import png as walker
+from sojourn.formats import png as walker
 
 
 class Backend:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import safetensors as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import safetensors as walker
+from sojourn.formats.damage import Unloadable
 
 # The format's dtype -> PyTorch's word, which `content` knows; the rest is looked at as bytes.
 _WORDS = {
@@ -87,7 +87,7 @@ def _open(path: str, header: walker.Header) -> str:
 
 
 def _scan(path: str, header: walker.Header) -> Any:
-    from sojourn.backends.client import content, reading
+    from sojourn.backends.proof import content, reading
 
     found = content.Content()
     with reading.of(path) as shared:

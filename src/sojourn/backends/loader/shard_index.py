@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import safetensors
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import safetensors
+from sojourn.formats.damage import Unloadable
 
 _LIMIT_BYTES = 64 << 20
 _SHARD = re.compile(r"(.+)-(\d{5,})-of-(\d{5,})(\.[A-Za-z]+)")
@@ -121,7 +121,8 @@ def _tensors(path: str, shard: str) -> dict[str, int]:
 
 
 def _torch(path: str) -> tuple[tuple[str, Any], ...]:
-    from sojourn.wire import torch_legacy, torch_zip
+    from sojourn.formats.torch import legacy as torch_legacy
+    from sojourn.formats.torch import zip as torch_zip
 
     with open(path, "rb") as f:
         is_old = f.read(len(torch_legacy.MAGIC)) == torch_legacy.MAGIC
@@ -134,6 +135,6 @@ def _torch(path: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _width(dtype: str) -> int:
-    from sojourn.wire.torch_values import DTYPES
+    from sojourn.formats.torch.values import DTYPES
 
     return DTYPES[dtype][0]

@@ -11,7 +11,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import sqlite_wal as walker
+from sojourn.formats import sqlite_wal as walker
 
 
 class Backend:

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import packed
-from sojourn.wire import tar as walker
+from sojourn.formats import packed
+from sojourn.formats import tar as walker
 
 # Two blocks that are its end, and what fills the last record of 20 blocks.   Source: GNU tar manual, 9.4, 2026-11.
 _PADDING_BYTES = 2 * walker.BLOCK + 20 * walker.BLOCK
@@ -27,13 +27,13 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """Its first block is a header, or inflates to one."""
-        from sojourn.backends.client import inflated
+        from sojourn.backends.proof import inflated
 
         return walker.is_header(head[: walker.BLOCK]) or (packed.is_packed(head) and inflated.is_tar(path, head))
 
     def load(self, path: str) -> Loaded:
         """Walk it to its end. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import nested, reading
+        from sojourn.backends.proof import nested, reading
 
         inside = nested.Inside()
         with reading.of(path) as shared:

@@ -12,8 +12,8 @@ import struct
 from typing import Any, ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire import tfrecord as walker
-from sojourn.wire.damage import Unloadable
+from sojourn.formats import tfrecord as walker
+from sojourn.formats.damage import Unloadable
 
 # Fields of tensorboard.Event, Summary and Summary.Value.
 # Source: tensorboard/compat/proto/{event,summary}.proto, tensorboard 2.21, 2026-11.
@@ -39,7 +39,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk and parse it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client.crc32c import crcs32c
+        from sojourn.backends.proof.crc32c import crcs32c
 
         if not os.path.getsize(path):
             facts: dict[str, Any] = {"records": 0, "by": "sojourn"}

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from sojourn.backends.loader import torch_zip
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_legacy as walker
+from sojourn.formats.torch import legacy as walker
 
 # PyTorch reads this format into memory, all of it; beyond this our own reader, which maps the file, is the loader.
 _TORCH_LIMIT_BYTES = 128 << 20
@@ -32,14 +32,14 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Read and scan it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import objects, passing, reading
+        from sojourn.backends.proof import objects, reading, stream_scan
 
         found = walker.read(path, objects.more)
         by, is_read = "sojourn", bool(found.remarks)
         if not is_read and os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by
         with reading.of(path) as shared:
-            content = passing.scan(((objects.plain(name), tensor) for name, tensor in found.tensors), shared.pieces)
+            content = stream_scan.scan(((objects.plain(name), tensor) for name, tensor in found.tensors), shared.pieces)
         content.bad += torch_zip.scales_not_finite(found.tensors) + objects.check(found.tree)
         content.settle()
         facts: dict[str, Any] = content.describe((name, t.dtype, t.shape) for name, t in found.tensors)

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from sojourn.backends.client import zero_set
+from sojourn.backends.proof import zero_set
 from sojourn.core.plain import finite
 from sojourn.core.ports import Loaded
-from sojourn.wire import torch_legacy, torch_unpickle, torch_zip
-from sojourn.wire.damage import Unloadable
-from sojourn.wire.torch_values import Tensor
+from sojourn.formats.damage import Unloadable
+from sojourn.formats.torch import legacy as torch_legacy
+from sojourn.formats.torch import unpickle as torch_unpickle
+from sojourn.formats.torch import zip as torch_zip
+from sojourn.formats.torch.values import Tensor
 
 # A pickle describes tensors in some 200 bytes each; one larger than this is no description of weights.
 PICKLE_LIMIT_BYTES = 64 << 20
@@ -39,7 +41,7 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """An archive that holds data.pkl."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.proof import archive
 
         return any(name == "data.pkl" or name.endswith("/data.pkl") for name in archive.names(path))
 
@@ -59,7 +61,7 @@ class Backend:
 
     def _load(self, path: str) -> tuple[Loaded, Any]:
         """What was proven, and the tree. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, objects, passing, reading, weights
+        from sojourn.backends.proof import archive, objects, reading, stream_scan, weights
 
         with open(path, "rb") as f:
             head = f.read(16)
@@ -77,10 +79,10 @@ class Backend:
         is_large = is_packed and sum(entry.bytes for entry in entries) > _TORCH_LIMIT_BYTES
         if not is_large and not any(entry.name.endswith("/" + torch_zip.SUMS) for entry in entries):
             weights.expect()
-        looked: list[passing.Passing] = []
+        looked: list[stream_scan.Passing] = []
 
         def watch(tensors: tuple[tuple[str, Tensor], ...]) -> torch_zip.See:
-            looked.append(passing.Passing((objects.plain(name), tensor) for name, tensor in tensors))
+            looked.append(stream_scan.Passing((objects.plain(name), tensor) for name, tensor in tensors))
             return looked[0].see
 
         with reading.of(path) as shared:
@@ -120,21 +122,21 @@ def top_keys(tree: Any) -> list[str]:
 
 def scales_not_finite(tensors: Iterable[tuple[str, Tensor]]) -> list[str]:
     """Quantized tensors whose scale is none; those of channels are tensors themselves."""
-    from sojourn.backends.client import content
+    from sojourn.backends.proof import content
 
     return [f"{name[:80]}: its scale" for name, tensor in tensors if content.not_finite(tensor.quantizer)]
 
 
 def odd_numbers(tree: Any) -> tuple[str, ...]:
     """A remark on plain numbers in the tree that are not finite: a best value may well begin as infinity."""
-    from sojourn.backends.client import content
+    from sojourn.backends.proof import content
 
     bad = content.not_finite(tree)
     return (f"numbers in it that are not finite: {', '.join(bad[:5])}",) if bad else ()
 
 
 def _no_archive(path: str, head: bytes) -> Unloadable:
-    from sojourn.backends.client import pickles
+    from sojourn.backends.proof import pickles
 
     if torch_legacy.MAGIC.startswith(head) or b"PK\x03\x04".startswith(head):
         return Unloadable("truncated", "it ends inside its first few bytes")
@@ -162,7 +164,7 @@ def _foreign(found: torch_zip.Structure, data: memoryview) -> str:
     """What its pickle, well formed in some protocol, needs that PyTorch's own reader of weights does not read; "" where
     it is damaged. It is taken apart, not run.
     """
-    from sojourn.backends.client import pickles
+    from sojourn.backends.proof import pickles
 
     for entry in found.entries:
         if entry.name.endswith("/data.pkl") and not entry.method:
@@ -189,6 +191,6 @@ def _open(path: str, is_own: bool, is_packed: bool) -> tuple[str, bool]:
 
 def load_weights(path: str, *, is_mapped: bool) -> str:
     """`weights.load`: PyTorch's name and version, "" where it is not installed. Raises: Unloadable where it refuses."""
-    from sojourn.backends.client import weights
+    from sojourn.backends.proof import weights
 
     return weights.load(path, is_mapped)

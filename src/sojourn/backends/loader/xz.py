@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from sojourn.backends.loader import gz
 from sojourn.core.ports import Loaded
-from sojourn.wire import packed
+from sojourn.formats import packed
 
 
 class Backend:
@@ -20,7 +20,7 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """xz, and not of a tar archive as far as can be seen."""
-        from sojourn.backends.client import inflated
+        from sojourn.backends.proof import inflated
 
         return not inflated.is_tar(path, head)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from sojourn.backends.client import pickle_calls
+from sojourn.backends.proof import pickle_calls
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
-from sojourn.wire.pickle_walk import Call
-from sojourn.wire.torch_values import Name
+from sojourn.formats.damage import Unloadable
+from sojourn.formats.torch.pickle_walk import Call
+from sojourn.formats.torch.values import Name
 
 _LIMIT_BYTES = 16 << 20
 _PLAIN = "tag:yaml.org,2002:"

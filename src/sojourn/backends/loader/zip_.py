@@ -7,7 +7,7 @@ import posixpath
 from typing import ClassVar
 
 from sojourn.core.ports import Loaded
-from sojourn.wire.damage import Unloadable
+from sojourn.formats.damage import Unloadable
 
 
 class Backend:
@@ -19,7 +19,7 @@ class Backend:
 
     def owns(self, path: str, head: bytes) -> bool:
         """A directory, or a first entry, that is not one of the special kinds of zip."""
-        from sojourn.backends.client import archive
+        from sojourn.backends.proof import archive
 
         names = archive.names(path)
         is_numpy = bool(names) and all(name.endswith(".npy") for name in names)
@@ -27,7 +27,7 @@ class Backend:
 
     def load(self, path: str) -> Loaded:
         """Walk and inflate it. Raises: Unloadable, OSError."""
-        from sojourn.backends.client import archive, nested, reading
+        from sojourn.backends.proof import archive, nested, reading
 
         data, entries = archive.open_archive(path)
         inside = nested.Inside()

@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from sojourn.backends.client import ssh_copy, ssh_session
-from sojourn.backends.client.ssh_argv import COPY, POLL, address
-from sojourn.backends.client.ssh_talk import Keep
+from sojourn.backends.ssh import copy as ssh_copy
+from sojourn.backends.ssh import session as ssh_session
+from sojourn.backends.ssh.argv import COPY, POLL, address
+from sojourn.backends.ssh.talk import Keep
 from sojourn.backends.transport.local import NoSuchFile, NotCopied
 from sojourn.core.values import Ended, NoAnswer, Site
 

@@ -9,13 +9,13 @@ import os
 import subprocess
 import time
 
-from sojourn.box import umask
 from sojourn.box.call import Box, Refused
-from sojourn.box.history import History
-from sojourn.box.ops.intent import find_root, pulse, supervise_argv
 from sojourn.box.ops.since import since
-from sojourn.box.queue import find_queue
-from sojourn.box.root import Root
+from sojourn.box.run.history import History
+from sojourn.box.run.root import Root
+from sojourn.box.run.want import find_root, pulse, supervise_argv
+from sojourn.box.supervise.queue import find_queue
+from sojourn.box.system import umask
 from sojourn.wire import events
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.box import evidence
 from sojourn.box.call import Box
-from sojourn.box.ops.intent import find_root
+from sojourn.box.run.want import find_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

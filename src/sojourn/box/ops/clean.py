@@ -14,13 +14,15 @@ import stat
 import time
 import uuid
 
-from sojourn.box import environment, locks, opening, prepare, roster
 from sojourn.box.call import Box, Refused
-from sojourn.box.history import History
-from sojourn.box.ops.intent import find_root, last_attempt, pulse
 from sojourn.box.ops.roots import all_runs
 from sojourn.box.ops.since import payload_pulse
-from sojourn.box.root import Root, read_fields, read_number
+from sojourn.box.run import locks, roster
+from sojourn.box.run.history import History
+from sojourn.box.run.root import Root, read_fields, read_number
+from sojourn.box.run.want import find_root, last_attempt, pulse
+from sojourn.box.supervise import environment, prepare
+from sojourn.box.system import opening
 from sojourn.wire import atomic, events, units
 
 TYPE_CHECKING = False

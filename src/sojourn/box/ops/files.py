@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import opening, roster, secrets
 from sojourn.box.call import Box, Refused
-from sojourn.box.ops.intent import find_root, last_attempt
-from sojourn.box.root import read_fields, read_spec
+from sojourn.box.run import roster, secrets
+from sojourn.box.run.root import read_fields, read_spec
+from sojourn.box.run.want import find_root, last_attempt
+from sojourn.box.system import opening
 from sojourn.wire import manifest as rows
 from sojourn.wire import units
 

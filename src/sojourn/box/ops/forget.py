@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 
-from sojourn.box import locks, secrets
 from sojourn.box.call import Box
-from sojourn.box.ops.intent import find_root, last_attempt
-from sojourn.box.root import Root
+from sojourn.box.run import locks, secrets
+from sojourn.box.run.root import Root
+from sojourn.box.run.want import find_root, last_attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

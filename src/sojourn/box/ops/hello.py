@@ -6,11 +6,10 @@ import os
 import shutil
 import sys
 
-from sojourn.box import compiled, identity, umask
 from sojourn.box.call import Box, Refused
-from sojourn.box.ops import intent
-from sojourn.box.probes import cgroup, disk, gpu, machine
-from sojourn.box.queue import Book, find_queue
+from sojourn.box.run import want
+from sojourn.box.supervise.queue import Book, find_queue
+from sojourn.box.system import cgroup, compiled, disk, gpu, identity, machine, umask
 from sojourn.wire import manifest
 
 TYPE_CHECKING = False
@@ -53,10 +52,10 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         "os": {"system": uname.sysname, "release": uname.release, "machine": uname.machine},
     }
     if request.get("run"):
-        facts["argv"] = intent.supervise_argv(box, intent.find_root(box, str(request["run"]), must_exist=False))
+        facts["argv"] = want.supervise_argv(box, want.find_root(box, str(request["run"]), must_exist=False))
     if request.get("queue"):
         queue = find_queue(box, str(request["queue"]), must_exist=False)
-        facts["argv"] = intent.supervise_argv(box, queue)
+        facts["argv"] = want.supervise_argv(box, queue)
         if os.path.isfile(queue.run):
             facts["lanes"] = Book(queue).lanes
     return facts

@@ -6,12 +6,12 @@ import fcntl
 import os
 import subprocess
 
-from sojourn.box import seat
 from sojourn.box.call import Box, Refused
-from sojourn.box.ledger import Ledger
-from sojourn.box.ops.intent import find_root, supervise_argv
-from sojourn.box.probes import machine
-from sojourn.box.root import Root, read_fields
+from sojourn.box.run.ledger import Ledger
+from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.want import find_root, supervise_argv
+from sojourn.box.supervise import seat
+from sojourn.box.system import machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

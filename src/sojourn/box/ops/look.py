@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sojourn.box import evidence
 from sojourn.box.call import Box
-from sojourn.box.probes import gpu
+from sojourn.box.system import gpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box import job
 from sojourn.box.call import Box, Refused
-from sojourn.box.locks import Held
-from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
-from sojourn.box.queue import SCHEMA, Book, find_queue, line_id
-from sojourn.box.root import Root, read_fields
+from sojourn.box.run import job
+from sojourn.box.run.locks import Held
+from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.want import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
+from sojourn.box.supervise.queue import SCHEMA, Book, find_queue, line_id
 from sojourn.wire import names
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     file that keeps the queue. Answer: root, added, argv (what a launcher is to start).
     Refused, before anything is made: name-taken (`runs`: the cells whose name another job has here), bad-spec.
     """
-    from sojourn.box import secrets  # a look at a queue would pay for it
+    from sojourn.box.run import secrets
 
     queue = find_queue(box, str(request["queue"]), must_exist=False)
     asked = [(dict(request["template"], **cell["spec"]), cell) for cell in request["cells"]]

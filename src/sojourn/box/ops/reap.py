@@ -6,9 +6,9 @@ import os
 import signal
 import time
 
-from sojourn.box import orphans
 from sojourn.box.call import Box, Refused
-from sojourn.box.probes import machine, process
+from sojourn.box.run import orphans
+from sojourn.box.system import machine, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

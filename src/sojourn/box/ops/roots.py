@@ -6,9 +6,9 @@ import json
 import os
 
 from sojourn.box.call import Box
-from sojourn.box.ops.intent import last_attempt, pulse
 from sojourn.box.ops.queue import waiting
-from sojourn.box.root import Root, read_fields
+from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.want import last_attempt, pulse
 from sojourn.wire import names
 
 TYPE_CHECKING = False

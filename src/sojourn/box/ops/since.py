@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import locks, opening
 from sojourn.box.call import Box
 from sojourn.box.ops import queue
-from sojourn.box.ops.intent import find_root, last_attempt, pulse, supervise_argv
-from sojourn.box.probes import machine, process
-from sojourn.box.progress import Progress
-from sojourn.box.root import Root, read_fields
+from sojourn.box.run import locks
+from sojourn.box.run.progress import Progress
+from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.want import find_root, last_attempt, pulse, supervise_argv
+from sojourn.box.system import machine, opening, process
 from sojourn.wire import names
 
 TYPE_CHECKING = False

@@ -6,13 +6,12 @@ import json
 import os
 import time
 
-from sojourn.box import identity
 from sojourn.box.call import Box
-from sojourn.box.ends import Ends
 from sojourn.box.ops.clean import lives
-from sojourn.box.ops.intent import last_attempt
-from sojourn.box.probes import machine
-from sojourn.box.root import Root, attempts_made, read_fields
+from sojourn.box.run.ends import Ends
+from sojourn.box.run.root import Root, attempts_made, read_fields
+from sojourn.box.run.want import last_attempt
+from sojourn.box.system import identity, machine
 from sojourn.wire import machine as installed
 from sojourn.wire import names
 

@@ -9,9 +9,9 @@ import shutil
 import tarfile
 import uuid
 
-from sojourn.box import tree
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.code import is_there
+from sojourn.box.run import tree
 from sojourn.wire import atomic, manifest
 
 TYPE_CHECKING = False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.box import raw
-from sojourn.box.about import About
-from sojourn.box.probes import machine
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import machine, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

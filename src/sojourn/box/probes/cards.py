@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 
-from sojourn.box import raw
-from sojourn.box.about import About
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def take(about: About, only_query: bool = False) -> Dict[str, raw.Entry]:
     """QUERY (a card a row), PAGE (versions, fabric, recovery), APPS (processes). QUERY's rc is the library's return
     code, which is also what nvidia-smi exits with: 0, 9 driver not loaded, 12 no library, 15 a card is lost."""
     try:
-        from sojourn.box.probes import nvml
+        from sojourn.box.system import nvml
 
         driver = nvml.Driver()
         versions, cards = driver.versions(), driver.cards()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import raw
-from sojourn.box.about import About
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import functools
 import os
 import time
 
-from sojourn.box import bounded, places, raw
-from sojourn.box.about import About
 from sojourn.box.probes import room
+from sojourn.box.run import places
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import bounded, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 import re
 
-from sojourn.box import orphans, raw
-from sojourn.box.about import About
-from sojourn.box.probes import machine, process
+from sojourn.box.run import orphans
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import machine, process, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import errno
 import re
 
-from sojourn.box import raw
-from sojourn.box.about import About
-from sojourn.box.probes import kmsg
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import kmsg, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

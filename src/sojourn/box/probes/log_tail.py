@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import raw, secrets
-from sojourn.box.about import About
+from sojourn.box.run import secrets
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import raw
 from sojourn.wire import units
 
 TYPE_CHECKING = False

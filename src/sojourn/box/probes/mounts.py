@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sojourn.box import places, raw
-from sojourn.box.about import About
+from sojourn.box.run import places
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

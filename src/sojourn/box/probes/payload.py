@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box import masking, members, raw
-from sojourn.box.about import About
-from sojourn.box.probes import cgroup, process
+from sojourn.box.run import masking
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import cgroup, members, process, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

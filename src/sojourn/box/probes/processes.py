@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import masking, members, raw
-from sojourn.box.about import About
-from sojourn.box.probes import machine, process
+from sojourn.box.run import masking
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import machine, members, process, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

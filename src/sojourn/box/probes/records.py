@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box import raw
-from sojourn.box.about import About
-from sojourn.box.probes import process
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import process, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

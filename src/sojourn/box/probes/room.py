@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 
-from sojourn.box import bounded, places, raw
-from sojourn.box.about import About
+from sojourn.box.run import places
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import bounded, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

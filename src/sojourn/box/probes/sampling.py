@@ -11,9 +11,9 @@ import select
 import subprocess
 import time
 
-from sojourn.box import raw
-from sojourn.box.about import About
 from sojourn.box.probes import cards
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

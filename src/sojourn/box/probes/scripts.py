@@ -7,8 +7,9 @@ from __future__ import annotations
 import hashlib
 import os
 
-from sojourn.box import members, raw, tree
-from sojourn.box.about import About
+from sojourn.box.run import tree
+from sojourn.box.run.attempt_context import About
+from sojourn.box.system import members, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

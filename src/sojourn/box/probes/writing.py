@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-from sojourn.box import raw
-from sojourn.box.about import About
-from sojourn.box.probes import machine
-from sojourn.box.root import Root
+from sojourn.box.run.attempt_context import About
+from sojourn.box.run.root import Root
+from sojourn.box.system import machine, raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

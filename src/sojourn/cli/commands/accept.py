@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import accept as show
-    from sojourn.verbs.accept import accept
+    from sojourn.verbs.retrieve.accept import accept
 
     answer = accept(args.path, args.manifest, to=args.to, node=args.node, say=screen.progress)
     screen.answer(answer, show.lines, is_json=args.json)

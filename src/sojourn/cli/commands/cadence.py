@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import cadence as show
-    from sojourn.verbs.cadence import cadence
+    from sojourn.verbs.explain.cadence import cadence
 
     answer = cadence(args.mtbf, args.write, args.step)
     screen.answer(answer, show.lines, is_json=args.json)

@@ -45,8 +45,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import clean as show
-    from sojourn.verbs.clean import clean
     from sojourn.verbs.context import Context
+    from sojourn.verbs.release.clean import clean
 
     with Context.open(say=screen.progress) as ctx:
         given = confirm(screen, args.confirm)

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import accept as show
-    from sojourn.verbs.accept import compare
+    from sojourn.verbs.retrieve.accept import compare
 
     answer = compare(args.first, args.second)
     screen.answer(answer, show.compared, is_json=args.json)

@@ -29,7 +29,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import leases as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.cost import cost
+    from sojourn.verbs.observe.cost import cost
 
     with Context.open(say=screen.progress) as ctx:
         answer = cost(ctx, args.runs)

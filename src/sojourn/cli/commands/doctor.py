@@ -53,7 +53,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import doctor as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.doctor import doctor
+    from sojourn.verbs.explain.doctor import doctor
 
     if args.code is not None:
         return _code(args, screen)
@@ -65,7 +65,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
 def _code(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.show import doctor as show
-    from sojourn.verbs.doctor_code import doctor_code
+    from sojourn.verbs.project.doctor_code import doctor_code
 
     if args.site:
         raise BadCommandLine(

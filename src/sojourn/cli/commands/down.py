@@ -57,7 +57,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import down as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.down import down
+    from sojourn.verbs.release.down import down
 
     with Context.open(say=screen.progress) as ctx:
         answer = down(

@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import gotchas as show
-    from sojourn.verbs import gotchas
+    from sojourn.verbs.explain import gotchas
 
     if args.what == "list":
         if args.text:

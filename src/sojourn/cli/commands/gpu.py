@@ -53,7 +53,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import gpu as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.gpu import gpu
+    from sojourn.verbs.explain.gpu import gpu
 
     with Context.open(say=screen.progress) as ctx:
         answer = gpu(ctx, args.site, matmul=args.matmul, seconds=args.seconds)

@@ -29,7 +29,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import handbook as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.handbook import handbook
+    from sojourn.verbs.takeover.handbook import handbook
 
     with Context.open(say=screen.progress) as ctx:
         answer = handbook(ctx, args.run)

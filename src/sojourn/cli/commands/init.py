@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import init as show
-    from sojourn.verbs.init import init
+    from sojourn.verbs.project.init import init
 
     draft = init(args.folder, name=args.name, force=args.force, dry_run=args.dry_run)
     if args.json:

@@ -50,19 +50,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
-    from sojourn.verbs import learn
+    from sojourn.verbs.explain import learn
 
     if [bool(args.platform), bool(args.evidence), bool(args.site)].count(True) != 1:
         ways = "--platform NAME with --fact, --is and --source, or --site S with --as NAME"
         raise Misuse(detail=f"give an EVIDENCE file, or {ways}")
     if args.site:
         from sojourn.verbs.context import Context
-        from sojourn.verbs.learn_site import site
+        from sojourn.verbs.explain.learn_site import site
 
         with Context.open(say=screen.progress) as ctx:
             answer = site(ctx, args.site, args.name)
     elif args.platform:
-        from sojourn.verbs.learn_fact import fact
+        from sojourn.verbs.explain.learn_fact import fact
 
         answer = fact(args.platform, args.fact, args.says, args.source)
     elif args.note:

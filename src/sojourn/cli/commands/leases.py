@@ -22,7 +22,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import leases as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.leases import leases
+    from sojourn.verbs.observe.leases import leases
 
     with Context.open(say=screen.progress) as ctx:
         answer = leases(ctx)

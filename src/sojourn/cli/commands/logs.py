@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.verbs.context import Context
-    from sojourn.verbs.logs import logs
+    from sojourn.verbs.observe.logs import logs
 
     with Context.open(say=screen.progress) as ctx:
         show(logs(ctx, args.run, attempt=args.attempt, tail=args.tail, follow=args.follow), screen, args.json)
@@ -53,8 +53,8 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 def follow(ctx: Context, run: str, screen: Screen, as_json: bool) -> int:
     """The log until the run ends, then how it ended; 0 when it succeeded, else 1."""
     from sojourn.cli.show import status as show_status
-    from sojourn.verbs.logs import logs
-    from sojourn.verbs.status import status
+    from sojourn.verbs.observe.logs import logs
+    from sojourn.verbs.observe.status import status
     from sojourn.wire.units import unstamp
 
     show(logs(ctx, run, follow=True), screen, as_json)

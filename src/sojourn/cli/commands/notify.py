@@ -35,7 +35,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import notify as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.notices import notify_test
+    from sojourn.verbs.observe.notices import notify_test
 
     with Context.open(say=screen.progress) as ctx:
         answer = notify_test(ctx, args.runs)

@@ -38,7 +38,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     from sojourn.cli.show import plan as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.plan import plan
+    from sojourn.verbs.launch.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
         answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))

@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import platforms as show
-    from sojourn.verbs import platforms
+    from sojourn.verbs.explain import platforms
 
     if args.what == "list":
         if args.name:

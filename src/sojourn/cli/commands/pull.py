@@ -41,7 +41,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import pull as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.pull import pull
+    from sojourn.verbs.retrieve.pull import pull
 
     worst, some = 0, False
     with Context.open(say=screen.progress) as ctx:

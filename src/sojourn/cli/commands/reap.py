@@ -49,9 +49,9 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import reap as show
-    from sojourn.verbs import reap
+    from sojourn.verbs.confirm import NotConfirmed
     from sojourn.verbs.context import Context
-    from sojourn.verbs.stop import NotConfirmed
+    from sojourn.verbs.explain import reap
 
     with Context.open(say=screen.progress) as ctx:
         found = reap.look(ctx, args.site)

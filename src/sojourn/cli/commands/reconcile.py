@@ -53,7 +53,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.parser import BadCommandLine
     from sojourn.cli.show import reconcile as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.reconcile import reconcile
+    from sojourn.verbs.sweep.reconcile import reconcile
 
     if args.abandon and not args.repair:
         raise BadCommandLine(detail="--abandon goes with --repair", help="sojourn reconcile")

@@ -46,7 +46,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import recover as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.recover import accept_gap, recover
+    from sojourn.verbs.takeover.recover import accept_gap, recover
 
     with Context.open(say=screen.progress) as ctx:
         answer = accept_gap(ctx, args.site, args.accept_gap) if args.accept_gap else recover(ctx, args.site)

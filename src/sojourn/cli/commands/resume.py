@@ -37,7 +37,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import launch as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.resume import resume
+    from sojourn.verbs.launch.resume import resume
 
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = resume(ctx, args.run)

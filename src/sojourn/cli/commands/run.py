@@ -51,7 +51,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import launch as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.run import run
+    from sojourn.verbs.launch.run import run
 
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
         answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))

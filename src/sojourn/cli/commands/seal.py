@@ -40,7 +40,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import seal as show
     from sojourn.store.layout import Layout, read_layout
-    from sojourn.verbs.seal import seal, standings
+    from sojourn.verbs.retrieve.seal import seal, standings
 
     layout = read_layout(args.layout) if args.layout else Layout()
     if not args.run:

@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import smoke as show
-    from sojourn.verbs.smoke import smoke
+    from sojourn.verbs.project.smoke import smoke
 
     answer = smoke(args.file, env=dict(args.env), timeout_s=args.timeout, say=screen.progress)
     screen.answer(answer, show.lines, is_json=args.json)

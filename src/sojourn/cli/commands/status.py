@@ -69,7 +69,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.show import status as show
     from sojourn.cli.show import tally
     from sojourn.verbs.context import Context
-    from sojourn.verbs.status import status
+    from sojourn.verbs.observe.status import status
     from sojourn.wire.errors import Misuse
     from sojourn.wire.units import unstamp
 
@@ -105,7 +105,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
 
 def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
-    from sojourn.verbs.shown import shown
+    from sojourn.verbs.observe.status_rows import shown
 
     with Context.open(say=screen.progress) as ctx:
         answer = shown(ctx, timeout_s=args.timeout)

@@ -45,7 +45,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import stop as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.stop import stop
+    from sojourn.verbs.launch.stop import stop
 
     with Context.open(say=screen.progress) as ctx:
         if sweep := ctx.store.index.sweep(args.run):
@@ -58,7 +58,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 def _of_sweep(ctx: Context, sweep: str, args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import stop_sweep as show
-    from sojourn.verbs.stop_sweep import stop_sweep
+    from sojourn.verbs.sweep.stop_sweep import stop_sweep
 
     answer = stop_sweep(ctx, sweep, confirm=confirm(screen, args.confirm), grace_s=args.grace)
     for remark in answer.remarks:

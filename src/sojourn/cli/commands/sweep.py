@@ -82,7 +82,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import sweep as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.sweep import sweep
+    from sojourn.verbs.sweep.sweep import sweep
 
     sites = [name for name in args.sites.split(",") if name]
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
@@ -109,7 +109,7 @@ def _results(args: argparse.Namespace, screen: Screen) -> int:
         raise BadCommandLine(detail="--csv and --json are two answers: give one", help="sojourn sweep")
     from sojourn.cli.show import results as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.results import results
+    from sojourn.verbs.sweep.results import results
 
     with Context.open(say=screen.progress) as ctx:
         answer = results(ctx, args.sweep, metrics=args.metric, seeds=[s for s in args.seeds.split(",") if s])

@@ -37,7 +37,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import tunnel as show
     from sojourn.verbs.context import Context
-    from sojourn.verbs.tunnel import LIMIT_S, tunnel
+    from sojourn.verbs.observe.tunnel import LIMIT_S, tunnel
 
     limit_s = LIMIT_S if args.limit_s is None else args.limit_s
     with Context.open(say=screen.progress) as ctx:

@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import verify as show
-    from sojourn.verbs.verify import verify
+    from sojourn.verbs.retrieve.verify import verify
 
     answer = verify(args.paths, manifest=args.manifest, say=screen.progress, fresh=args.fresh, across=args.cross_mounts)
     screen.answer(answer, show.lines, is_json=args.json)

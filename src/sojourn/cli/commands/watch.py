@@ -48,7 +48,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli import live
     from sojourn.verbs.context import Context
-    from sojourn.verbs.watch import watch
+    from sojourn.verbs.observe.watch import watch
 
     with Context.open(say=screen.progress) as ctx:
         looks = watch(ctx, args.runs, every_s=args.every, limit_s=args.limit)

@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def call(args: argparse.Namespace, screen: Screen) -> int:
     """Run it and show the answer; the exit status."""
     from sojourn.cli.show import why as show
-    from sojourn.verbs import why
+    from sojourn.verbs.explain import why
 
     if sum(map(bool, (args.run, args.log, args.evidence))) != 1:
         raise Misuse(detail="give one of RUN, --log FILE and --evidence FILE")

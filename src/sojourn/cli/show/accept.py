@@ -9,7 +9,7 @@ from sojourn.cli.show import verify
 from sojourn.cli.show.text import clean, command, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.accept import Accepted, Compared
+    from sojourn.verbs.retrieve.accept import Accepted, Compared
 
 
 def lines(answer: Accepted, columns: int) -> list[str]:

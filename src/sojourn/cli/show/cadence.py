@@ -8,7 +8,7 @@ from sojourn.cli.show.text import line
 from sojourn.wire.units import say_seconds
 
 if TYPE_CHECKING:
-    from sojourn.verbs.cadence import Cadence
+    from sojourn.verbs.explain.cadence import Cadence
 
 
 def lines(answer: Cadence, columns: int) -> list[str]:

@@ -9,7 +9,7 @@ from sojourn.cli.show.text import clean, command, count, line, table
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.clean import Clean, Left
+    from sojourn.verbs.release.clean import Clean, Left
 
 HEAD = ("WHAT", "SIZE", "INODES", "HOME", "KEEP")
 

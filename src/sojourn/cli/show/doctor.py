@@ -10,8 +10,8 @@ from sojourn.cli.show.text import clean, command, count, line
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.doctor import Doctor
-    from sojourn.verbs.doctor_code import DoctorCode
+    from sojourn.verbs.explain.doctor import Doctor
+    from sojourn.verbs.project.doctor_code import DoctorCode
 
 
 def lines(answer: Doctor, columns: int) -> list[str]:

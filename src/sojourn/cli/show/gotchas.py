@@ -8,7 +8,7 @@ from sojourn.cli.show.text import clean, command, count, fold, line, pad
 
 if TYPE_CHECKING:
     from sojourn.core.gotcha import Gotcha
-    from sojourn.verbs.gotchas import Listed, Searched, Shown
+    from sojourn.verbs.explain.gotchas import Listed, Searched, Shown
 
 
 def listed(answer: Listed, columns: int) -> list[str]:

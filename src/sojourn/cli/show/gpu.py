@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, command, count, line
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.gpu import Gpu
+    from sojourn.verbs.explain.gpu import Gpu
 
 
 def lines(answer: Gpu, columns: int) -> list[str]:

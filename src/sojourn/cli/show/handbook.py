@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, fold
 
 if TYPE_CHECKING:
-    from sojourn.verbs.handbook import Handbook
+    from sojourn.verbs.takeover.handbook import Handbook
 
 WIDE = 80  # of the words between the commands, wherever it is shown: it is meant to be saved
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.init import Draft
+    from sojourn.verbs.project.init import Draft
 
 
 def lines(draft: Draft, columns: int) -> list[str]:

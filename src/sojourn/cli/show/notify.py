@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.notices import Notified
+    from sojourn.verbs.observe.notices import Notified
 
 
 def lines(answer: Notified, columns: int) -> list[str]:

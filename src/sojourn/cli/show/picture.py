@@ -11,7 +11,7 @@ from sojourn.wire import atomic
 from sojourn.wire.errors import Misuse
 
 if TYPE_CHECKING:
-    from sojourn.verbs.results import Metric, Results
+    from sojourn.verbs.sweep.results import Metric, Results
 
 _MOST = 6  # metrics in one picture
 _WAYS = {"max": "higher is better", "min": "lower is better", "": "no direction known"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.cli.show.text import clean, command, count, cut, fold, line, pad, table, width
 
 if TYPE_CHECKING:
-    from sojourn.verbs.platforms import Listed, Shown, Stale
+    from sojourn.verbs.explain.platforms import Listed, Shown, Stale
 
 _SSH = (("way", ""), ("user", "user"), ("scp", "scp"), ("host_stays", "host stays"), ("port_stays", "port stays"))
 _PAIRS = {

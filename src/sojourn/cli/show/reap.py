@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, count, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.holders import Holder
-    from sojourn.verbs.reap import Reap
+    from sojourn.verbs.explain.holders import Holder
+    from sojourn.verbs.explain.reap import Reap
 
 
 def lines(answer: Reap, columns: int) -> list[str]:
@@ -26,7 +26,7 @@ def lines(answer: Reap, columns: int) -> list[str]:
 
 def holders(some: Sequence[Holder], hidden: int, columns: int) -> list[str]:
     """One process a line, with the proof or what lacks for one."""
-    from sojourn.verbs.reap import facts
+    from sojourn.verbs.explain.reap import facts
 
     labels = {"orphan": "orphan", "run": "run", "system": "system", "unproven": "holder"}
     out: list[str] = []

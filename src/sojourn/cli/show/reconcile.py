@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, count, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.reconcile import Reconciled
+    from sojourn.verbs.sweep.reconcile import Reconciled
 
 _LISTED = 8  # names of cells after a cause
 _WORDS = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, count, line, table
 
 if TYPE_CHECKING:
-    from sojourn.verbs.recover import Recovered
+    from sojourn.verbs.takeover.recover import Recovered
 
 HEAD = ("RUN", "STATE", "ATTEMPT", "RECORDS")
 

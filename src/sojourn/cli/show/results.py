@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, command, count, line, table
 
 if TYPE_CHECKING:
     from sojourn.core.outcome import Change, Comparison, Spread
-    from sojourn.verbs.results import Metric, Results
+    from sojourn.verbs.sweep.results import Metric, Results
 
 _METRICS = 4  # columns of metrics; a terminal is 80 wide
 _GROUPS = 40

@@ -9,7 +9,7 @@ from sojourn.store.layout import STATES
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.seal import Sealed, Standings
+    from sojourn.verbs.retrieve.seal import Sealed, Standings
 
 
 def lines(answer: Sealed, columns: int) -> list[str]:

@@ -9,7 +9,7 @@ from sojourn.cli.show.text import clean, command, line
 from sojourn.wire.units import say_seconds
 
 if TYPE_CHECKING:
-    from sojourn.verbs.smoke import Smoke
+    from sojourn.verbs.project.smoke import Smoke
 
 
 def lines(answer: Smoke, columns: int) -> list[str]:

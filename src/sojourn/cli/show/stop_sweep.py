@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, count, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.stop_sweep import StoppedSweep
+    from sojourn.verbs.sweep.stop_sweep import StoppedSweep
 
 
 def lines(answer: StoppedSweep, columns: int) -> list[str]:

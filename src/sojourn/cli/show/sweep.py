@@ -8,7 +8,7 @@ from sojourn.cli.show import findings
 from sojourn.cli.show.text import clean, command, count, line, table
 
 if TYPE_CHECKING:
-    from sojourn.verbs.sweep import Swept
+    from sojourn.verbs.sweep.sweep import Swept
 
 _LISTED = 6  # names of cells in a line
 

@@ -8,7 +8,7 @@ from sojourn.cli.show.text import clean, line
 from sojourn.wire.units import say_seconds
 
 if TYPE_CHECKING:
-    from sojourn.verbs.tunnel import Open
+    from sojourn.verbs.observe.tunnel import Open
 
 
 def lines(answer: Open, wanted: int, columns: int) -> list[str]:

@@ -11,7 +11,7 @@ from sojourn.core.values import state_of
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.verify import Verified
+    from sojourn.verbs.retrieve.verify import Verified
 
 
 def lines(answer: Verified, columns: int) -> list[str]:

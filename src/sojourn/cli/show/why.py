@@ -8,7 +8,7 @@ from sojourn.cli.show import findings
 from sojourn.cli.show.text import clean, line
 
 if TYPE_CHECKING:
-    from sojourn.verbs.why import Why
+    from sojourn.verbs.explain.why import Why
 
 OTHERS = 4  # findings after the verdict
 

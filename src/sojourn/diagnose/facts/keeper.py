@@ -10,7 +10,7 @@ from sojourn.diagnose.facts.table import Probe, Reader
 from sojourn.wire import events, units
 
 ASKED = ("stop", "budget", "max_duration", "shutdown")
-RESTARTED = ("the machine was restarted", "the container was restarted")  # words of box/attempt.py
+RESTARTED = ("the machine was restarted", "the container was restarted")  # words of box/supervise/attempt.py
 
 
 def _exit(probe: Probe) -> Mapping[str, Any]:

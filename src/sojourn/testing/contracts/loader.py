@@ -17,9 +17,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.backends.client.judge import Judgement, judge
-from sojourn.backends.client.proof import Prover
-from sojourn.wire.damage import PROBLEMS
+from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.proof import Prover
+from sojourn.formats.damage import PROBLEMS
 
 HOLE_BYTES = 8192
 

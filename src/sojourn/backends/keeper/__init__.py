@@ -1,0 +1,1 @@
+"""The keeper of a box as seen from here: calls to it, its process, and the decoding of what it answers."""

@@ -1,0 +1,1 @@
+"""Slurm: its batch scripts, what its programs print, and what that means."""

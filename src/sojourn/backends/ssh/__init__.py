@@ -1,0 +1,1 @@
+"""OpenSSH as a subprocess: argv, sessions, shared connections, copies, tunnels, and what its failures mean."""

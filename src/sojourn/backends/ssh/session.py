@@ -1,0 +1,144 @@
+"""A command on a box over ssh: shared connection first, an unshared one where sharing fails, and the reason where
+nothing helps.
+
+Only what has not been sent is ever repeated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sojourn.backends.ssh import argv as ssh_argv
+from sojourn.backends.ssh import failures as ssh_failures
+from sojourn.backends.ssh import share as ssh_share
+from sojourn.backends.ssh import talk as ssh_talk
+from sojourn.backends.ssh.argv import Line
+from sojourn.backends.ssh.talk import Limits, Sink, Told
+from sojourn.core.values import NoAnswer, Site
+
+SHARED_READY_S = 8.0  # a living shared connection answers within a few round trips; then it is given up
+ENOUGH_S = 3.0  # what must be left for one more try
+BUSY_TRIES = 2
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The command ended there, with this status. Its output went to the sinks."""
+
+    rc: int
+    seconds: float
+
+
+def run(
+    site: Site,
+    line: Line,
+    words: Sequence[str],
+    *,
+    stdin: bytes | BinaryIO,
+    out: Sink,
+    err: Sink,
+    timeout_s: float,
+    quiet_s: float = float("inf"),
+) -> Ran | NoAnswer:
+    """Run argv `words` on the box of `site`. Blocks for `timeout_s` and a few seconds at the most.
+
+    NoAnswer.sent is False exactly where the box cannot have run it. Raises: Misuse (address, options), ValueError
+    (no argv).
+    """
+    began = time.monotonic()
+    busy = 0
+    may_share, may_doubt = True, True
+    while True:
+        left_s = timeout_s - (time.monotonic() - began)
+        path = ssh_share.control_path(site, line) if may_share else ""
+        stood = bool(path) and ssh_share.is_shared(site, line)
+        ready_s = min(SHARED_READY_S, left_s / 2) if stood and may_doubt else left_s
+        told = _once(site, line, words, path, stdin, out, err, Limits(left_s, ready_s, quiet_s))
+        if isinstance(told, NoAnswer):
+            return told
+        if told.rc is not None:
+            return Ran(told.rc, time.monotonic() - began)
+        answer = _no_answer(site, told)
+        left_s = timeout_s - (time.monotonic() - began)
+        is_doubtful = stood and answer.kind in ("timeout", "login", "reset", "other", "mux")
+        if is_doubtful and told.why in ("not-ready", "deadline", "quiet"):
+            ssh_share.let_go(site, line)
+        if told.ready or left_s < ENOUGH_S:
+            return answer
+        if path and answer.kind in ("mux", "proxy"):
+            may_share = False  # a connection that may become shared hides what its proxy command says
+        elif is_doubtful and may_doubt:
+            may_doubt = False
+        else:
+            busy += 1
+            wait_s = ssh_failures.wait_s("busy", busy) or 0.0
+            if answer.kind != "busy" or busy > BUSY_TRIES or left_s < wait_s + ENOUGH_S:
+                return answer
+            time.sleep(wait_s)
+
+
+def _once(
+    site: Site,
+    line: Line,
+    words: Sequence[str],
+    path: str,
+    stdin: bytes | BinaryIO,
+    out: Sink,
+    err: Sink,
+    limits: Limits,
+) -> Told | NoAnswer:
+    nonce = ssh_argv.nonce()
+    argv = ssh_argv.argv(site, line, control_path=path, nonce=nonce, timeout_s=limits.total_s)
+    is_shared = bool(path) or ssh_argv.sharing(site) == "user"
+    try:
+        return ssh_talk.talk(argv, nonce, ssh_argv.program(words, nonce), stdin, out, err, limits, is_shared)
+    except FileNotFoundError as e:
+        if e.filename != ssh_argv.SSH:
+            raise
+        return _answer(ssh_failures.state("no-ssh", "there is no `ssh` on this machine", site.address), sent=False)
+
+
+def _no_answer(site: Site, told: Told) -> NoAnswer:
+    to = site.address
+    waited = f"no answer after {told.seconds:.0f} s"
+    if told.ready:
+        if told.why in ("deadline", "quiet"):
+            verdict = ssh_failures.state("timeout", waited, to)
+        elif told.ssh_rc not in (255, None, ssh_argv.NOT_FOR_US):
+            # Our shell died of itself: it cannot fork, say.
+            verdict = ssh_failures.state("no-exec", _last(told.tail) or f"the far shell ended with {told.ssh_rc}", to)
+        else:
+            verdict = ssh_failures.broken(told.tail, to)
+        return _answer(verdict, sent=told.ssh_rc != ssh_argv.NOT_FOR_US)
+    if told.why == "terminal":
+        return _answer(ssh_failures.state("relay", "a terminal is put between us and the box", to), sent=False)
+    if told.why in ("deadline", "not-ready"):
+        verdict = ssh_failures.read(told.said, to)
+        if ssh_failures.is_authenticated(told.said):
+            verdict = ssh_failures.state("login", f"logged in, but no shell of ours after {told.seconds:.0f} s", to)
+        elif verdict.kind in ("other", "reset", "mux"):
+            verdict = ssh_failures.state("timeout", waited, to)
+        return _answer(verdict, sent=False)
+    if told.ssh_rc != 255 or ssh_failures.is_authenticated(told.said):
+        verdict = ssh_failures.read(f"{told.said}\n{told.chatter}", to)
+        if verdict.kind not in ("relay", "config", "reset"):
+            words = _last(f"{told.said}\n{told.chatter}") or f"the login ended with {told.ssh_rc}"
+            verdict = ssh_failures.state("no-exec", words, to)
+        return _answer(verdict, sent=False)
+    return _answer(ssh_failures.read(told.said, to), sent=False)
+
+
+def _last(text: str) -> str:
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("Authenticated to", "Transferred:", "Bytes per"))
+    ]
+    return lines[-1].strip() if lines else ""
+
+
+def _answer(verdict: ssh_failures.Verdict, sent: bool) -> NoAnswer:
+    return NoAnswer(sent=sent, kind=verdict.kind, detail=verdict.detail, next_step=verdict.next_step)

@@ -1,0 +1,387 @@
+"""The manifest of a run: every file that its `outputs` name under any attempt, its newest checkpoint while it may still
+be resumed, its logs and what its keeper saw at a bad end, hashed as they are now.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sojourn.box.run import secrets, shelved
+from sojourn.box.run.ends import Ends
+from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
+from sojourn.box.system import globs, opening, raw
+from sojourn.wire import machine, manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+
+    Row = Dict[str, Any]
+
+_COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
+_TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
+_CHUNK = 1 << 20
+_TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
+
+
+def take(
+    root: Root, spec: Dict[str, Any], attempt: int, at: str, known: Optional[Mapping[str, Any]] = None
+) -> Dict[str, Any]:
+    """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
+
+    Of each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
+    has succeeded its copy, or the root's, stands alone and others are counted; before that others are in `earlier`, and
+    so is the checkpoint before the newest. What is as it was pushed is nobody's work and comes last.
+    A symlink stands for the file it leads to, as long as that lies in the root. What cannot be taken home (a link out
+    of the root, a device, an unreadable file, a name that is not UTF-8) is in `refused`; nothing is passed over in
+    silence. `known`: {"from": {"stat","bytes","sha256"}} of what need not be read again where its stat is the same.
+    """
+    taking = _Taking(root, spec, attempt, known or {})
+    missing = taking.outputs(spec.get("outputs") or ())
+    taking.checkpoints()
+    taking.logs()
+    taking.rewritten()
+    refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
+    node = machine.this_machine()
+    found = {"earlier": taking.earlier, "gone": taking.gone(), "superseded": taking.superseded}
+    return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
+
+
+def hashed_before(root: Root) -> Dict[str, Row]:
+    """What the last seal hashed, to give as `known`."""
+    sealed = read_fields(root.manifest)
+    rows = [row for key in ("files", "earlier") for row in _dicts(sealed.get(key))]
+    return {str(row.get("from")): row for row in rows if row.get("stat")}
+
+
+class _Taking:
+    """One look at a root. `rows`: by path."""
+
+    def __init__(self, root: Root, spec: Dict[str, Any], attempt: int, known: Mapping[str, Any]) -> None:
+        self.root = root
+        self.top = os.path.realpath(root.path)
+        self.known = known
+        self.ends = Ends(root.events)
+        self.done = self.ends.succeeded
+        self.rows: Dict[str, Row] = {}
+        self.earlier: List[Row] = []
+        self.refused: Dict[str, str] = {}
+        self.superseded = 0
+        self.seen: Set[str] = set()  # every path that a glob hit
+        self.hashed: Dict[str, Row] = {}  # by real path
+        self.pushed = _pushed(root, spec)
+        self.sealed = read_fields(root.manifest)
+        self.devices: Optional[Set[int]] = None
+        numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
+        first = self.done or attempt
+        self.folders = [root.attempt(first), root.path] + [root.attempt(n) for n in numbers if n != first]
+
+    def outputs(self, wanted: Any) -> List[str]:
+        """Take what the globs hit; those that hit nothing."""
+        missing = []
+        places: Dict[str, List[str]] = {}  # path -> the folders that have it, in their order
+        for glob in wanted:
+            is_hit = False
+            for folder in self.folders:
+                for path in globs.hits(folder, glob, OURS if folder == self.root.path else frozenset()):
+                    is_hit = True
+                    those = places.setdefault(path, [])
+                    if folder not in those:
+                        those.append(folder)
+            if not is_hit:
+                missing.append(glob)
+        for path in sorted(places):
+            self.seen.add(path)
+            self._output(path, sorted(places[path], key=self.folders.index))
+        return missing
+
+    def _output(self, path: str, folders: List[str]) -> None:
+        shown = _utf8(path)
+        if shown != path:
+            self.refused[shown] = "its name is not UTF-8"
+            return
+        usable: List[str] = []
+        for folder in folders:
+            why, real = opening.below(self.root.path, os.path.join(folder, path))
+            if not why:
+                if real not in usable:
+                    usable.append(real)
+            elif not usable:
+                self.refused.setdefault(path, why)
+            elif self.done:
+                self.superseded += 1
+            else:
+                self._refuse_older(os.path.join(folder, path), why)
+        if self.done:
+            self._alone(path, usable)
+        else:
+            self._each(path, usable)
+
+    def _alone(self, path: str, usable: List[str]) -> None:
+        """An attempt has succeeded: the first one that can be read stands, those that differ are counted.
+
+        But one that is as it was pushed was not made by that attempt, and replaces nothing that an earlier one made.
+        """
+        rows = [row for row in (self._hash(path, real, "output") for real in self._tried(path, usable)) if row]
+        made = [row for row in rows if _content(row) != self.pushed.get(path)]
+        if not rows:
+            return
+        row = self.rows[path] = (made or rows)[0]
+        first = os.path.join(self.top, row["from"])
+        self.superseded += sum(not _is_same(self.root.path, first, real) for real in usable if real != first)
+
+    def _tried(self, path: str, usable: List[str]) -> Iterator[str]:
+        """Those of the files that may have to stand, as far as they need to be hashed to tell."""
+        for real in usable:
+            yield real
+            known = self.hashed.get(real)
+            if known and _content(known) != self.pushed.get(path):
+                return
+
+    def _each(self, path: str, usable: List[str]) -> None:
+        """None has: all that differ count, first those that are not as they were pushed."""
+        rows: List[Row] = []
+        for real in usable:
+            row = self._hash(path, real, "output") if not rows else self._hash_older(path, real)
+            if row and not any(_content(row) == _content(other) for other in rows):
+                rows.append(row)
+        if path in self.pushed:
+            rows.sort(key=lambda row: _content(row) == self.pushed[path])  # stable
+        if rows:
+            self.rows[path] = rows[0]
+            self.earlier += rows[1:]
+
+    def _hash_older(self, path: str, real: str) -> Optional[Row]:
+        kept = dict(self.refused)
+        row = self._hash(path, real, "output")
+        if row is None:
+            why = self.refused.get(path, "")
+            self.refused = kept
+            self._refuse_older(real, why)
+        return row
+
+    def _refuse_older(self, full: str, why: str) -> None:
+        """By where it lies: its path itself has something better."""
+        self.refused[os.path.relpath(full, self.root.path if full.startswith(self.root.path) else self.top)] = why
+
+    def checkpoints(self) -> None:
+        """While the run may be resumed: the newest committed checkpoint, and the one before it as `earlier`."""
+        if self.done:
+            return
+        folder = self.root.checkpoints
+        for _ in range(5):  # a training that lives may remove what we list
+            found = shelved.committed(folder)[:2]
+            sets = [self._set(folder, name) for name in found]
+            if all(rows is not None for rows in sets) or found == shelved.committed(folder)[:2]:
+                break
+        for number, rows in enumerate(sets):
+            for row in rows or ():
+                mine = self.rows.get(row["path"])
+                if mine and mine["from"] == row["from"]:
+                    mine["set"] = row["set"]
+                elif number == 0 and mine is None:
+                    self.rows[row["path"]] = row
+                else:
+                    self.earlier.append(row)
+
+    def _set(self, folder: str, name: str) -> Optional[List[Row]]:
+        """The rows of one checkpoint; None where it was removed meanwhile."""
+        try:
+            paths = shelved.files_of(folder, name)
+        except OSError:
+            return None
+        rows: List[Row] = []
+        for inner in paths:
+            path = "checkpoints/" + inner
+            why, real = opening.below(self.root.path, os.path.join(folder, inner))
+            if _utf8(path) != path:
+                path, why = _utf8(path), "its name is not UTF-8"
+            if why and not os.path.lexists(os.path.join(folder, inner)):
+                return None
+            row = None if why else self._hash(path, real, "checkpoint")
+            if why:
+                self.refused[path] = why
+            if row:
+                rows.append(dict(row, set=name))
+            elif not os.path.lexists(os.path.join(folder, inner)):
+                self.refused.pop(path, None)
+                return None
+        return rows
+
+    def logs(self) -> None:
+        """While the secrets are here the logs may hold them: they come home when the keeper has hidden them."""
+        for number in () if secrets.exist(self.root) else attempts_made(self.root):
+            for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
+                full = os.path.join(self.root.path, path)
+                if path in self.rows or not os.path.lexists(full):
+                    continue
+                why, real = opening.below(self.root.path, full)
+                row = None if why else self._hash(path, real, "log")
+                if why:
+                    self.refused[path] = why
+                if row:
+                    self.rows[path] = row
+
+    def gone(self) -> List[Row]:
+        """What the seal proves to have been there, and is nowhere any more. Said in each seal again.
+
+        Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
+        """
+        had_later = self._is_followed()
+        newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
+        found: Dict[str, Row] = {}
+        for row in _dicts(self.sealed.get("files")):
+            path, role = str(row.get("path")), row.get("role")
+            if role not in ("output", "checkpoint") or self._is_there(path):
+                continue
+            name = path.partition("/")[2].partition("/")[0] if path.startswith("checkpoints/") else ""
+            was_replaced = bool(name) and (0, 0, 0) < shelved.rank(name) < newest
+            if role == "checkpoint" and (self.done or was_replaced):
+                continue
+            if was_replaced or (had_later and not str(row.get("from")).startswith("attempts/")):
+                continue
+            found[path] = row
+        for row in _dicts(self.sealed.get("gone")):
+            path = str(row.get("path"))
+            if not self._is_there(path):
+                found[path] = row
+        return [{key: found[path].get(key) for key in ("path", "bytes", "sha256")} for path in sorted(found)]
+
+    def rewritten(self) -> None:
+        """Note the hash of before in the row of each output that was changed after it was sealed, by no attempt."""
+        for old in () if self._is_followed() else _dicts(self.sealed.get("files")):
+            row = self.rows.get(str(old.get("path")))
+            if row and row["role"] == "output" and row["from"] == old.get("from"):
+                before = old.get("sealed", old.get("sha256"))
+                if before != row["sha256"] and manifest.is_digest(before):
+                    row["sealed"] = before
+
+    def _is_followed(self) -> bool:
+        """Another attempt began since the seal."""
+        before = self.sealed.get("attempt")
+        return isinstance(before, int) and self.ends.has_started_since(before)
+
+    def _is_there(self, path: str) -> bool:
+        if path in self.rows or path in self.seen or path in self.refused:
+            return True
+        return any(os.path.lexists(os.path.join(folder, path)) for folder in self.folders)
+
+    def _tells_changes(self, found: os.stat_result) -> bool:
+        """The file's times can be relied on: its device tells changes, finely, and its clock is not ahead of ours."""
+        if self.devices is None:
+            self.devices = _telling_devices()
+        now_ns = time.time_ns()
+        newest = max(found.st_mtime_ns, found.st_ctime_ns)
+        is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
+        return found.st_dev in self.devices and newest <= now_ns and is_fine
+
+    def _hash(self, path: str, real: str, role: str) -> Optional[Row]:
+        """The row of a file; None, and why in `refused`, where it cannot be read."""
+        if real not in self.hashed:
+            try:
+                fd = opening.open_below(self.root.path, real)
+                with open(fd, "rb", buffering=0) as f:
+                    self.hashed[real] = self._read(f, os.path.relpath(real, self.top))
+            except OSError as error:
+                self.refused[path] = error.strerror or str(error)
+                return None
+        return dict(self.hashed[real], path=path, role=role)
+
+    def _read(self, f: Any, source: str) -> Row:
+        """Up to the size that it has now: one that grows is not followed."""
+        before = _settled(f.fileno())
+        row: Row = {"from": source, "stat": _stat_row(before)}
+        known = self.known.get(source)
+        if (
+            isinstance(known, dict)
+            and self._tells_changes(before)
+            and known.get("stat") == row["stat"]
+            and known.get("bytes") == before.st_size
+            and manifest.is_digest(known.get("sha256"))
+        ):
+            return dict(row, bytes=before.st_size, sha256=known["sha256"])
+        size, digest = manifest.sha256_stream(f, limit_bytes=before.st_size)
+        if _stat_row(os.fstat(f.fileno())) != row["stat"]:
+            row["changed"] = True
+        return dict(row, bytes=size, sha256=digest)
+
+
+def _telling_devices() -> Set[int]:
+    """Devices whose files have another time after each change, one through a mapping of memory too once it was synced.
+
+    Measured on ext4 and on tmpfs, which has no such moment (2026-11).
+    """
+    found = set()
+    for line in raw.read("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
+        left, dash, right = line.partition(" - ")
+        words = left.split(" ")
+        if dash and len(words) > 2 and right.split(" ")[0] in _TELLING:
+            major, _, minor = words[2].partition(":")
+            if major.isdigit() and minor.isdigit():
+                found.add(os.makedev(int(major), int(minor)))
+    return found
+
+
+def _settled(fd: int) -> os.stat_result:
+    """Its stat, once the tick of its last change is over: a change from now on has another time.
+
+    What was written through a mapping gets its time when it is synced; without that it may keep the old one.
+    """
+    try:
+        os.fsync(fd)
+    except OSError:
+        pass  # it cannot be synced, so it is not on a device that tells
+    now = os.fstat(fd)
+    young_ns = time.time_ns() - now.st_ctime_ns
+    if 0 <= young_ns < _TICK_NS:
+        time.sleep((_TICK_NS - young_ns) / 1e9)
+        now = os.fstat(fd)
+    return now
+
+
+def _stat_row(found: os.stat_result) -> List[int]:
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _is_same(root: str, one: str, other: str) -> bool:
+    """Whether two files hold the same bytes; False where that cannot be seen. Ends at the first difference."""
+    try:
+        with open(opening.open_below(root, one), "rb") as a, open(opening.open_below(root, other), "rb") as b:
+            left = os.fstat(a.fileno()).st_size
+            if os.fstat(b.fileno()).st_size != left:
+                return False
+            while left > 0:
+                part = a.read(min(_CHUNK, left))
+                if not part or part != b.read(len(part)):
+                    return False
+                left -= len(part)
+            return True
+    except OSError:
+        return False
+
+
+def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
+    """(bytes, sha256) of the code that each working copy began with, by path; empty where that cannot be read."""
+    if not spec.get("code"):
+        return {}
+    try:
+        from sojourn.box.run import tree
+
+        rows = tree.read_roster(root.base, str(spec["code"]))
+    except (OSError, tree.Damaged):
+        return {}
+    return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
+
+
+def _dicts(rows: Any) -> Iterator[Row]:
+    return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
+
+
+def _content(row: Row) -> Tuple[int, str]:
+    return row["bytes"], row["sha256"]
+
+
+def _utf8(path: str) -> str:
+    """The path as it can be told; another text where its name is not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

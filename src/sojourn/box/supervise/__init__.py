@@ -1,0 +1,1 @@
+"""The keeper at work: one attempt after the other, from its working copy to its end; and the queue of a sweep."""

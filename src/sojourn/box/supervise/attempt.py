@@ -1,0 +1,303 @@
+"""One attempt from claim to end: prepare, start, watch, record; or go on with one that an earlier keeper began."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from sojourn.box.run import lastwords, locks, marks, secrets
+from sojourn.box.run.progress import Progress
+from sojourn.box.run.root import read_fields
+from sojourn.box.supervise import ending, environment, prepare, snapshots, start
+from sojourn.box.supervise.ending import Exit
+from sojourn.box.supervise.keeper import Keeper
+from sojourn.box.supervise.watch import Watch
+from sojourn.box.system import disk, machine, members, process
+from sojourn.wire import units
+from sojourn.wire.mask import Mask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+_LEAVE_S = 10.0  # what a payload left behind gets between SIGTERM and SIGKILL, at most
+_LOCK_S = 15.0
+_BEGIN_S = 30.0
+_BOTH_S = 0.5
+
+
+def begin(keeper: Keeper, number: int) -> None:
+    """Begin attempt `number` and see it to its end. Raises: OSError where not even the intent can be written."""
+    if not _note_attempt(keeper, number):
+        raise OSError("events.jsonl cannot be written; attempt %d is not begun" % number)
+    keeper.sign()
+    keeper.is_tidy = False
+    try:
+        os.mkdir(keeper.root.attempt(number))
+    except FileExistsError:
+        if number == keeper.claimed:
+            _make_and_watch(keeper, number)
+            return
+        # Locks may not reach across machines, but this folder does: somebody else owns this fencing token.
+        keeper.ledger.note("refused", number, why="attempts/%d was claimed by another keeper" % number)
+        return
+    _make_and_watch(keeper, number)
+
+
+def go_on(keeper: Keeper) -> None:
+    """Take over the last attempt, which has no end on record: adopt it, record its end, or prepare it again."""
+    history, root = keeper.ledger.history, keeper.root
+    number = history.attempt
+    was_here = history.begun.get("boot_id", "") == machine.boot_id() and history.begun.get("host") == machine.host()
+    was_here = was_here and str(history.begun.get("seat") or "") == root.seat
+    if not history.is_prepared:
+        _go_on_unprepared(keeper, number)
+        return
+    begun = _await_begun(keeper, number) if was_here else read_fields(root.begun(number))
+    pid, started = begun.get("pid", 0), begun.get("start", 0)
+    shim = begun.get("shim") or {}
+    if was_here and pid and not history.started:
+        keeper.ledger.note("started", number, pid=pid, start=started, pgid=begun.get("pgid", pid), shim=shim)
+    # A shim outlives its payload until it has written how that ended: as long as it lives, the record may still come.
+    shim_lives = process.is_alive(shim.get("pid", 0), shim.get("start", 0))
+    if was_here and pid and (shim_lives or process.is_alive(pid, started)):
+        _adopt(keeper, Watch(keeper, number, pid, started, shim))
+        return
+    record = read_fields(root.exit(number))
+    if record:
+        _last_progress(keeper, number)
+        _finish(keeper, number, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0)
+    elif was_here and locks.is_held(root):
+        _adopt_orphans(keeper, number)
+    else:
+        _last_progress(keeper, number)
+        _finish(keeper, number, Exit(None, None, "unknown"), history.lived_s, 0, _whereabouts(keeper))
+
+
+def _last_progress(keeper: Keeper, number: int) -> None:
+    """What the payload told of itself last, where no keeper was there to hear it."""
+    progress = Progress(keeper.root.progress(number))
+    if progress.look():
+        keeper.ledger.note("beat", number, progress=progress.told())
+        found = progress.checkpoint
+        if found and (found["path"], found["step"]) != keeper.ledger.history.checkpoint:
+            keeper.ledger.note("checkpoint", number, **found)
+
+
+def close(keeper: Keeper, record: Dict[str, Any], detail: str) -> None:
+    """Record the end of the last attempt, which ran where we cannot look: by its shim's `record`, else by `detail`."""
+    history = keeper.ledger.history
+    _last_progress(keeper, history.attempt)
+    if record:
+        _finish(
+            keeper, history.attempt, Exit(record.get("rc"), record.get("signal"), "shim"), _lived_s(keeper, record), 0
+        )
+    else:
+        _finish(keeper, history.attempt, Exit(None, None, "unknown"), history.lived_s, 0, detail)
+
+
+def _make_and_watch(keeper: Keeper, number: int) -> None:
+    root, spec, history = keeper.root, keeper.spec, keeper.ledger.history
+    if start.why_stop(keeper, number):
+        _cut_short(keeper, number, start.why_stop(keeper, number))
+        return
+    if root.seat:
+        from sojourn.box.supervise import node_check
+
+        against = node_check.check(keeper, number)
+        if against:
+            end(keeper, number, "failed", why="preflight", by="keeper", detail=against)
+            return
+    lock = -1
+    try:
+        lock = _clear_the_field(keeper)
+        copied = prepare.working_copy(root, spec, number)
+        setup = start.run_setup(keeper, number, lock)
+        if setup.stopped_by:
+            _cut_short(keeper, number, setup.stopped_by)
+            return
+        variables = environment.variables(root, spec, number, keeper.groups.cpu_quota(), history)
+        argv = environment.payload_argv(spec, setup.folder)
+        if not keeper.ledger.note("prepared", number, code=spec.get("code"), copied=copied, setup=setup.told()):
+            raise prepare.Unprepared("events.jsonl cannot be written: the disk is full")
+        watch = start.start(keeper, number, argv, variables, lock)
+    except prepare.Unprepared as error:
+        end(keeper, number, "failed", why=error.stage, by="keeper", detail=str(error), rc=error.rc)
+        return
+    except OSError as error:
+        end(keeper, number, "failed", why="prepare", by="keeper", detail=str(error))
+        return
+    finally:
+        if lock >= 0:
+            os.close(lock)  # from here on it is held by the shim and by what it started
+    keeper.ledger.note("started", number, pid=watch.pid, start=watch.start, pgid=watch.pid, shim=watch.shim)
+    snapshots.reserve(keeper, number)
+    _see_to_its_end(keeper, watch)
+
+
+def _cut_short(keeper: Keeper, number: int, why: str) -> None:
+    state = {"stop": "cancelled", "shutdown": "preempted"}.get(why, "timeout")
+    end(keeper, number, state, why=why, by="keeper", detail="stopped before it started")
+
+
+def _go_on_unprepared(keeper: Keeper, number: int) -> None:
+    """Nothing of it ever ran but its setup. On the same machine it is made again; elsewhere the next one is."""
+    begun = keeper.ledger.history.begun
+    if begun.get("host") != machine.host():
+        end(keeper, number, "lost", by="unknown", detail="began on %s and was never started" % begun.get("host"))
+        return
+    try:
+        os.mkdir(keeper.root.attempt(number))
+    except FileExistsError:
+        pass  # ours: only we hold the lock, and it says that it began on this machine
+    _make_and_watch(keeper, number)
+
+
+def _await_begun(keeper: Keeper, number: int) -> Dict[str, Any]:
+    """exits/N.begun.json; a shim that was just starting when its keeper died gets time to write it."""
+    deadline = time.monotonic() + _BEGIN_S
+    while True:
+        begun = read_fields(keeper.root.begun(number)) or keeper.ledger.history.started
+        if begun or not locks.is_held(keeper.root) or time.monotonic() > deadline:
+            return begun
+        keeper.listen(0.05)
+
+
+def _adopt(keeper: Keeper, watch: Watch) -> None:
+    keeper.ledger.note("adopted", watch.number, keeper=keeper.me, pid=watch.pid, start=watch.start)
+    keeper.sign()
+    _see_to_its_end(keeper, watch)
+
+
+def _adopt_orphans(keeper: Keeper, number: int) -> None:
+    """The payload's first process is gone with its shim, but something it started lives on: it goes on undisturbed."""
+    eldest, began = members.eldest_holder(keeper.root.payload_lock)
+    watch = Watch(keeper, number, eldest, began, {})
+    watch.is_for_orphans = True
+    _adopt(keeper, watch)
+
+
+def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
+    exit = watch.run()
+    if keeper.root.seat and (exit.signal == 15 or exit.rc == 143) and not keeper.ledger.history.signalled:
+        keeper.listen(_BOTH_S)  # a scheduler tells all at once: it died of what we are about to hear
+        if keeper.is_told_to_end:
+            keeper.ledger.note("signal", watch.number, signal="TERM", why="shutdown")
+    watch.last_words()
+    _finish(keeper, watch.number, exit, watch.vitals.payload_s(), watch.pid)
+
+
+def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, detail: str = "") -> None:
+    """Record the end at once, then end what the payload left behind. `pid`: its session, where we watched it end."""
+    history = keeper.ledger.history
+    why = str(history.signalled.get("why", ""))
+    kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
+    delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
+    state = ending.judge(exit, why, delta)
+    if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
+        state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
+    elif why == "shutdown" and state == "preempted" and keeper.root.seat:
+        detail = "its scheduler told it to end (%s)" % ending.words(exit)
+    end(
+        keeper,
+        number,
+        state,
+        why=why,
+        by=exit.by,
+        rc=exit.rc,
+        signal=exit.signal,
+        seconds=round(seconds, 3),
+        oom_kill_delta=delta,
+        detail=detail or ending.words(exit),
+    )
+    tidy(keeper, pid)
+
+
+def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
+    """Note the end of an attempt."""
+    told: Dict[str, Any] = {"rc": None, "signal": None, "seconds": 0.0, "oom_kill_delta": 0, "why": "", "detail": ""}
+    told.update(fields)
+    keeper.ledger.note("ended", number, state=state, **told)
+    said = "" if state in ("succeeded", "cancelled") else lastwords.of_log(keeper.root, number)
+    if said:  # an event of its own: on a full disk the short one may still have room
+        keeper.ledger.note("said", number, text=said, room=disk.room(keeper.root.path))
+
+
+def tidy(keeper: Keeper, sid: int = 0) -> None:
+    """End what the last attempt left running, once: nothing may write into a sealed manifest's files, nor share the
+    GPU with the next attempt. A job's processes end with the job under every batch system.
+
+    `sid`: the payload's session, 0 where another one may have that number by now.
+    """
+    snapshots.at_end(keeper)  # before anything is ended: who is still there is evidence
+    history = keeper.ledger.history
+    number = history.attempt
+    if keeper.is_tidy or not history.started or history.begun.get("boot_id") != machine.boot_id():
+        return
+    keeper.is_tidy = True
+    shim = int((history.started.get("shim") or {}).get("pid", 0))
+    left = members.of_attempt(keeper.root.path, number, sid, {shim})
+    if not left:
+        return
+    what = Mask(secrets.read(keeper.root)).over_text(process.command(left[0]))[:100]
+    keeper.ledger.note("signal", number, signal="TERM", why="left behind by the run: %d (%s)" % (len(left), what))
+    deadline = time.monotonic() + min(keeper.grace_s, _LEAVE_S)
+    members.send(left, signal.SIGTERM)
+    while left and time.monotonic() < deadline:
+        keeper.listen(0.05)
+        left = [pid for pid in left if process.is_alive(pid, 0)]
+    members.send(members.of_attempt(keeper.root.path, number, sid, {shim}), signal.SIGKILL)
+
+
+def _clear_the_field(keeper: Keeper) -> int:
+    """The payload lock, taken; what an earlier attempt left alive is ended first. Raises: Unprepared, OSError."""
+    deadline = time.monotonic() + _LOCK_S
+    told = False
+    while True:
+        lock = locks.take_lock(keeper.root)
+        if lock >= 0:
+            return lock
+        holders = members.holders(keeper.root.payload_lock)
+        if time.monotonic() > deadline:
+            raise prepare.Unprepared("something of an earlier attempt lives and cannot be ended: pids %s" % holders)
+        members.send(holders, signal.SIGKILL if told else signal.SIGTERM)
+        keeper.listen(0.1 if not told else 0.5)
+        told = time.monotonic() > deadline - _LOCK_S + min(keeper.grace_s, _LEAVE_S)
+
+
+def _note_attempt(keeper: Keeper, number: int) -> bool:
+    fields = machine.identity()
+    if keeper.root.seat:
+        fields["seat"] = keeper.root.seat
+    fields["keeper"] = keeper.me
+    fields["token"] = read_fields(keeper.root.want).get("token")
+    fields["limits"] = {
+        "cpus": keeper.groups.cpu_quota() or os.cpu_count(),
+        "memory_bytes": keeper.groups.memory_limit_bytes() or machine.memory_bytes(),
+        "cgroup": keeper.groups.limits(),
+    }
+    fields.update(marks.marks(keeper.root.path, keeper.groups))
+    fields["clock_offset"] = None  # evidence only; a client that knows better compares `now` of its calls
+    return keeper.ledger.note("attempt", number, **fields)
+
+
+def _lived_s(keeper: Keeper, record: Dict[str, Any]) -> float:
+    """How long a payload lived that ended without us: between two stamps of the box's clock, or by its last beat."""
+    history = keeper.ledger.history
+    try:
+        between_s = units.unstamp(str(record["ended"])) - units.unstamp(str(history.started["at"]))
+    except (KeyError, ValueError):
+        return history.lived_s
+    return max(between_s, history.lived_s)
+
+
+def _whereabouts(keeper: Keeper) -> str:
+    begun = keeper.ledger.history.begun
+    if begun.get("host") != machine.host():
+        return "ran on %s; this is %s" % (begun.get("host"), machine.host())
+    if begun.get("boot_id") != machine.boot_id():
+        return "the machine was restarted"
+    if begun.get("pid1_start") != machine.pid1_start():
+        return "the container was restarted"
+    return ""

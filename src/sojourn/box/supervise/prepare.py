@@ -1,0 +1,134 @@
+"""The working copy of an attempt: the code, the file mounts, and a scratch folder that is never owed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+
+from sojourn.box.run import tree
+from sojourn.box.run.root import Root
+from sojourn.box.system import umask
+from sojourn.wire import manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Tuple
+
+
+class Unprepared(Exception):
+    """Why an attempt could not be made ready; shown to the user as the run's reason.
+
+    `stage`: prepare, setup or start.
+    """
+
+    def __init__(self, detail: str, stage: str = "prepare", rc: int | None = None) -> None:
+        super().__init__(detail)
+        self.stage = stage
+        self.rc = rc
+
+
+def working_copy(root: Root, spec: Dict[str, Any], attempt: int) -> Dict[str, Any]:
+    """Fill attempts/N; {"files","bytes","linked"}. What an earlier try left there is removed first (nothing ran in it).
+
+    Raises: Unprepared.
+    """
+    folder = root.attempt(attempt)
+    try:
+        tree.clear(folder)
+        with umask.Theirs():
+            copied = _filled(root, spec, folder)
+    except tree.Damaged as error:
+        raise Unprepared(str(error)) from error
+    except OSError as error:
+        raise Unprepared("the working copy: %s" % error) from error
+    return copied
+
+
+def _filled(root: Root, spec: Dict[str, Any], folder: str) -> Dict[str, int]:
+    copied = {"files": 0, "bytes": 0, "linked": 0}
+    if spec.get("code"):
+        copied = tree.copy(root.base, spec["code"], folder)
+    for target, what in sorted((spec.get("mounts") or {}).items()):
+        for key, value in _mount(root, folder, target, what).items():
+            copied[key] += value
+    return copied
+
+
+def _mount(root: Root, folder: str, target: str, what: str) -> Dict[str, int]:
+    """One file mount. `what`: the digest of a snapshot, or "<digest>/<path>" for one file of it.
+
+    A relative target lies in the working copy. An absolute one becomes a symlink into the snapshot, where nothing is
+    yet.
+    """
+    digest, _, member = what.partition("/")
+    if os.path.isabs(target):
+        source = os.path.join(tree.snapshot(root.base, digest), "tree", member).rstrip("/")
+        _point(target.rstrip("/") or "/", source)
+        return {}
+    relative = os.path.normpath(target)
+    if not manifest.is_safe(relative):
+        raise Unprepared("file_mounts: %s does not lie in the working copy" % target)
+    goal = os.path.join(folder, relative)
+    if os.path.lexists(goal) and (member or not os.path.isdir(goal) or os.listdir(goal)):
+        raise Unprepared("file_mounts: %s is already there" % target)
+    if not member:
+        return tree.copy(root.base, digest, goal)
+    rows = [row for row in tree.read_roster(root.base, digest) if row["path"] == member]
+    if not rows:
+        raise Unprepared("file_mounts: %s is not in its snapshot" % target)
+    os.makedirs(os.path.dirname(goal), exist_ok=True)
+    tree.copy_file(os.path.join(tree.snapshot(root.base, digest), "tree", member), goal, rows[0])
+    return {"files": 1, "bytes": int(rows[0]["bytes"])}
+
+
+def _point(target: str, source: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(source, target)
+    except FileExistsError as error:
+        if not (os.path.islink(target) and os.readlink(target) == source):
+            raise Unprepared(
+                "file_mounts: %s is already there, and nothing is put over what exists" % target
+            ) from error
+    except OSError as error:
+        raise Unprepared("file_mounts: %s cannot be made: %s" % (target, error.strerror)) from error
+
+
+def scratch(root: Root) -> str:
+    """A folder for what may vanish, on the box's own temporary disk; made. The same for every attempt of the run.
+
+    A shared temporary folder belongs to everybody, so ours must be our own and closed; else it lies in the root.
+    Raises: OSError.
+    """
+    own, folder = _scratch_place(root)
+    try:
+        os.makedirs(own, mode=0o700, exist_ok=True)
+        there = os.lstat(own)
+        if there.st_uid != os.getuid() or there.st_mode & 0o077 or os.path.islink(own):
+            raise OSError(errno.EACCES, "not ours alone")
+        os.makedirs(folder, exist_ok=True)
+        return folder
+    except OSError:
+        folder = os.path.join(root.path, "scratch")
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+
+def drop_scratch(root: Root, is_needed: bool) -> None:
+    """Remove the run's scratch folder: scratch is never owed. What a later attempt may use (`is_needed`) stays."""
+    own, folder = _scratch_place(root)
+    if not is_needed:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in (folder, os.path.join(root.path, "scratch"), own):
+        try:
+            os.rmdir(path)
+        except OSError:
+            continue  # not there, or not empty
+
+
+def _scratch_place(root: Root) -> Tuple[str, str]:
+    own = os.path.join(os.environ.get("TMPDIR") or "/tmp", "sojourn-%d" % os.getuid())
+    return own, os.path.join(own, "%s-%s" % (root.id, hashlib.sha256(os.fsencode(root.path)).hexdigest()[:8]))

@@ -1,0 +1,142 @@
+"""The queue of a sweep on this box: which cells are to run here, which were taken away again, how far it has come.
+
+Two append-only files in the queue's root. `queue.jsonl` is what clients asked for, `said.jsonl` what the queue's keeper
+did. Whoever decides about a cell, a client that takes it away or the keeper that begins it, does so inside `held`: so
+the answer to a withdrawal is the box's word that the cell is not, and never will be, begun from here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sojourn.box.call import Box, Refused
+from sojourn.box.run.root import Root, read_fields
+from sojourn.wire import atomic, lean_json, names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Sequence
+
+SCHEMA = "sojourn/queue/v1"
+
+
+def find_queue(box: Box, name: str, must_exist: bool = True) -> Root:
+    """The root of a sweep's queue. Refused: bad-name, no-such-queue."""
+    if not names.is_name(name):
+        raise Refused("bad-name", "not a sweep's name: %r" % name)
+    root = Root(box.under("queues", name))
+    if must_exist and not os.path.isfile(root.run):
+        raise Refused("no-such-queue", "no queue of a sweep named %s is on this box" % name)
+    return root
+
+
+def is_queue(root: Root) -> bool:
+    """Whether this root is a queue's, and not a run's."""
+    return bool(read_fields(root.run).get("schema") == SCHEMA)
+
+
+def line_id(run: str, attempt: int, identity: str) -> str:
+    """What names a line by its content: the same cell asked for again is the same line."""
+    return names.digest([run, attempt, identity])[:32]
+
+
+class Book:
+    """Both files as far as they were read; `read` goes on from there. What is torn or strange is skipped.
+
+    `cells`: id -> {"run","attempt","token"}, in their order. `lanes`: what each slot has, "" or GPUs.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._asked = _Lines(os.path.join(root.path, "queue.jsonl"))
+        self._said = _Lines(os.path.join(root.path, "said.jsonl"))
+        self.cells: Dict[str, Dict[str, Any]] = {}
+        self.lanes: List[str] = [""]
+        self.taken: Dict[str, str] = {}  # id -> why
+        self.began: Dict[str, Dict[str, Any]] = {}
+        self.done: Dict[str, Dict[str, Any]] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Take in what has come since. Raises: OSError."""
+        for line in self._asked.news():
+            name, kind = str(line.get("id")), line.get("kind")
+            if kind == "cell" and isinstance(line.get("run"), str):
+                self.cells.setdefault(name, line)
+            elif kind == "take" and name not in self.began:
+                self.taken.setdefault(name, str(line.get("why")))
+            elif kind == "lanes" and isinstance(line.get("lanes"), list) and line["lanes"]:
+                self.lanes = [str(lane) for lane in line["lanes"]]
+        for line in self._said.news():
+            name, kind = str(line.get("id")), line.get("kind")
+            if kind == "began":
+                self.began[name] = line
+                self.done.pop(name, None)
+            elif kind == "done":
+                self.done[name] = line
+
+    def waiting(self) -> List[str]:
+        """Ids of the cells that are still to be begun, in their order."""
+        return [name for name in self.cells if name not in self.began and name not in self.taken]
+
+    def living(self) -> List[str]:
+        """Ids of the cells that were begun and are not known to be done."""
+        return [name for name in self.began if name in self.cells and name not in self.done]
+
+    def ask(self, lines: Sequence[Dict[str, Any]]) -> None:
+        """Append what a client asks for, durably. Only inside `held`. Raises: OSError; the file is then as it was."""
+        self._asked.append(lines)
+        self.read()
+
+    def say(self, **fields: Any) -> None:
+        """Append what the queue's keeper did, durably. Raises: OSError."""
+        self._said.append([fields])
+        self.read()
+
+
+class _Lines:
+    """One append-only file of JSON lines."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._at = 0
+
+    def news(self) -> List[Dict[str, Any]]:
+        try:
+            with open(self._path, "rb") as f:
+                f.seek(self._at)
+                data = f.read()
+        except FileNotFoundError:
+            return []
+        data = data[: data.rfind(b"\n") + 1]
+        self._at += len(data)
+        found = []
+        for raw in data.split(b"\n"):
+            try:
+                line = lean_json.loads(raw.decode("utf-8"))
+            except (ValueError, RecursionError):
+                continue  # torn by a crash, before a restart
+            if isinstance(line, dict):
+                found.append(line)
+        return found
+
+    def append(self, lines: Sequence[Dict[str, Any]]) -> None:
+        if not lines:
+            return
+        data = b"".join(lean_json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n" for line in lines)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                data = b"\n" + data  # a torn tail costs itself alone
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(fd, left) :]
+                os.fsync(fd)
+            except OSError:
+                os.ftruncate(fd, size)
+                raise
+            if not size:
+                atomic.sync_folder(os.path.dirname(self._path))
+        finally:
+            os.close(fd)

@@ -1,0 +1,1 @@
+"""The job file: text to a checked job, with the place of every mistake."""

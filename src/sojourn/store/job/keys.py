@@ -1,0 +1,212 @@
+"""The keys of a job file, one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from sojourn.core import money
+from sojourn.core.need import Need
+from sojourn.core.values import Retry
+from sojourn.store.job.fill import fill
+from sojourn.store.job.reader import Reader, is_null, without_zero
+from sojourn.store.job.scalars import accelerator, amount, gib, glob, pattern, target, whole
+from sojourn.store.job.sweep import read_sweep, sweep_names
+from sojourn.store.job.tree import Scalar, Table, Tree
+from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule
+from sojourn.wire import names, units
+
+KEYS = (
+    "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run outputs scratch retry"
+    " stall_after max_duration budget rules hooks notify after sweep"
+).split()
+RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
+ENDS = ["preempted", "node-failure", "network"]
+ACTIONS = ["retry", "fail", "exclude-site"]
+HOOKS = ["before_down"]
+
+# Keys of a SkyPilot task that mean nothing here.
+# Source: docs.skypilot.co/en/latest/reference/yaml-spec.html and sky/utils/schemas.py of its repository, 2026-11.
+SKYPILOT = frozenset(
+    "service pool inputs event_callback experimental config volumes volume_mounts managed_secrets file_mounts_mapping"
+    " api_server_access _metadata".split()
+)
+SKYPILOT_RESOURCES = frozenset(
+    "infra cloud region zone instance_type accelerator_args use_spot spot spot_recovery job_recovery disk_tier"
+    " network_tier local_disk ephemeral_storage max_hourly_cost image_id ports labels autostop priority priority_class"
+    " volumes any_of ordered hooks _docker_login_config _is_image_managed _requires_fuse _cluster_config_overrides"
+    " _no_missing_accel_warnings".split()
+)
+
+
+def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
+    """The job of a tree; only to be used when `r.problems` stays empty. None where it is not even a mapping."""
+    if not isinstance(tree, Table):
+        r.wrong(tree, "a job file is a mapping: `run: python train.py` and so on")
+        return None
+    found = r.table(tree, KEYS, foreign=SKYPILOT)
+    if "run" not in found:
+        r.wrong(tree, "`run` is missing: the command that trains")
+    if "site" in found and "candidates" in found:
+        r.wrong(found["candidates"], "`site` and `candidates` exclude each other")
+    if isinstance(found.get("outputs"), Table):
+        r.ignored(found.pop("outputs"), "outputs", "SkyPilot's sizes; here it is a list of what must come home")
+    sweep = read_sweep(r, found["sweep"]) if "sweep" in found else None
+    r.declared = sweep_names(sweep)
+    envs = _envs(r, found.get("envs"), env)
+    # What a cell sets stands until there is a cell, though `envs` gives the others a value.
+    r.values = {name: value for name, value in envs.items() if name not in r.declared}
+    return JobFile(
+        path=os.path.join(r.folder, os.path.basename(r.path)),
+        name=_name(r, found.get("name")),
+        workdir=_workdir(r, found.get("workdir")),
+        run=r.shell(found.get("run"), "run"),
+        site=r.value(found.get("site"), "site", str, ""),
+        candidates=r.words(found.get("candidates"), "candidates", str),
+        need=_need(r, found["resources"]) if "resources" in found else Need(),
+        num_nodes=r.value(found.get("num_nodes"), "num_nodes", whole, 1),
+        envs=envs,
+        secrets=_secrets(r, found.get("secrets")),
+        file_mounts=_mounts(r, found.get("file_mounts")),
+        setup=r.shell(found.get("setup"), "setup"),
+        smoke=r.shell(found.get("smoke"), "smoke"),
+        outputs=r.words(found.get("outputs"), "outputs", glob),
+        scratch=r.words(found.get("scratch"), "scratch", glob),
+        retry=_retry(r, found["retry"]) if "retry" in found else Retry(),
+        stall_after_s=r.value(found.get("stall_after"), "stall_after", units.seconds, None),
+        max_duration_s=r.value(found.get("max_duration"), "max_duration", units.seconds, None),
+        budget=r.value(found.get("budget"), "budget", money.read_money, None),
+        rules=tuple(rule for item in r.items(found.get("rules"), "rules", tables=True) for rule in _rule(r, item)),
+        hooks=_hooks(r, found.get("hooks")),
+        notify=r.words(found.get("notify"), "notify", str),
+        after=r.words(found.get("after"), "after", str),
+        sweep=sweep,
+        warnings=tuple(r.warnings),
+    )
+
+
+def _envs(r: Reader, tree: Tree | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Values in the order written; each may use those before it. What is `given` by --env wins, and may add."""
+    envs: dict[str, str] = {}
+    for key, inner in r.entries(tree, "`envs` takes a mapping of names to values"):
+        if not r.is_env_name(key, "envs"):
+            continue
+        if key.text in given:
+            envs[key.text] = given[key.text]
+        elif is_null(inner):
+            r.wrong(key, f"`envs.{key.text}` has no value here: give one with --env {key.text}=...")
+            envs[key.text] = ""
+        else:
+            known = {name: value for name, value in envs.items() if name not in r.declared}
+            envs[key.text] = r.value(r.filled(inner, known), f"envs.{key.text}", without_zero, "")
+    return envs | {name: value for name, value in given.items() if name not in envs}
+
+
+def _name(r: Reader, tree: Tree | None) -> str:
+    if tree is None:
+        return names.as_name(os.path.basename(r.folder))
+    name = r.value(r.filled(tree), "name", str, "run")
+    # What a sweep fills in is judged when its cells are.
+    if not names.is_name(fill(name, dict.fromkeys(r.declared, "0"))):
+        r.wrong(tree, f"{name!r} {NAME_RULE}; the nearest is {names.as_name(name)!r}")
+    return name
+
+
+def _workdir(r: Reader, tree: Tree | None) -> str:
+    if tree is None:
+        return r.folder
+    if isinstance(tree, Table):
+        r.wrong(tree, "`workdir` takes a folder of this machine; clone a repository first")
+        return r.folder
+    folder = r.value(r.filled(tree), "workdir", r.local_path, r.folder)
+    if not os.path.isdir(folder):
+        r.wrong(tree, f"`workdir`: there is no folder {folder}")
+    return folder
+
+
+def _secrets(r: Reader, tree: Tree | None) -> tuple[str, ...]:
+    if isinstance(tree, Table):
+        # SkyPilot's form: NAME: null, or NAME: the secret itself, which we take from no file.
+        for key, inner in tree.entries:
+            if not is_null(inner):
+                r.ignored(key, f"the value of secrets.{key.text}", "it is taken from your environment, not from a file")
+        items: tuple[Tree, ...] = tuple(key for key, _ in tree.entries)
+    else:
+        items = r.items(tree, "secrets")
+    found: list[str] = []
+    for item in items:
+        name = r.value(item, "secrets", str, "")
+        if isinstance(item, Scalar) and r.is_env_name(item, "secrets"):
+            if name in r.values or name in found:
+                r.wrong(item, f"`secrets`: {name} is already declared")
+            found.append(name)
+    return tuple(found)
+
+
+def _mounts(r: Reader, tree: Tree | None) -> tuple[Mount, ...]:
+    found: list[Mount] = []
+    for key, inner in r.entries(tree, "`file_mounts` takes a mapping of targets to paths of this machine"):
+        to = r.value(r.filled(key), "file_mounts", target, "")
+        if not isinstance(inner, Scalar) or "://" in inner.text:
+            r.wrong(
+                inner, f"`file_mounts`: {key.text} takes a path of this machine; buckets and volumes cannot be mounted"
+            )
+            continue
+        source = r.value(r.filled(inner), "file_mounts", r.local_path, "")
+        if source and not os.path.exists(source):
+            r.wrong(inner, f"`file_mounts`: there is no {source}")
+        if any(_overlap(to, other.target) for other in found):
+            r.wrong(key, f"`file_mounts`: {to} lies in another target, or holds it")
+        found.append(Mount(to, source))
+    return tuple(found)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return bool(one and other) and (one == other or one.startswith(other + "/") or other.startswith(one + "/"))
+
+
+def _need(r: Reader, tree: Tree) -> Need:
+    found = r.table(tree, RESOURCES, "resources", SKYPILOT_RESOURCES)
+    none = (0.0, False)
+    cpus = r.value(found.get("cpus"), "resources.cpus", amount, none)
+    memory = r.value(found.get("memory"), "resources.memory", gib, none)
+    disk = r.value(found.get("disk_size"), "resources.disk_size", gib, none)
+    return Need(_accelerators(r, found.get("accelerators")), *cpus, *memory, disk[0])
+
+
+def _accelerators(r: Reader, tree: Tree | None) -> tuple[tuple[str, int], ...]:
+    """Any of A100, A100:2, [L4:1, A100:1], {A100: 2}, {L4:1, A100:1}."""
+    key = "resources.accelerators"
+    items: list[Tree] = list(r.items(tree, key)) if not isinstance(tree, Table) else []
+    for name, count in tree.entries if isinstance(tree, Table) else ():
+        text = name.text if is_null(count) else f"{name.text}:{r.value(count, key, str, '1')}"
+        items.append(Scalar(name.line, name.column, text))
+    return tuple(r.value(item, key, accelerator, ("", 0)) for item in items)
+
+
+def _retry(r: Reader, tree: Tree) -> Retry:
+    found = r.table(tree, ["attempts", "on"], "retry")
+    on = tuple(r.one_of(item, "retry.on", ENDS) for item in r.items(found.get("on"), "retry.on"))
+    return Retry(r.value(found.get("attempts"), "retry.attempts", whole, 1), on)
+
+
+def _rule(r: Reader, tree: Tree) -> list[Rule]:
+    keys = ["name", "pattern", "action"]
+    found = r.table(tree, keys, "rules")
+    lacking = [f"`{key}`" for key in keys if key not in found]
+    if lacking:
+        r.wrong(tree, f"a rule needs {', '.join(lacking)}")
+        return []
+    name = r.value(found["name"], "rules.name", str, "")
+    return [
+        Rule(
+            name,
+            r.value(found["pattern"], "rules.pattern", pattern, ""),
+            r.one_of(found["action"], "rules.action", ACTIONS),
+        )
+    ]
+
+
+def _hooks(r: Reader, tree: Tree | None) -> dict[str, str]:
+    found = r.table(tree, HOOKS, "hooks") if tree is not None else {}
+    return {key: r.value(inner, f"hooks.{key}", without_zero, "") for key, inner in found.items()}

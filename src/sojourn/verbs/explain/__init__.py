@@ -1,0 +1,1 @@
+"""What happened and why, on a box, to a run, in the catalog: `why`, `doctor`, `gpu`, `gotchas`, `learn`."""

@@ -1,0 +1,285 @@
+"""`sojourn why`: what happened, from a run's box, an evidence file or a bare log. Starts and ends nothing anywhere.
+
+A box is asked in one connection: for what is new of the run, and for the keeper's evidence. One that does not answer
+proves nothing: then the run is as it was last seen, and nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.backends.proof.proof import printable
+from sojourn.core.gotcha import Gotcha
+from sojourn.core.plain import finite
+from sojourn.core.values import Finding, NoAnswer
+from sojourn.diagnose import evidence, scan
+from sojourn.diagnose.case import Case
+from sojourn.diagnose.own import gotchas_of
+from sojourn.diagnose.reason import Verdict, reason
+from sojourn.store.gotchas import gotchas
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Reach, Row
+from sojourn.verbs.context import Context
+from sojourn.verbs.observe.reasons import scope_of
+from sojourn.verbs.observe.refresh import ABSENT, LIMIT_BYTES, take_in
+from sojourn.verbs.observe.spending import taken_s
+from sojourn.verbs.observe.status import row
+from sojourn.verbs.observe.view import View
+from sojourn.wire import atomic, units
+from sojourn.wire.errors import Misuse, Unreachable
+from sojourn.wire.units import say_bytes
+
+if TYPE_CHECKING:
+    from sojourn.backends.keeper.client import Answer
+
+CALL_S = 30.0
+LOG_BYTES = 1 << 20  # of the end of a run's log
+PIECE = 1 << 20
+EVIDENCE_LIMIT_BYTES = 256 << 20
+
+
+class CannotRead(Misuse):
+    """{path}: {detail}"""
+
+    code = "cannot-read"
+
+
+class BadEvidence(Misuse):
+    """{path}: not an evidence file: {detail}"""
+
+    code = "bad-evidence"
+
+
+class CannotWrite(Misuse):
+    """{path}: {detail}"""
+
+    code = "cannot-write"
+
+
+class NoEvidence(Unreachable):
+    """The box of {run} does not answer, so there is no evidence to write to {path}: {why}."""
+
+    code = "no-evidence"
+    next_step = "sojourn why {run}"
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer. `about`: the run or file; `read`: how much was read; `said`: last words of the log's own error.
+
+    Of a run also `row`, as `status` shows it; its `reach` says whether the box answered.
+    """
+
+    about: str
+    judged: Verdict
+    read: str
+    said: str = ""
+    row: Row | None = None
+    note: str = ""
+
+    @property
+    def exit_status(self) -> int:
+        """0 nothing is wrong, 1 a cause was found, 10 undetermined."""
+        return self.judged.exit_status
+
+    def as_json(self) -> dict[str, Any]:
+        """The `why` document of interface.md."""
+        best = self.judged.verdict
+        return {
+            "schema": "sojourn/why/v1",
+            "verdict": {key: getattr(best, key) for key in ("id", "was", "title", "status")} if best else None,
+            "findings": [_plain(finding) for finding in self.judged.findings],
+            "healthy": self.judged.is_healthy,
+            "said": self.said,
+            **({"run": self.row.as_json(), "note": self.note or None} if self.row else {}),
+        }
+
+
+def of_log(path: str, *, say: Callable[[str], None] | None = None) -> Why:
+    """Judge a log, all of it, as its bytes come; a few MiB of memory whatever its size. Raises: CannotRead."""
+    reading = scan.Scan(gotchas())
+    done_bytes = 0
+    try:
+        with open(path, "rb") as f:
+            while piece := f.read(PIECE):
+                reading.feed(piece)
+                done_bytes += len(piece)
+                if say and done_bytes % (64 * PIECE) < PIECE:
+                    say(f"read {say_bytes(done_bytes)}")
+    except OSError as error:
+        raise CannotRead(path=printable(path), detail=error.strerror or str(error)) from error
+    seen = reading.done()
+    return _answer(path, evidence.from_log(seen), f"{seen.lines:,} lines, {say_bytes(seen.size_bytes)}")
+
+
+def of_evidence(path: str) -> Why:
+    """Judge an evidence file. Raises: CannotRead, BadEvidence."""
+    shown = printable(path)
+    try:
+        with open(path, "rb") as f:
+            raw = f.read(EVIDENCE_LIMIT_BYTES + 1)
+    except OSError as error:
+        raise CannotRead(path=shown, detail=error.strerror or str(error)) from error
+    if len(raw) > EVIDENCE_LIMIT_BYTES:
+        raise BadEvidence(path=shown, detail=f"it is larger than {say_bytes(EVIDENCE_LIMIT_BYTES)}")
+    try:
+        document = json.loads(raw)
+        catalog = _catalog(document)
+        case = evidence.from_document(document, catalog)
+    except (ValueError, RecursionError) as error:
+        detail = str(error) if isinstance(error, evidence.NotEvidence) else "it is not JSON"
+        raise BadEvidence(path=shown, detail=detail) from error
+    return _answer(path, case, f"{len(case.facts.known)} observations", catalog)
+
+
+def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
+    """Judge a run, alive or ended, by what its box says in one connection. `attempt` 0: the newest. `save`: write the
+    evidence there too, for `of_evidence`.
+
+    Raises: Misuse (not-found, ambiguous, cannot-write, no-evidence), WorldError where the box answered with an error.
+    """
+    record = ctx.store.index.find(name)
+    if record.attempt == 0:
+        return _undecided(ctx, record, "it was never launched, so there is nothing to judge")
+    answers = _asked(ctx, record, attempt)
+    if isinstance(answers, str):
+        return _unseen(ctx, record, attempt, answers, save)
+    since, document = answers
+    view = _heard(ctx, record, since)
+    if document is None:
+        note = "its box answered and has no such run: its disk was wiped, or it was never placed there"
+        return _undecided(ctx, view.record, note, view)
+    document["scope"] = scope_of(record.site)
+    if save:
+        _write(save, document)
+    return replace(_judged(record, document), row=_row(ctx, view), note=_not_seen(document))
+
+
+def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
+    catalog = _catalog(document)
+    case = evidence.from_document(document, catalog)
+    probes = document.get("probes") or {}
+    read = f"{len(probes)} probes, {len(case.facts.known)} observations, attempt {document.get('attempt')}"
+    return _answer(record.id, case, read, catalog)
+
+
+def _heard(ctx: Context, record: RunRecord, since: Answer) -> View:
+    for entry, blob in zip(since.value["runs"], since.blobs, strict=True):
+        if entry["id"] == record.id:
+            return take_in(ctx, record, entry, blob)
+    return take_in(ctx, record, ABSENT, b"")
+
+
+def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[str, Any] | None] | str:
+    """(what is new of the run, its evidence or None where the box has no such run), or why the box does not answer."""
+    box = ctx.box(record.site)
+    from sojourn.backends.keeper.client import KeeperRefused
+
+    since = {"op": "since", "runs": {record.id: record.offset}, "moved": {}, "limit_bytes": LIMIT_BYTES}
+    try:
+        answers = box.keeper.ask_all(
+            [since, {"op": "bundle", "run": record.id, "attempt": attempt, "log_bytes": LOG_BYTES}], timeout_s=CALL_S
+        )
+    except Unreachable as error:
+        return error.message
+    except KeeperRefused as error:
+        if error.code != "no-such-run":
+            raise
+        return box.answer("since", runs={record.id: record.offset}, moved={}, limit_bytes=LIMIT_BYTES), None
+    if isinstance(answers, NoAnswer):
+        return f"{answers.kind}: {answers.detail}".removesuffix(": ")
+    document = dict(answers[1].value["evidence"])
+    if box.schedules:  # what ended it may have seen more than what it ended
+        from sojourn.verbs.observe import scheduled
+
+        document["probes"] = {**(document.get("probes") or {}), **scheduled.evidence(box, record)}
+    return answers[0], document
+
+
+def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) -> Why:
+    """The box does not answer: what its ssh said is judged, and of the run nothing is concluded.
+
+    But for one whose bad end was recorded, where what its keeper saw then came home with the rest.
+    """
+    kept = _came_home(record, attempt or record.attempt)
+    if kept is not None and not save:
+        view = View(record, record.status, _reach(record, why))
+        note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {record.pulled_dir}"
+        return replace(_judged(record, kept), row=_row(ctx, view), note=note)
+    if save:
+        raise NoEvidence(path=printable(save), run=record.id, why=why)
+    case = evidence.from_document(
+        {"scope": scope_of(record.site), "probes": {"ssh": {"rc": 255, "stderr": why}}}, gotchas()
+    )
+    judged = reason(gotchas(), case)
+    view = View(record, record.status, _reach(record, why))
+    return Why(
+        record.id,
+        replace(judged, verdict=None, is_healthy=False),
+        "nothing: its box does not answer",
+        row=_row(ctx, view),
+        note="a box that does not answer says nothing about the run; this is what was last known",
+    )
+
+
+def _reach(record: RunRecord, why: str) -> Reach:
+    return Reach(False, "" if record.heard_s is None else units.stamp(record.heard_s), why)
+
+
+def _came_home(record: RunRecord, attempt: int) -> dict[str, Any] | None:
+    """The keeper's evidence of that attempt, pulled with the run's files; None where there is none."""
+    if not record.pulled_dir:
+        return None
+    try:
+        document = atomic.read_json(os.path.join(record.pulled_dir, "evidence", f"{attempt}.json"))
+    except OSError:
+        return None
+    is_its = isinstance(document, dict) and (document.get("run"), document.get("attempt")) == (record.id, attempt)
+    return document if is_its else None
+
+
+def _undecided(ctx: Context, record: RunRecord, note: str, view: View | None = None) -> Why:
+    row = _row(ctx, view or View(record, record.status, Reach()))
+    return Why(record.id, Verdict(None, (), False), "nothing", row=row, note=note)
+
+
+def _row(ctx: Context, view: View) -> Row:
+    leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
+    return row(view, leases, taken_s(ctx, [view], leases))
+
+
+def _not_seen(document: Mapping[str, Any]) -> str:
+    """What the evidence cannot speak of, in one line."""
+    if document.get("here") is False:
+        ran, here = (document.get("launch") or {}).get("host") or "another machine", document.get("host")
+        return f"it ran on {printable(str(ran))}, and {printable(str(here))} answered: only its files could be read"
+    return ""
+
+
+def _write(path: str, document: Mapping[str, Any]) -> None:
+    try:
+        atomic.write(path, json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n")
+    except OSError as error:
+        raise CannotWrite(path=printable(path), detail=error.strerror or str(error)) from error
+
+
+def _catalog(document: Any) -> tuple[Gotcha, ...]:
+    """The gotchas, and before them the rules that the run was launched with."""
+    launch = document.get("launch") if isinstance(document, Mapping) else None
+    own = gotchas_of(launch) if isinstance(launch, Mapping) else ()
+    return own + gotchas() if own else gotchas()
+
+
+def _answer(path: str, case: Case, read: str, catalog: tuple[Gotcha, ...] = ()) -> Why:
+    judged = reason(catalog or gotchas(), case)
+    said = next((raised.said for raised in case.log.raised if raised.said), case.log.end.raised) if case.log else ""
+    return Why(printable(path), judged, read, said)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    plain: dict[str, Any] = finite(asdict(finding))
+    return plain

@@ -1,0 +1,41 @@
+"""A job that is to start after others: what its scheduler calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.core.values import State
+from sojourn.verbs.context import Context
+from sojourn.verbs.observe.scheduled import tether_of
+from sojourn.wire.errors import Misuse
+
+
+class NeverReady(Misuse):
+    """The job is to start `after` {run}, which the scheduler cannot wait for: {why}. Nothing was started."""
+
+    code = "never-ready"
+    next_step = "sojourn status {run}"
+
+
+def awaited(ctx: Context, spec: Mapping[str, Any], site: str) -> tuple[str, ...]:
+    """What the scheduler calls the runs that this one is to come `after`; () where all of them have succeeded.
+
+    Raises: NotFound, Ambiguous, NeverReady.
+    """
+    from sojourn.verbs.observe.refresh import hear
+
+    found = []
+    for name in spec.get("after") or ():
+        sweep = ctx.store.index.sweep(name)
+        records = ctx.store.index.cells(sweep) if sweep else [ctx.store.index.find(name)]
+        for view in hear(ctx, records).values():
+            record, state = view.record, view.status.state
+            if state is State.SUCCEEDED:
+                continue
+            tether = tether_of(record)
+            if not state.is_alive or record.site_name != site or tether is None:
+                why = f"it is on {record.site_name}" if record.site_name != site else f"it is {state.value}"
+                raise NeverReady(run=record.id, why=why)
+            found.append(tether.native)
+    return tuple(found)

@@ -1,0 +1,230 @@
+"""`plan`: what `run` would do and cost. Decides by the same functions as `run`; starts, pushes and rents nothing."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sojourn.box.run.tree import COPIED_BYTES
+from sojourn.core import money
+from sojourn.core.ports import Offer
+from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site, State
+from sojourn.core.verdict import SICK
+from sojourn.store.catalog import platform
+from sojourn.store.records import LeaseRecord
+from sojourn.verbs.answers import Plan, Reach, worst
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.launch import rates
+from sojourn.verbs.launch.decide import decide
+from sojourn.verbs.launch.preflight import base_disk
+from sojourn.verbs.launch.prepare import Prepared, prepare
+from sojourn.verbs.launch.push import ask_missing
+from sojourn.verbs.launch.renting import is_cleared, open_lease
+from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
+from sojourn.wire import units
+from sojourn.wire.errors import Unreachable
+
+REFUSED = 2
+
+
+def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: Mapping[str, str] | None = None) -> Plan:
+    """What `run` with the same arguments would do now. A site that does not answer leaves what it has unknown.
+
+    The box is asked, by the keeper program, which is put there where it is not; nothing else changes anywhere.
+    Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
+    """
+    prepared = prepare(ctx, file, name=name, env=env or {})
+    reach = Reach(True, units.stamp(ctx.now_s()))
+    try:
+        bid = best_bid(ctx, prepared, site)
+    except Unreachable as error:
+        where = ctx.site(site or (prepared.job.candidates or (prepared.job.site,))[0])
+        known = ctx.store.index.run(prepared.id)
+        bid = Bid(ctx.box(where), None, decide(None, prepared.spec, where.name), None)
+        reach = Reach(
+            False, "" if known is None or known.heard_s is None else units.stamp(known.heard_s), error.message
+        )
+    return _plan(ctx, prepared, bid, reach)
+
+
+def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
+    box, decision, job = bid.box, bid.decision, prepared.job
+    site = box.site
+    hello: Mapping[str, Any] | None = bid.hello
+    lacking: frozenset[str] | None = None
+    if decision.do == "unknown" and bid.view is not None:
+        reach = bid.view.reach
+    if reach.ok:
+        if hello is not None:
+            lacking = bid.lacking
+        else:
+            digests = [tree.digest for _, tree in prepared.trees]
+            said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
+            hello, lacking = said.value, frozenset(have.value["missing"])
+    takes = room_of(prepared, lacking or frozenset())
+    disk = base_disk(hello or {})
+    lease = open_lease(ctx, site)
+    rate, currency = rate_of(box, prepared, lease)
+    script = _script(ctx, box, prepared, bid, hello)
+    trial, refused = _tried(box, script) if script and reach.ok else ("", ())
+    findings = (*bid.findings, *refused)
+    differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
+    remarks = [
+        *job.warnings,
+        *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
+        *_checkpoint_words(bid),
+        *([trial] if trial else []),
+        *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
+        *([f"{lease.name} was cleared to be stopped: `run` asks for its name"] if lease and is_cleared(lease) else []),
+    ]
+    return Plan(
+        id=prepared.id,
+        site=site.name,
+        identity=prepared.identity,
+        decision={**decision.as_json(), "differs": list(differs)},
+        push=_push(prepared, lacking),
+        copy={
+            "bytes": takes.copied_bytes,
+            "inodes": takes.copied_inodes,
+            "mode": f"the smallest {units.say_bytes(COPIED_BYTES)} are copied, the rest is hard-linked, read-only",
+        },
+        disk={**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {},
+        survival=_survival(site, hello, prepared.id),
+        rate_micro_per_h=rate,
+        currency=currency,
+        max_spent_micro=_most_micro(prepared, rate),
+        clocks=tuple(asdict(c) for c in (lease.lease.clocks if lease else platform(site.platform).clocks)),
+        setup=_setup(box, prepared, hello),
+        outputs=job.outputs,
+        argv=tuple(prepared.spec["argv"]),
+        reach=reach,
+        findings=findings,
+        remarks=tuple(remarks),
+        next=_next(ctx, prepared, bid),
+        script=script,
+        exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
+    )
+
+
+def _checkpoint_words(bid: Bid) -> list[str]:
+    """What an unfinished run owes beside its outputs."""
+    status = bid.view.status if bid.view else None
+    if status is None or status.state is State.SUCCEEDED or not status.checkpoint:
+        return []
+    step, size_bytes = status.checkpoint.get("step"), status.checkpoint.get("bytes")
+    size = f", {units.say_bytes(size_bytes)}," if size_bytes else ""
+    return [f"its newest checkpoint (step {step}){size} is owed too until it has succeeded"]
+
+
+def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
+    trees: list[dict[str, Any]] = [
+        {
+            "what": what,
+            "digest": tree.digest,
+            "files": len(tree.rows),
+            "bytes": tree.bytes,
+            "there": None if lacking is None else tree.digest not in lacking,
+        }
+        for what, tree in prepared.trees
+    ]
+    new_bytes = None if lacking is None else sum(tree["bytes"] for tree in trees if not tree["there"])
+    files, size_bytes = sum(tree["files"] for tree in trees), sum(tree["bytes"] for tree in trees)
+    return {"files": files, "bytes": size_bytes, "new_bytes": new_bytes, "snapshots": trees}
+
+
+def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
+    """Whether what is in the run's root outlives what stops the meter."""
+    facts = platform(site.platform)
+    verb = str(site.options.get("stop") or facts.stop_verb)
+    is_final = bool(site.options.get("stop_is_final", facts.stop_is_final))
+    base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
+    path = posixpath.join(base, "runs", run, "checkpoints")
+    tiers = () if "stop" in site.options or "stop_is_final" in site.options else facts.tiers_of(path)
+    where = " or ".join(tier.name for tier in tiers)
+    if not tiers:
+        stays: bool | None = not is_final
+        why = "it destroys the disk with the box" if is_final else "it removes no file"
+    elif (stays := facts.keeps(path)) is None:
+        notes = "".join(f"; {tier.note}" for tier in tiers if tier.note)
+        why = f"that lies on {where}, and not all of that stays for certain{notes}"
+    else:
+        why = f"that lies on {where}, which {'stays' if stays else 'goes with it'}"
+    return {"path": path, "verb": verb, "survives": stays, "why": why}
+
+
+def rate_of(box: Box, prepared: Prepared, lease: LeaseRecord | None) -> tuple[int | None, str]:
+    """(micro-units an hour, currency) of the open lease, else of what would be taken; None where no rate is known."""
+    asked: Lease | Offer
+    if lease is not None:
+        asked = lease.lease
+    elif offers := box.provider.offers(prepared.need):
+        asked = offers[0]
+    else:
+        return None, box.site.currency
+    return asked.rate_micro_per_h if asked.is_rate_known else None, asked.currency
+
+
+def _most_micro(prepared: Prepared, rate_micro_per_h: int | None) -> int | None:
+    """What the run can cost at most, by its own limits; None where nothing limits it, or its rate is not known."""
+    job = prepared.job
+    if rate_micro_per_h is None:
+        return None
+    most = [job.budget[0]] if job.budget else []
+    if job.max_duration_s is not None:
+        most.append(money.spent_micro(rate_micro_per_h, 0.0, job.max_duration_s))
+    return 0 if not rate_micro_per_h else min(most, default=None)
+
+
+def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dict[str, Any]:
+    digest = str(prepared.spec["setup_digest"])
+    reused = None
+    if digest and hello:
+        reused = not box.answer("have", kind="envs", names=[digest]).value["missing"]
+    return {"text": prepared.job.setup, "digest": digest, "reused": reused}
+
+
+def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
+    """(when the scheduler would start it, what it says against it): asked without asking for a machine."""
+    launcher: Any = box.launcher
+    trial = launcher.try_out(box.transport, script)
+    if isinstance(trial, NoAnswer):
+        return f"{box.site.name} was not heard about when it would start: {trial.kind}", ()
+    if trial.is_taken:
+        return trial.said, ()
+    title = f"{box.site.name} would not take it: {trial.said}"
+    evidence = (Evidence("scheduler.said", trial.said, f"{box.site.launcher}, asked without submitting"),)
+    cause = "what the job or the site's settings ask of the scheduler is not to be had there"
+    return "", (Finding("scheduler-refuses", "confirmed", title, "blocker", cause, trial.hint, evidence=evidence),)
+
+
+def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
+    """What a scheduler would be handed; "" where the site has none. Raises: Misuse."""
+    if not box.schedules:
+        return ""
+    from sojourn.core.ports import Order
+    from sojourn.verbs.launch.after import awaited
+    from sojourn.verbs.launch.launch import order
+
+    base = box.site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
+    root = posixpath.join(base, "runs", prepared.id)
+    keeper = posixpath.join(base, "keepers", box.keeper.file)
+    argv = (hello or {}).get("argv") or ["python3", "-I", "-S", keeper, "supervise", "--root", root]
+    if bid.view is not None:
+        asked = order(ctx, box, bid.view.record)
+    else:
+        asked = Order(prepared.spec, after=awaited(ctx, prepared.spec, box.site.name))
+    text: str = box.launcher.script(argv, root, asked)  # type: ignore[attr-defined]
+    return text
+
+
+def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
+    do = bid.decision.do
+    if do == "refuse":
+        return under_another_name(ctx, prepared, bid.box.site.name)
+    return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"
+
+
+def _unheard(reach: Reach) -> int:
+    return 0 if reach.ok else SICK if reach.is_sick else 3

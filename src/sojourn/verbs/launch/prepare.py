@@ -1,0 +1,213 @@
+"""From a job file to what `run` and `plan` both start from: the code as a snapshot, run.json, the identity."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core import money
+from sojourn.core.need import Need
+from sojourn.core.values import Site
+from sojourn.store.job.read import check_name, find_job, read_job
+from sojourn.store.job.values import JobFile
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.launch.decide import IDENTITY
+from sojourn.wire import names, quote, units
+from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from sojourn.store.snapshot import Snapshot
+
+GRACE_S = 30.0
+BEAT_S = 5.0
+
+
+class NotYet(Misuse):
+    """{path}: {what}."""
+
+    code = "not-yet"
+    next_step = "{following}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job as it would be asked for now. `trees`: (what it is, snapshot), the code first. `spec`: most of run.json.
+
+    `given`: FILE and --env, as words, for a command that means the same job.
+    """
+
+    id: str
+    job: JobFile
+    trees: tuple[tuple[str, Snapshot], ...]
+    spec: Mapping[str, Any]
+    given: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Digest of all that makes two runs the same work."""
+        return str(self.spec["identity"])
+
+    @property
+    def need(self) -> Need:
+        """What the box must have."""
+        return self.job.need
+
+    def local(self) -> dict[str, Any]:
+        """What concerns this machine alone, for the journal."""
+        return local_of(self.job)
+
+    def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+        """run.json as it will be placed on the box of `site`. Raises: Misuse (a budget in another currency)."""
+        return {**self.spec, **on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)}
+
+
+def local_of(job: JobFile) -> dict[str, Any]:
+    """What of a job concerns this machine alone, for the journal."""
+    return {
+        "notify": list(job.notify),
+        "hooks": dict(job.hooks),
+        "budget": list(job.budget) if job.budget else None,
+        "rules": [vars(rule) for rule in job.rules],
+    }
+
+
+def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+    """What run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
+    return {
+        "init": site.init,
+        "budget_s": _budget_s(job, site),
+        "keeper": keeper,
+        "train": train,
+        "planned": units.stamp(now_s),
+        "client": socket.gethostname(),
+    }
+
+
+def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Prepared:
+    """Read the job file and the code as they are now. Reads every file of the working folder; writes nothing.
+
+    Raises: Misuse (no-job-file, bad-job-file, a name, a sweep, a tree that cannot be a snapshot).
+    """
+    job = read_job(file or find_job(), env)
+    if job.sweep is not None:
+        following = quote.join(["sojourn", "sweep", *([file] if file else [])])
+        raise NotYet(path=job.path, what="it has a sweep, and `run` runs one job", following=following)
+    tree = read_trees(ctx, job)
+    run = check_name(name) if name else job.name
+    job = replace(job, name=run, warnings=(*job.warnings, *tree.remarks))
+    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    return Prepared(run, job, tree.trees, spec_of(job, tree), tuple(given))
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The code and the mounts of a job, as they are now. `trees`: (what it is, snapshot), the code first."""
+
+    trees: tuple[tuple[str, Snapshot], ...]
+    mounts: Mapping[str, str]
+    setups: dict[str, str] = field(default_factory=dict, compare=False)  # text of a setup -> its digest
+
+    @property
+    def code(self) -> Snapshot:
+        """The snapshot of the working folder."""
+        return self.trees[0][1]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know of them."""
+        return tuple(remark for _, tree in self.trees for remark in tree.remarks)
+
+
+def refuse_there(job: JobFile, box: Box) -> None:
+    """Return where this kind of site can run such a job. Raises: NotYet."""
+    name = box.site.name
+    if job.num_nodes > 1 and not getattr(box.launcher, "spans", False):
+        what = f"it asks for {job.num_nodes} nodes, and {name} has one"
+        raise NotYet(path=job.path, what=what, following="num_nodes: 1, or a site whose scheduler gives out machines")
+    if job.after and not box.schedules:
+        what = f"it is to start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
+        raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
+
+
+def read_trees(ctx: Context, job: JobFile) -> Trees:
+    """Read the working folder and what is mounted. Raises: Misuse (a tree that cannot be a snapshot)."""
+    from sojourn.store import snapshot
+
+    ctx.say(f"reading {job.workdir}")
+    code = snapshot.take(job.workdir)
+    if job.sweep is not None:
+        # They grow with the sweep; what they say of a cell is in its specification.
+        code = snapshot.without(code, [job.path, *([job.sweep.queue] if job.sweep.queue else [])])
+    trees, mounts = [("code", code)], {}
+    for mount in job.file_mounts:
+        ctx.say(f"reading {mount.source}")
+        tree = snapshot.take(mount.source, everything=True)
+        trees.append((mount.target, tree))
+        mounts[mount.target] = (
+            posixpath.join(tree.digest, os.path.basename(mount.source)) if tree.is_file else tree.digest
+        )
+    return Trees(tuple(trees), mounts)
+
+
+def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
+    """Most of run.json of a job: all that its identity covers, and its limits."""
+    if job.setup not in tree.setups:
+        tree.setups[job.setup] = setup_digest(job.setup, tree.code.rows)
+    spec: dict[str, Any] = {
+        "schema": "sojourn/run/v1",
+        "run": job.name,
+        "name": job.name,
+        "argv": ["bash", "-eo", "pipefail", "-c", job.run],
+        "setup": job.setup,
+        "setup_digest": tree.setups[job.setup],
+        "envs": dict(job.envs),
+        "secrets": sorted(job.secrets),
+        "outputs": list(job.outputs),
+        "scratch": list(job.scratch),
+        "code": tree.code.digest,
+        "mounts": dict(tree.mounts),
+        "num_nodes": job.num_nodes,
+        "resources": job.need.as_plain(),
+        "retry": {"attempts": job.retry.attempts, "on": list(job.retry.on)},
+        "stall_after_s": job.stall_after_s,
+        "max_duration_s": job.max_duration_s,
+        **({"after": list(job.after)} if job.after else {}),
+        "grace_s": GRACE_S,
+        "beat_s": BEAT_S,
+    }
+    if job.rules:
+        spec["rules"] = [vars(rule) for rule in job.rules]
+    spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
+    return spec
+
+
+def setup_digest(setup: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Names the environment that `setup` makes: its text, and the files of the code that it names; "" without setup.
+
+    A word of the text that is a folder of the code (also `.`) names every file below it.
+    """
+    if not setup:
+        return ""
+    words = {posixpath.normpath(word) for word in re.split(r"""[\s"'=;&|()<>,]+""", setup) if word}
+    named = [[row["path"], row["sha256"]] for row in rows if words & _above(row["path"])]
+    return names.digest([setup, sorted(named)])
+
+
+def _above(path: str) -> set[str]:
+    """The path itself and every folder it lies in, `.` included."""
+    parts = path.split("/")
+    return {".", *("/".join(parts[: n + 1]) for n in range(len(parts)))}
+
+
+def _budget_s(job: JobFile, site: Site) -> float | None:
+    if job.budget is None:
+        return None
+    micro, currency = job.budget
+    if site.rate_micro_per_h and currency != site.currency:
+        raise Misuse(detail=f"{job.path}: `budget` is in {currency}, and site {site.name} costs {site.currency}")
+    return money.affords_s(micro, site.rate_micro_per_h)

@@ -1,0 +1,301 @@
+"""`run`: from a job file to a process proven alive. Every step may be cut off; the identical `run` goes on there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sojourn.core.need import Need
+from sojourn.core.values import Finding, Site
+from sojourn.store.job.values import JobFile
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Launch, worst
+from sojourn.verbs.context import Box, Context, NoSuchBackend
+from sojourn.verbs.launch import boxcheck, launch, preflight, rates
+from sojourn.verbs.launch.decide import Decision, decide
+from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
+from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
+from sojourn.verbs.launch.renting import reopen
+from sojourn.verbs.observe.refresh import hear_one, not_heard
+from sojourn.verbs.observe.view import View
+from sojourn.wire import quote, units
+from sojourn.wire.errors import Misuse, WorldError
+
+BLOCKED = 11
+
+
+class NameTaken(Misuse):
+    """The name {run} is taken by a run with another specification: {differs}. Nothing was changed."""
+
+    code = "name-taken"
+    next_step = "{following}"
+
+
+class StoppedByUser(Misuse):
+    """{run} was stopped; the identical `run` does not undo that."""
+
+    code = "stopped"
+    next_step = "sojourn resume {run}"
+
+
+class NotHere(Misuse):
+    """{run} cannot go on: {why}. Nothing was changed."""
+
+    code = "not-here"
+    next_step = "{following}"
+
+
+@dataclass(frozen=True)
+class Bid:
+    """One site that a job may run on, as just asked: what is there, what `run` would do, what speaks against it."""
+
+    box: Box
+    view: View | None
+    decision: Decision
+    hello: Mapping[str, Any] | None  # None: nothing had to be asked
+    findings: tuple[Finding, ...] = ()
+    lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
+
+
+def run(
+    ctx: Context,
+    file: str = "",
+    *,
+    site: str = "",
+    name: str = "",
+    env: Mapping[str, str] | None = None,
+    wait_s: float = 60.0,
+) -> Launch:
+    """Start the job, or see that it is started; comes back when its process is proven alive or has ended.
+
+    The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
+    left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
+    goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
+    Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
+    """
+    began_s = ctx.now_s()
+    prepared = prepare(ctx, file, name=name, env=env or {})
+    if prepared.id in ctx.store.index.sweeps():
+        other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
+        raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
+    with ctx.alone(prepared.id):
+        bid = best_bid(ctx, prepared, site)
+        decision = bid.decision
+        refuse(ctx, prepared, bid)
+        if decision.do == "nothing" and bid.view is not None:
+            return launch.answer(ctx, bid.box, bid.view, "nothing", decision.why, began_s, prepared.job.warnings)
+        if worst(bid.findings) == BLOCKED:
+            return _blocked(ctx, prepared, bid, began_s)
+        values: Mapping[str, str] = {}
+        if decision.do == "adopt" and bid.view is not None:  # it lives, with the secrets it was given
+            begun = launch.adopt(ctx, bid.box, bid.view, "run", wait_s)
+        else:
+            values = launch.read_secrets(ctx, prepared.spec)
+            begun = _begin(ctx, prepared, bid, values, wait_s)
+    view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s, begun)
+    did = "adopted" if decision.do == "adopt" else "launched"
+    remarks = (*prepared.job.warnings, *launch.unmasked(values), *begun.remarks, *_meter_words(ctx, view))
+    return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
+
+
+def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
+    """The site named; else where the run already is; else the first candidate that answers and has what is needed.
+
+    Where none does, the first one's trouble. Raises: Misuse, Unreachable, WorldError.
+    """
+    known = ctx.store.index.run(prepared.id)
+    view = hear_one(ctx, known) if known is not None and known.attempt else None
+    names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
+    excluded = {} if site else excluded_by_rule(ctx, prepared.job)
+    if view is not None and not site and view.record.site_name in names:
+        _stays(ctx, prepared, view, excluded, names)
+        names = [view.record.site_name]
+    for one in [name for name in names if name in excluded and len(names) > 1]:
+        ctx.say(f"{one}: left out, because {excluded[one]}")
+        names.remove(one)
+    first: Bid | Misuse | WorldError | None = None
+    for one in names:
+        try:
+            bid = _bid(ctx, prepared, ctx.site(one), view)
+        except (NoSuchBackend, WorldError) as error:
+            if len(names) == 1:
+                raise
+            ctx.say(f"{one}: {error.message}")
+            first = first or error
+            continue
+        if worst(bid.findings) != BLOCKED:
+            return bid
+        first = first or bid
+    if isinstance(first, Bid):
+        return first
+    assert first is not None  # there is at least one name
+    raise first
+
+
+def excluded_by_rule(ctx: Context, job: JobFile) -> dict[str, str]:
+    """Sites on which the newest run of this job file ended by a rule of its own that excludes the site, and why."""
+    if not any(rule.action == "exclude-site" for rule in job.rules):
+        return {}
+    found: dict[str, tuple[float, str]] = {}
+    for record in ctx.store.index.runs():
+        last = record.heard.ends[-1] if record.heard.ends else {}
+        newest = found.get(record.site_name, (0.0, ""))[0]
+        if record.local.get("job_file") == job.path and last and record.planned_s >= newest:
+            is_excluded = last.get("action") == "exclude-site"
+            why = f"{record.id} ended there by your rule {last.get('rule')}" if is_excluded else ""
+            found[record.site_name] = (record.planned_s, why)
+    return {site: why for site, (_, why) in found.items() if why}
+
+
+def _stays(ctx: Context, prepared: Prepared, view: View, excluded: Mapping[str, str], names: Sequence[str]) -> None:
+    """A run stays where its checkpoints are. Raises: NotHere where its own rule excludes that site and there is another
+    one."""
+    last = view.status.ends[-1] if view.status.ends else {}
+    others = [name for name in names if name not in excluded]
+    if view.status.state.is_dead and last.get("action") == "exclude-site" and others:
+        why = f"your rule {last.get('rule')} excludes {view.record.site_name}, and its checkpoints are there"
+        raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
+
+
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid:
+    decision = decide(view, prepared.spec, site.name)
+    box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
+    if decision.do in ("nothing", "refuse", "unknown", "adopt"):
+        return Bid(box, view, decision, None)
+    refuse_there(prepared.job, box)
+    if prepared.job.after:
+        from sojourn.verbs.launch.after import awaited
+
+        awaited(ctx, prepared.spec, site.name)
+    trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
+    have = ask_missing([tree.digest for _, tree in prepared.trees])
+    asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]
+    boxcheck.get_ready()
+    hello, *lacks, looked = box.answer_all(asks)
+    lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
+    # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
+    findings = preflight.judge(hello.value, Need() if box.schedules else prepared.need, room_of(prepared, lacking))
+    wants_cards = bool(prepared.need.accelerators)
+    found = boxcheck.beside(findings, box, looked.value, prepared.job.envs, wants_cards=wants_cards)
+    return Bid(box, view, decision, hello.value, found, lacking)
+
+
+def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
+    """What this job takes on a box that lacks these snapshots."""
+    return preflight.room([(tree.digest, tree.rows) for _, tree in prepared.trees], lacking)
+
+
+def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
+    """Return where the decision lets `run` go on. Raises: NameTaken, StoppedByUser, NotHere, Unreachable, Sick."""
+    decision, view = bid.decision, bid.view
+    if view is None or decision.do not in ("refuse", "unknown"):
+        return
+    run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
+    if decision.do == "unknown":
+        raise not_heard(view)
+    if "site" in decision.differs:
+        raise NotHere(run=run, why=decision.why, following=f"sojourn resume {run}, or {other}")
+    if decision.differs:
+        raise NameTaken(run=run, differs=", ".join(named(prepared, view.record, decision)), following=other)
+    if not view.status.state.is_final or view.status.state.is_dead:
+        raise NotHere(run=run, why=decision.why, following=other)
+    raise StoppedByUser(run=run)
+
+
+def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[str, ...]:
+    """What differs, with the files of the code where its earlier roster is still known."""
+    files = changed_files(record.run.code_digest, prepared.trees[0][1])
+    some = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return tuple(f"{part} ({some})" if part == "code" and some else part for part in decision.differs)
+
+
+def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str], wait_s: float) -> launch.Begun:
+    """Journal what is wanted, push it, lay it on the box, and start it there."""
+    box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
+    reopen(ctx, box.site)
+    old = ctx.store.index.run(prepared.id)
+    if old is not None and old.attempt:
+        spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
+    else:
+        spec = prepared.for_site(box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
+        ctx.store.append(
+            "planned",
+            run=prepared.id,
+            site=asdict(box.site),
+            root="",
+            spec=spec,
+            job_file=prepared.job.path,
+            workdir=prepared.job.workdir,
+            local=prepared.local(),
+        )
+        remember(prepared.trees[0][1])
+    token = launch.journal_launching(ctx, box, prepared.id, attempt, prepared.need)
+    base = str(hello["base"])
+    ops, blobs = push(ctx, box, base, prepared.trees, bid.lacking)
+    if box.keeper.train_file in bid.lacking:
+        box.must(box.keeper.put_train(base))
+    want = {"attempt": attempt, "by": "run", "token": token}
+    ops.append({"op": "place", "run": spec, "want": want, "secrets": dict(values)})
+    try:
+        return launch.begin(ctx, box, prepared.id, attempt, ops, hello["argv"], blobs=blobs, wait_s=wait_s)
+    except WorldError as error:
+        if error.code != "name-taken":
+            raise
+        ctx.store.append("refused", run=prepared.id, attempt=attempt)
+        raise NameTaken(
+            run=prepared.id,
+            differs=f"it is on {box.site.name}, put there by another client",
+            following=under_another_name(ctx, prepared, box.site.name),
+        ) from error
+
+
+def _did(decision: Decision, view: View) -> str:
+    attempt = view.record.attempt
+    return {
+        "adopt": f"attempt {attempt} lived on; it has a keeper again",
+        "next-attempt": f"{decision.why}; attempt {attempt} is running",
+    }.get(decision.do, f"attempt {attempt} is running")
+
+
+def _meter_words(ctx: Context, view: View) -> list[str]:
+    """What runs against the user's money from now on."""
+    found = ctx.store.index.lease(view.record.lease)
+    if found is None or found.lease.is_free:
+        return []
+    lease, has_budget = found.lease, bool(view.record.local.get("budget"))
+    if not lease.is_rate_known and (found.has_stop or has_budget):
+        return list(rates.words(view.record.site, found.has_stop, has_budget))
+    if not lease.is_rate_known:  # said when the lease was taken
+        return []
+    rate = units.say_money(lease.rate_micro_per_h, lease.currency)
+    words = [f"{lease.name} costs {rate} an hour until you let it go: sojourn down {lease.name}"]
+    return words + [f"{clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
+
+
+def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Launch:
+    from sojourn.core.values import State
+
+    view = bid.view
+    return Launch(
+        id=prepared.id,
+        site=bid.box.site.name,
+        root="" if view is None else view.record.run.root,
+        attempt=bid.decision.attempt - 1,
+        state=State.PLANNED if view is None else view.status.state,
+        did="blocked",
+        why="nothing was started",
+        next="sojourn plan",
+        findings=bid.findings,
+        remarks=prepared.job.warnings,
+        seconds=ctx.now_s() - began_s,
+        exit_status=BLOCKED,
+    )
+
+
+def under_another_name(ctx: Context, prepared: Prepared, site: str) -> str:
+    """The command that starts the same job there under a name like its own that is not taken here."""
+    stem = prepared.id[:58]
+    free = next(f"{stem}-{n}" for n in range(2, 10_000) if ctx.store.index.run(f"{stem}-{n}") is None)
+    where = () if site == (prepared.job.site or "local") else ("--site", site)
+    return quote.join(["sojourn", "run", *prepared.given, *where, "--name", free])

@@ -1,0 +1,1 @@
+"""What runs do now and what they cost: `status`, `watch`, `logs`, `tunnel`, `leases`, `cost`."""

@@ -1,0 +1,275 @@
+"""One bounded look at runs: one question a site, new events folded and kept. Who cannot be reached stays as known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core.fold import Status, fold, with_progress
+from sojourn.core.values import NoAnswer, made
+from sojourn.store.records import OTHER, RunRecord
+from sojourn.verbs.answers import Reach
+from sojourn.verbs.context import Box, Context, NoSuchBackend
+from sojourn.verbs.observe.reasons import with_cause
+from sojourn.verbs.observe.view import View
+from sojourn.wire import events, units
+from sojourn.wire.errors import SojournError, Unreachable, WorldError
+
+if TYPE_CHECKING:
+    pass
+
+LIMIT_BYTES = 4 << 20  # of new events in one answer; the rest comes with the next question
+MOST_AT_ONCE = 16  # sites
+TOGETHER = 250  # runs that are written to the index at once; other commands wait for that
+MOST_QUESTIONS = 64  # for what is left after one answer
+RECORD_S = 10.0  # a keeper that was put back to record an end has done so by then
+
+
+class Sick(WorldError):
+    """{said}"""
+
+    code = "sick-box"
+    next_step = "sojourn doctor {site}"
+
+
+def not_heard(view: View) -> WorldError:
+    """The error for a verb that cannot go on without what the run's box says, and has not heard it."""
+    if view.reach.is_sick:
+        return Sick(site=view.record.site_name, said=view.reach.error)
+    return Unreachable(site=view.record.site_name, detail=view.reach.error)
+
+
+def hear(
+    ctx: Context,
+    records: Iterable[RunRecord],
+    *,
+    timeout_s: float = 20.0,
+    mend: bool = True,
+    also_settled: bool = False,
+) -> dict[str, View]:
+    """Each run by id. A run that was never launched is not asked about; one whose end is known and sealed only beside
+    others of its box: another client may have resumed it, and its box says so where its events have grown.
+    `also_settled`: that is asked of every such run on those boxes, and those that have grown are in the answer.
+
+    With `mend`, where keeper and payload are both gone and no end is written, the run's own keeper is started to write
+    it (from the shim's record): it starts no payload that nobody asked for.
+    Waits at most about `timeout_s` a site. Raises: nothing for a site that does not answer or answers with an error.
+    """
+    views, sites = by_site(records)
+    if also_settled:
+        sites = {name: (ours, ctx.store.index.settled_at(name)) for name, (ours, _) in sites.items()}
+    for some, said in _ask_all(ctx, list(sites.values()), timeout_s):
+        views.update(taken_in(ctx, some, said, timeout_s, mend))
+    return views
+
+
+def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, Asked]]:
+    """(the runs that nobody needs to be asked about, as they are known; who is to be asked at each other site)."""
+    views: dict[str, View] = {}
+    sites: dict[str, list[RunRecord]] = {}
+    settled: dict[str, dict[str, int]] = {}
+    for record in records:
+        if record.attempt == 0 or record.is_settled:
+            views[record.id] = as_known(record)
+            if record.attempt and record.phase != "cleaned":
+                settled.setdefault(record.site_name, {})[record.id] = record.offset
+        else:
+            sites.setdefault(record.site_name, []).append(record)
+    return views, {name: (ours, settled.get(name, {})) for name, ours in sites.items()}
+
+
+def as_known(record: RunRecord) -> View:
+    """The run as the records have it, without asking."""
+    reach = made(Reach, {"last_ok": _stamp(record.heard_s)})
+    return made(View, {"record": record, "status": record.status, "reach": reach, "queue": {}})
+
+
+def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> View:
+    """`hear` of one run."""
+    return hear(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
+
+
+# What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
+Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
+# The runs of one site that are asked about, and the offsets of its settled ones.
+Asked = tuple[list[RunRecord], Mapping[str, int]]
+
+
+def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterator[tuple[Asked, Said]]:
+    """What each site said, as it comes; all are asked at once, and one that does not answer delays none."""
+    if len(sites) < 2:
+        yield from ((asked, ask_site(ctx, asked, timeout_s)) for asked in sites)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE))
+    try:
+        asking = {pool.submit(ask_site, ctx, asked, timeout_s): asked for asked in sites}
+        yield from ((asking[answer], answer.result()) for answer in as_completed(asking))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
+    """What one site has to say since, for about twice `timeout_s` at most; what is left comes with the next look.
+
+    Touches no records of ours, so it may run beside others.
+    """
+    said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
+    offsets, moved = {record.id: record.offset for record in asked[0]}, asked[1]
+    until_s = ctx.now_s() + timeout_s
+    try:
+        box = ctx.box(asked[0][0].site)
+        for _ in range(MOST_QUESTIONS):
+            answer = box.ask("since", timeout_s=timeout_s, runs=offsets, moved=moved, limit_bytes=LIMIT_BYTES)
+            if isinstance(answer, NoAnswer):
+                return answer
+            for entry, blob in zip(answer.value["runs"], answer.blobs, strict=True):
+                _, before = said.get(entry["id"], (entry, b""))
+                said[entry["id"]] = (entry, before + blob)
+            offsets = {entry["id"]: entry["offset"] for entry in answer.value["runs"] if entry["more"]}
+            if not offsets or not any(answer.blobs) or ctx.now_s() >= until_s:
+                break
+            moved = {}
+        if box.schedules:
+            from sojourn.verbs.observe import scheduled
+
+            for run, word in scheduled.ask(box, [record for record in asked[0] if record.id in said]).items():
+                said[run] = ({**said[run][0], "word": word}, said[run][1])
+    except (WorldError, NoSuchBackend) as error:
+        return error
+    return said
+
+
+def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool = True) -> dict[str, View]:
+    """What a site said, folded and kept. `mend`: as in `hear`, which may ask the site again."""
+    runs, settled = asked
+    if not isinstance(said, dict):
+        words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
+        advice = said.next if isinstance(said, SojournError) else said.next_step
+        is_sick = isinstance(said, WorldError) and not isinstance(said, Unreachable)
+        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice, is_sick)) for r in runs}
+    moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
+    heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
+    views = {}
+    for first in range(0, len(heard), TOGETHER):
+        with ctx.store.index.together():
+            for record in heard[first : first + TOGETHER]:
+                views[record.id] = take_in(ctx, record, *said.get(record.id, (ABSENT, b"")))
+    if not mend:
+        return views
+    _keep_queues(ctx, views.values())
+    return _with_ends_recorded(ctx, views, timeout_s)
+
+
+# The box answered, and has no such root (its disk was wiped, or the run was never placed there).
+ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
+
+
+def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
+    """The run as its box just said: an entry of `since` and its new bytes of events, folded and kept."""
+    if entry.get("identity") not in (None, "", record.run.spec_digest):
+        shown = replace(record.status, reason=OTHER)
+        return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
+    known, offset = record.heard, record.offset
+    new, _ = events.parse(blob)
+    status = with_cause(fold(new, known), new, record.site)
+    keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
+    word, queue = entry.get("word"), entry.get("queue") or {}
+    if word is not None:
+        from sojourn.verbs.observe import scheduled
+
+        keeper, payload = scheduled.pulses(word, keeper, payload)
+    elif keeper == "gone" and not status.attempt and queue and queue["waiting"] + queue["living"]:
+        keeper = "none"  # it died before it began anything; the queue's keeper starts another
+    now_s = ctx.now_s()
+    ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
+    fresh = ctx.store.index.run(record.id) or record
+    shown = fresh.settled(status, keeper, payload)
+    if word is not None:
+        shown = scheduled.shown(shown, word)
+    progress = entry.get("progress")
+    if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
+        shown = with_progress(shown, progress)
+    reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
+    there = entry is not ABSENT
+    return View(fresh, _with_log(shown, entry), reach, keeper, payload, there, argv=argv, word=word, queue=queue)
+
+
+def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
+    if not status.state.is_alive:
+        return status
+    return replace(
+        status,
+        log_age_s=entry.get("log_age_s", status.log_age_s),
+        log_bytes=entry.get("log_bytes", status.log_bytes),
+    )
+
+
+def _keep_queues(ctx: Context, views: Iterable[View]) -> None:
+    """A queue that has cells and no keeper gets one again; what lives there is found, and nothing begun twice."""
+    from sojourn.verbs.context import start
+
+    left = {(v.record.site_name, v.record.queue): v for v in views if v.record.queue and v.status.state.is_alive}
+    for (site, sweep), view in left.items():
+        queue = view.queue
+        if queue.get("keeper") not in ("gone", "none") or not queue["waiting"] + queue["living"] or not queue["argv"]:
+            continue
+        ctx.say(f"{sweep}: its queue on {site} goes on")
+        try:
+            start(ctx.box(view.record.site), queue["argv"])
+        except WorldError as error:
+            ctx.say(error.message)
+
+
+def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) -> dict[str, View]:
+    ended = [view.record for view in views.values() if view.has_root and is_unrecorded(view)]
+    if not ended:
+        return views
+    for record in ended:
+        ctx.say(f"{record.id}: recording how it ended")
+    try:
+        _record(ctx.box(ended[0].site), [views[record.id] for record in ended], timeout_s)
+    except WorldError as error:
+        ctx.say(error.message)
+    deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
+    while ended and ctx.now_s() < deadline_s:
+        ctx.sleep(0.1)
+        said = ask_site(ctx, (ended, {}), timeout_s)
+        if not isinstance(said, dict):
+            break
+        again = taken_in(ctx, (ended, {}), said, timeout_s, mend=False)
+        views = {**views, **again}
+        ended = [view.record for view in again.values() if is_unrecorded(view)]
+    return views
+
+
+def _record(box: Box, views: list[View], timeout_s: float) -> None:
+    """Have the box write down how these ended: by their own keepers, or by what the scheduler says of them."""
+    if box.schedules:
+        from sojourn.verbs.observe import scheduled
+
+        scheduled.judge(box, views, timeout_s)
+        return
+    from sojourn.verbs.context import start
+
+    for view in views:
+        start(box, view.argv)
+
+
+def is_unrecorded(view: View) -> bool:
+    """No keeper is there, nor a payload's first process, and the run's events lack how its last attempt ended, or the
+    seal of its manifest."""
+    if view.word is not None:
+        from sojourn.verbs.observe import scheduled
+
+        return scheduled.is_overdue(view)
+    if view.keeper != "gone" or view.payload not in ("gone", "none", "held"):
+        return False
+    heard = view.record.heard
+    return heard.attempt >= view.record.attempt and not heard.is_sealed
+
+
+def _stamp(at_s: float | None) -> str:
+    return "" if at_s is None else units.stamp(at_s)

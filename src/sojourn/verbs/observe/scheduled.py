@@ -1,0 +1,139 @@
+"""What a scheduler says of the runs of its site: asked in one call for all, laid over what the box said, and written
+down on the box once it is over, so that every client reads the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.backends.keeper.client import KeeperRefused
+from sojourn.core.fold import Status
+from sojourn.core.ports import Tether, Word
+from sojourn.core.values import NoAnswer, Pulse, State
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Box
+
+if TYPE_CHECKING:
+    from sojourn.verbs.observe.view import View
+
+
+_UNKNOWN = Word(Pulse.UNKNOWN, reason="how it was submitted is not on record here")
+
+
+def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, Word]:
+    """The scheduler's word on each run, by id."""
+    tethers = {record.id: tether for record in records if (tether := tether_of(record)) is not None}
+    said = box.launcher.words(box.transport, list(tethers.values())) if tethers else ()  # type: ignore[attr-defined]
+    words = dict(zip(tethers, said, strict=True))
+    return {record.id: words.get(record.id, _UNKNOWN) for record in records}
+
+
+def tether_of(record: RunRecord) -> Tether | None:
+    """How its launcher finds the last attempt: by what the box says of it, else by what the launch said."""
+    seat, known = record.heard.seat, record.tether
+    facts = dict((known or {}).get("facts") or {})
+    if seat and record.heard.attempt >= record.attempt:
+        return Tether(record.site.launcher, seat.rpartition(":")[0], facts)
+    return Tether(str(known["launcher"]), str(known["native"]), facts) if known else None
+
+
+def withdraw(box: Box, views: Sequence[View]) -> None:
+    """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
+    tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
+    if tethers:
+        box.must(box.launcher.withdraw(box.transport, tethers))  # type: ignore[attr-defined]
+
+
+def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """Those of these runs, by their tethers there, that the scheduler will never start: what waits is taken from its
+    queue. What it has started stays. Raises: Unreachable.
+    """
+    launcher: Any = box.launcher
+    tethers = {
+        run: Tether(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
+        for run, one in known.items()
+        if one
+    }
+    said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+    waiting = [tethers[run] for run, word in said.items() if word.is_waiting]
+    if waiting:
+        box.must(launcher.withdraw(box.transport, waiting))
+        said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+    return [run for run in known if run not in said or said[run].pulse is Pulse.GONE]
+
+
+def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
+    """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
+    tether = tether_of(record)
+    if tether is None or not record.run.root:
+        return {}
+    said = box.launcher.records(box.transport, tether, record.run.root)  # type: ignore[attr-defined]
+    return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
+            for name, (rc, text) in said.items()}  # fmt: skip
+
+
+def used(box: Box, records: Sequence[RunRecord]) -> str:
+    """What these took of what the scheduler shares out; "" where nobody knows."""
+    tethers = [tether for record in records if (tether := tether_of(record)) is not None]
+    return str(box.launcher.used(box.transport, tethers)) if tethers else ""  # type: ignore[attr-defined]
+
+
+def pulses(word: Word, keeper: str, payload: str) -> tuple[str, str]:
+    """The pulses of keeper and payload as the scheduler knows them, who sees machines that we do not."""
+    if word.pulse is Pulse.ALIVE:
+        return ("queued" if word.is_waiting else "alive"), payload
+    if keeper == "alive":
+        return keeper, payload
+    if word.pulse is Pulse.UNKNOWN or word.is_late:
+        return "unknown", "unknown"
+    return "gone", payload if payload in ("alive", "held") else "gone"
+
+
+def shown(status: Status, word: Word) -> Status:
+    """What to show, with the scheduler's own words where they are all that is known."""
+    if status.state is State.QUEUED or (status.state.is_alive and word.pulse is Pulse.UNKNOWN and word.reason):
+        return replace(status, reason=word.reason)
+    if status.state is State.PREEMPTED and word.pulse is Pulse.ALIVE and status.awaits_judgement:
+        return replace(status, reason=f"{status.reason}; whether it is put back into the queue is not known yet")
+    return status
+
+
+def is_overdue(view: View) -> bool:
+    """The scheduler is done with it, and that is not yet on record on the box."""
+    word, heard = view.word, view.record.heard
+    if word is None or word.pulse is not Pulse.GONE or word.is_late or view.keeper != "gone" or not view.has_root:
+        return False
+    return view.record.attempt > heard.attempt or heard.state.is_alive or heard.awaits_judgement
+
+
+def judge(box: Box, views: Sequence[View], timeout_s: float) -> bool:
+    """Have the box write the scheduler's words down; False where it did not. Safe to repeat."""
+    ops = [_op(box, view) for view in views if view.word is not None]
+    try:
+        return not isinstance(box.keeper.ask_all(ops, timeout_s=timeout_s), NoAnswer)
+    except KeeperRefused as no:
+        if no.code != "busy":
+            raise
+        return False
+
+
+def _op(box: Box, view: View) -> Mapping[str, Any]:
+    record, word = view.record, view.word
+    assert word is not None
+    tether = tether_of(record)
+    state, detail = word.state, word.reason
+    if state is None and record.heard.state is State.OOM and word.if_oom:
+        state, detail = State.OOM, word.if_oom
+    if state is None and record.attempt > record.heard.attempt and word.if_unbegun:
+        state, detail = State.CANCELLED, word.if_unbegun
+    return {
+        "op": "judge",
+        "run": record.id,
+        "attempt": max(record.attempt, record.heard.attempt),
+        "native": tether.native if tether else "",
+        "by": box.site.launcher,
+        "state": state.value if state else "",
+        "detail": detail,
+    }

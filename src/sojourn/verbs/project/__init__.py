@@ -1,0 +1,1 @@
+"""The user's project before anything runs: `init`, `smoke`, `doctor --code`."""

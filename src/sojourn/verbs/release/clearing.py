@@ -1,0 +1,114 @@
+"""How a Clearance comes about: facts, hooks, the question, and the same facts again.
+
+What was seen before a hook ran, or before a person was asked, proves nothing of the minute afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sojourn.core import law
+from sojourn.core.owed import CHECKPOINT, Lack
+from sojourn.core.values import Lease
+from sojourn.verbs.answers import Ask, Confirm
+from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.context import Context
+from sojourn.wire.errors import Refusal
+
+MOST_LINES = 40
+ROUNDS = 3  # how often the list may have changed under a person's eyes
+
+
+class KeepsChanging(Refusal):
+    """{lease} changed each of the {count} times that you were asked. Nothing was let go."""
+
+    code = "keeps-changing"
+    next_step = "see what writes there, then sojourn down {lease} again"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be let go, and how its facts are had.
+
+    gather: takes all facts now. hooks: runs the user's own checks; whether there were any. ask: the question about
+    facts as judged, with what is given up. withheld: the refusal that names what is missing.
+    """
+
+    lease: Lease
+    given: law.Given
+    gather: Callable[[], law.Facts]
+    hooks: Callable[[], bool]
+    ask: Callable[[law.Facts, law.Judgement, tuple[Lack, ...]], Ask]
+    withheld: Callable[[tuple[Lack, ...]], law.Withheld]
+    lease_of: Callable[[str], str]  # the lease in whose record a run is given up
+    closes: str  # the lease in whose record this stands from now on; "" for what is no lease of a provider
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """A clearance, and what it was minted from."""
+
+    clearance: law.Clearance
+    facts: law.Facts
+    judgement: law.Judgement
+
+
+def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
+    """Ask the law, the user's hooks, the user, and the law again; journal what is given up.
+
+    Where the facts are no longer those that the user was shown, the new list is shown and the name asked for again;
+    a name given beforehand (`--confirm`) does not answer that.
+    Raises: Withheld, HookFailed, NotConfirmed, KeepsChanging, Unreachable, WorldError.
+    """
+    facts, judgement = _judged(ctx, request)
+    if request.hooks():
+        facts, judgement = _judged(ctx, request)
+    for round_ in range(ROUNDS):
+        shown = facts.digest()
+        given_up = law.given_up(request.lease, facts, request.given, ctx.now_s())
+        question = request.ask(facts, judgement, given_up)
+        typed = confirmed(confirm, replace(question, is_again=round_ > 0))
+        facts, judgement = _judged(ctx, request)
+        if facts.digest() == shown:
+            break
+    else:
+        raise KeepsChanging(lease=request.lease.name, count=ROUNDS)
+    if request.closes:
+        ctx.store.append("clearing", lease=request.closes, facts=shown, box=facts.box, listed=list(question.lines))
+    given = replace(request.given, typed=typed, shown=shown)
+    for name in sorted(given.abandon):
+        run = name.removesuffix(f":{CHECKPOINT}")
+        what = "; ".join(lack.what for lack in given_up if lack.run in (name, run))
+        ctx.store.append("abandoned", lease=request.lease_of(run), run=name, what=what)
+    for name in sorted(given.accept):
+        ctx.store.append("accepted", lease=request.lease_of(name.partition(":")[0]), file=name)
+    given = replace(given, journaled=given.abandon)
+    return Cleared(law.clear(request.lease, facts, given, ctx.now_s()), facts, judgement)
+
+
+def listed(judgement: law.Judgement) -> list[str]:
+    """What the question says of what is let go as it is."""
+    lines = [f"{run}: {glob} is owed and was never made" for run, glob in judgement.acknowledged]
+    lines += [f"{run}: {path} is home by its hash alone; no loader knows its kind" for run, path in judgement.unproven]
+    lines += [f"ACCEPTED: {name} is home and was not loaded" for name in judgement.accepted]
+    return lines + list(judgement.listed)
+
+
+def flags(given: law.Given) -> list[str]:
+    """The words that give the same names again in a command."""
+    words = [word for name in sorted(given.abandon) for word in ("--abandon", name)]
+    return words + [word for name in sorted(given.accept) for word in ("--accept", name)]
+
+
+def bounded(lines: list[str]) -> list[str]:
+    """The lines, of a long list the first and how many more there are."""
+    return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more of these"]
+
+
+def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement]:
+    facts = request.gather()
+    judgement = law.judge(request.lease, facts, request.given, ctx.now_s())
+    if judgement.lacks:
+        raise request.withheld(judgement.lacks)
+    return facts, judgement

@@ -1,0 +1,1 @@
+"""Bringing results home and proving them: `pull`, `verify`, `seal`, `accept`."""

@@ -1,0 +1,223 @@
+"""Bringing files home: into a staging folder beside the target, resumed where they were cut, hashed, renamed in."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.core.values import NoAnswer
+from sojourn.verbs.context import Box, unreachable
+from sojourn.verbs.retrieve.homes import OLD_NAME as ROSTER
+from sojourn.verbs.retrieve.homes import UNPROVEN, Roster, hash_regular
+from sojourn.wire import atomic, units
+from sojourn.wire.errors import BadResult, Misuse, WorldError
+
+CALL_S = 600.0  # for one stretch of a transfer; the next one goes on where it ended
+LEAST_BYTES = 64 << 10  # that a stretch which ran out of time must have brought to count
+TRIES = 3  # stretches in a row that brought nothing, before we say that the site cannot be reached
+SPARE_BYTES = 16 << 20
+
+__all__ = ["ROSTER", "UNPROVEN", "Home", "HomeFull", "HomeUnwritable", "NotOurs", "fetch"]
+
+
+class HomeUnwritable(Misuse):
+    """{path} cannot be written: {detail}."""
+
+    code = "home-unwritable"
+    next_step = "sojourn pull {run} --to A-FOLDER"
+
+
+class HomeFull(BadResult):
+    """{path} has no room for what is to come home: {detail}."""
+
+    code = "home-full"
+    retry = True
+    next_step = "free some room, then sojourn pull {run} (it goes on where it was)"
+
+
+class NotOurs(Misuse):
+    """{home} already holds {count} files that are not from {run}: {some}. Nothing was written."""
+
+    code = "home-taken"
+    next_step = "sojourn pull {run} --to ANOTHER-FOLDER"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a run's files come home. `staging` is in the same file system, so that a rename brings a file in whole."""
+
+    run: str
+    folder: str  # absolute
+    roster: Roster
+
+    @property
+    def staging(self) -> str:
+        """Half-brought files. Left where a pull was cut, for the next one to go on with."""
+        return os.path.join(self.folder, f".sojourn-staging-{self.run}")
+
+    def path(self, name: str) -> str:
+        """The final path of the manifest's file `name`."""
+        return os.path.join(self.folder, *name.split("/"))
+
+    def unproven(self, name: str) -> str:
+        """Where that file lies when it came whole and does not load."""
+        return self.path(name) + UNPROVEN
+
+    def lies(self, row: Mapping[str, Any]) -> str:
+        """Where a file with exactly the bytes of its row is at home: under its own name, or as unproven; "" where it is
+        not. Reads it whole: size and time prove nothing. A link, a pipe or a device there is never read.
+        """
+        for path in (self.path(row["path"]), self.unproven(row["path"])):
+            if hash_regular(path, row["bytes"]) == (row["bytes"], row["sha256"]):
+                return path
+        return ""
+
+    def staged(self, row: Mapping[str, Any]) -> str:
+        """The file's place in the staging folder: one for each content under each name."""
+        name = hashlib.sha256(f"{row['path']}\0{row['sha256']}".encode("utf-8", "surrogateescape")).hexdigest()
+        suffix = os.path.splitext(row["path"])[1]
+        return os.path.join(self.staging, name[:32] + (suffix if len(os.fsencode(suffix)) < 100 else ""))
+
+    def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Before anything is moved: the folder takes files, has room for `rows`, and nothing of others is overwritten.
+
+        Raises: HomeUnwritable, HomeFull, NotOurs.
+        """
+        is_new = not os.path.lexists(self.folder)
+        try:
+            if os.path.islink(self.staging):  # nobody's: we make a folder
+                os.unlink(self.staging)
+            os.makedirs(self.staging, exist_ok=True)
+            free = os.statvfs(self.staging)
+        except OSError as error:
+            raise self.trouble(error) from error
+        there = [min(_size_of_regular(self.staged(row)), row["bytes"]) for row in rows]
+        lacking = sum(r["bytes"] for r in rows) - sum(there) + SPARE_BYTES - free.f_bavail * free.f_frsize
+        if rows and lacking > 0:
+            self.tidy()
+            if is_new:
+                os.rmdir(self.folder)
+            raise HomeFull(path=self.folder, detail=f"{units.say_bytes(lacking)} too little", run=self.run)
+        names = [name for row in rows for name in (row["path"], row["path"] + UNPROVEN)]
+        foreign = self._foreign(names)
+        if foreign:
+            self.tidy()
+            some = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+            raise NotOurs(home=self.folder, count=len(foreign), some=some, run=self.run)
+
+    def settle(self, moves: Mapping[str, tuple[str, str]]) -> None:
+        """Rename files to their final places: {name at home: (where it lies now, its sha256)}. Durable.
+
+        That they are this run's is noted before the first is there. Raises: HomeUnwritable, HomeFull, NotOurs.
+        """
+        try:
+            foreign = self._foreign(list(moves))
+            if foreign:  # it was put there while files came
+                raise NotOurs(home=self.folder, count=len(foreign), some=", ".join(foreign[:3]), run=self.run)
+            self.roster.add(self.run, {name: sha256 for name, (_, sha256) in moves.items()})
+            for name, (source, _) in moves.items():
+                goal = self.path(name)
+                os.makedirs(os.path.dirname(goal), exist_ok=True)
+                fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                os.replace(source, goal)
+                atomic.sync_folder(os.path.dirname(goal))
+        except OSError as error:
+            raise self.trouble(error) from error
+
+    def drop_unproven(self, name: str) -> None:
+        """The copy of this file that did not load is of no more use. Ours alone. Raises: HomeUnwritable."""
+        try:
+            if os.path.lexists(self.unproven(name)) and name + UNPROVEN in self.roster.brought(self.run):
+                os.unlink(self.unproven(name))
+        except OSError as error:
+            raise self.trouble(error) from error
+
+    def _foreign(self, names: Sequence[str]) -> list[str]:
+        """Those of `names` that are there and that no pull of this run brought."""
+        try:
+            ours = self.roster.brought(self.run)
+        except OSError as error:
+            raise self.trouble(error) from error
+        return [name for name in names if name not in ours and os.path.lexists(self.path(name))]
+
+    def tidy(self) -> None:
+        """Remove the staging folder: everything is home, or nothing may come."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def trouble(self, error: OSError) -> Misuse | BadResult:
+        """Our error for what this machine's disk said."""
+        detail = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return HomeFull(path=self.folder, detail=detail, run=self.run)
+        return HomeUnwritable(path=os.fsdecode(error.filename or self.folder), detail=detail, run=self.run)
+
+
+def fetch(box: Box, root: str, home: Home, row: Mapping[str, Any]) -> bool:
+    """Bring one file into staging, going on where an earlier try was cut; True where its bytes are those of its row.
+
+    Never more bytes than the row says. False: the file on the box is not the one of the manifest any more (nothing
+    stays in staging). Raises: Unreachable (what came is kept), HomeUnwritable, HomeFull.
+    """
+    staged = home.staged(row)
+    for _ in range(2):  # once from where it was cut, and where that gives other bytes once from the start
+        try:
+            _clear(staged, row["bytes"])
+            _stretches(box, root, home, row, staged)
+            if hash_regular(staged, row["bytes"]) == (row["bytes"], row["sha256"]):
+                return True
+            os.unlink(staged)
+        except OSError as error:
+            raise home.trouble(error) from error
+    return False
+
+
+def _clear(staged: str, size_bytes: int) -> None:
+    """What stands there and cannot be the beginning of the file (a link, a pipe, too long) goes. Raises: OSError."""
+    if os.path.lexists(staged) and not 0 <= _size_of_regular(staged, -1) <= size_bytes:
+        os.unlink(staged)
+    with open(staged, "ab"):
+        pass
+
+
+def _stretches(box: Box, root: str, home: Home, row: Mapping[str, Any], staged: str) -> None:
+    """Append to the staged file until it is as long as its row, or the far file brings nothing more."""
+    idle = 0
+    try:
+        while (have := os.path.getsize(staged)) < row["bytes"]:
+            far, lacking = f"{root}/{row['from']}", row["bytes"] - have
+            answer = box.transport.get(far, staged, offset=have, timeout_s=CALL_S, limit_bytes=lacking)
+            brought = os.path.getsize(staged) - have
+            if not isinstance(answer, NoAnswer):
+                if not brought:
+                    return
+                idle = 0
+                continue
+            # A box that keeps the line open and sends a byte now and then would be waited for without end.
+            is_dribble = answer.kind == "timeout" and brought < LEAST_BYTES
+            idle = idle + 1 if is_dribble or not brought else 0
+            if idle >= TRIES:
+                raise unreachable(box.site, answer)
+    except WorldError as error:
+        if isinstance(error.__cause__, OSError) and error.code == "not-copied":
+            raise home.trouble(error.__cause__) from error
+        if error.code != "no-such-file":
+            raise
+        # The file is no longer on the box; the manifest taken afterwards will say so.
+
+
+def _size_of_regular(path: str, otherwise: int = 0) -> int:
+    try:
+        seen = os.lstat(path)
+    except OSError:
+        return otherwise
+    return seen.st_size if stat.S_ISREG(seen.st_mode) else otherwise

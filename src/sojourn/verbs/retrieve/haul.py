@@ -1,0 +1,262 @@
+"""What one pull brings: files into staging, each loaded there, older candidates where a newer one does not load, and
+last of all every file under its own name.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core.owed import DAMAGED
+from sojourn.core.values import Receipt
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.retrieve.choice import Choice, Key, Row, key
+from sojourn.verbs.retrieve.fetch import Home, fetch
+from sojourn.verbs.retrieve.homes import UNPROVEN
+from sojourn.wire import units
+
+if TYPE_CHECKING:
+    from sojourn.backends.proof.proof import Proof, Prover
+
+_PROVING = threading.Lock()
+UNSAFE = "unsafe"
+
+
+class Proving:
+    """The processes that load files: begun with the first file, the same for all runs of one pull."""
+
+    def __init__(self) -> None:
+        self._kept = ExitStack()
+        self._prover: Prover | None = None
+
+    def __enter__(self) -> Proving:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._kept.__exit__(*error)
+
+    @contextmanager
+    def prover(self, tick: Callable[[int], None]) -> Iterator[Prover]:
+        """Of several boxes at once, one run's files are proven at a time: each takes all cores, and memory for each."""
+        from sojourn.backends.proof.proof import Prover, open_book
+        from sojourn.verbs.retrieve.verify import book_path
+
+        with _PROVING:
+            if self._prover is None:
+                book = self._kept.enter_context(open_book(book_path()))
+                self._prover = self._kept.enter_context(Prover(book=book))
+            self._prover.tick = tick
+            yield self._prover
+
+
+@dataclass
+class Haul:
+    """What one pull has got so far. `lies`: where the file is now. `failed`: came whole and does not load, in the order
+    in which that was found. `unsure`: was listed, and what came has other bytes.
+    """
+
+    receipts: dict[Key, Receipt] = field(default_factory=dict)
+    artifacts: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    lies: dict[Key, str] = field(default_factory=dict)
+    failed: dict[Key, Row] = field(default_factory=dict)
+    unsure: set[Key] = field(default_factory=set)
+    moved: set[Key] = field(default_factory=set)
+    moved_bytes: int = 0
+
+
+class Bringing:
+    """One run's files on their way from its box. `old`: the receipts of its last pull."""
+
+    def __init__(self, ctx: Context, box: Box, record: RunRecord, home: Home, proving: Proving) -> None:
+        self._ctx, self._box, self._record, self._home, self._proving = ctx, box, record, home, proving
+        places = {home.path, home.unproven}
+        self._old = {r.path: r for r in record.receipts if any(r.home == place(r.path) for place in places)}
+
+    def bring(self, choice: Choice) -> Haul:
+        """Everything wanted, home or in staging, and proven there; of what does not load the next older candidate."""
+        haul = Haul()
+        beside: dict[str, str] = {}
+        while True:
+            rows = choice.wanted(haul.failed)
+            self._forget_moved(haul, rows, beside)
+            beside = {row["path"]: row["sha256"] for row in rows}
+            before = len(haul.failed)
+            new = [row for row in rows if key(row) not in haul.artifacts and key(row) not in haul.unsure]
+            self._prove(haul, self._get(haul, new, rows), rows)
+            if len(haul.failed) == before:
+                return haul
+
+    def _forget_moved(self, haul: Haul, rows: Sequence[Row], before: Mapping[str, str]) -> None:
+        """What is judged by its neighbours is judged again where an older one took the place of one of these."""
+        from sojourn.backends.proof.judge import is_of_a_set
+
+        changed = {os.path.dirname(row["path"]) for row in rows if before.get(row["path"], "") != row["sha256"]}
+        for row in rows if before else ():
+            if os.path.dirname(row["path"]) in changed and is_of_a_set(row["path"]):
+                haul.artifacts.pop(key(row), None)
+                haul.receipts.pop(key(row), None)
+
+    def _get(self, haul: Haul, rows: Sequence[Row], wanted: Sequence[Row]) -> list[tuple[Row, str]]:
+        """(row, where it lies) of what is to be loaded; the rest is known already, or did not come."""
+        home, lacking, unproven = self._home, [], []
+        named = {row["path"] for row in wanted}
+        moved = {os.path.dirname(row["path"]) for row in wanted if not self._is_proven(row)}
+        moved |= {os.path.dirname(path) for path in self._old if path not in named}
+        for row in rows:
+            self._ctx.say(f"{home.run}: comparing {row['path']} at home")
+            where = haul.lies.get(key(row)) or home.lies(row)
+            if not where:
+                lacking.append(row)
+                continue
+            haul.lies[key(row)] = where
+            if row["role"] == "log":
+                haul.artifacts[key(row)] = artifact(row, "log")
+            elif self._is_proven(row) and where == home.path(row["path"]) and not _has_new_neighbours(row, moved):
+                self._keep(haul, row)
+            else:
+                unproven.append((row, where))
+        home.check(lacking)
+        for count, row in enumerate(lacking, 1):
+            size = units.say_bytes(row["bytes"])
+            self._ctx.say(f"{home.run}: {count} of {len(lacking)}, {row['path']} ({size})")
+            if not fetch(self._box, self._record.run.root, home, row):
+                haul.unsure.add(key(row))
+                continue
+            haul.lies[key(row)] = home.staged(row)
+            haul.moved.add(key(row))
+            haul.moved_bytes += row["bytes"]
+            if row["role"] == "log":
+                haul.artifacts[key(row)] = artifact(row, "log")
+            else:
+                unproven.append((row, home.staged(row)))
+        return unproven
+
+    def _is_proven(self, row: Row) -> bool:
+        return is_proven(row, self._old)
+
+    def _keep(self, haul: Haul, row: Row) -> None:
+        """A file that is home, and that was loaded when it had the very same bytes."""
+        receipt = self._old[row["path"]]
+        haul.receipts[key(row)] = receipt
+        haul.artifacts[key(row)] = of_receipt(receipt)
+
+    def _prove(self, haul: Haul, unproven: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> None:
+        """Load each file (row, where it lies now); a receipt for its final place where it is sound.
+
+        Each proof is kept as soon as it is made: a pull that was ended does not load again what it had loaded.
+        """
+        if not unproven:
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        from sojourn.backends.proof.judge import is_of_a_set
+        from sojourn.backends.proof.proof import cores
+        from sojourn.verbs.retrieve.verify import Counted
+
+        folders: dict[str, dict[str, str]] = {}
+        for row in rows:
+            folder, name = os.path.split(row["path"])
+            if key(row) in haul.lies:
+                folders.setdefault(folder, {})[name] = haul.lies[key(row)]
+        for folder in list(folders):
+            while folder:  # folders too, with a / behind: some files name one
+                inner = folder
+                folder, name = os.path.split(inner)
+                folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
+
+        def proven(row: Row, path: str) -> Proof:
+            # A file of a set is judged by its neighbours, which may still be staged under other names.
+            beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
+            return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
+
+        count = min(cores(), len(unproven))
+        total_bytes = sum(row["bytes"] for row, _ in unproven)
+        progress = Counted(len(unproven), total_bytes, lambda line: self._ctx.say(f"{self._home.run}: {line}"))
+        with self._proving.prover(progress.read) as prover, ThreadPoolExecutor(2 * count) as pool:
+            proofs = pool.map(lambda one: proven(*one), unproven)
+            for (row, _), proof in zip(unproven, proofs, strict=True):
+                progress.proven()
+                self._note(haul, row, proof)
+
+    def _note(self, haul: Haul, row: Row, proof: Proof) -> None:
+        from sojourn.backends.proof.proof import receipt
+
+        haul.artifacts[key(row)] = proof.as_json()
+        name, is_whole = row["path"], "bytes" in proof.proved
+        if proof.ok:
+            haul.receipts[key(row)] = receipt(self._home.run, proof, self._home.path(name))
+        elif is_whole and proof.problem in DAMAGED:
+            haul.failed[key(row)] = {**row, "problem": proof.problem}
+        elif is_whole:  # nothing against the file: it would call something, or could not be loaded on this machine
+            said = (proof.detail, *proof.remarks)
+            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != "unknown" else proof.problem
+            whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
+            haul.receipts[key(row)] = receipt(self._home.run, whole, self._home.unproven(name))
+
+
+def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
+    """Give `rows`, and of each thing that does not load the newest, their final names. Raises: as `Home.settle`."""
+    moves: dict[str, tuple[str, str]] = {}
+    for newest, _ in choice.fallen(haul.failed):
+        for row in newest:
+            if key(row) in haul.failed and haul.lies[key(row)] != home.path(row["path"]):
+                moves[row["path"] + UNPROVEN] = (haul.lies[key(row)], row["sha256"])
+            elif key(row) in haul.failed and any(row["path"] == one["path"] for one in rows):
+                moves[row["path"] + UNPROVEN] = (home.path(row["path"]), row["sha256"])
+    for row in rows:
+        if key(row) not in haul.lies or key(row) not in haul.artifacts:
+            continue
+        name = row["path"] if haul.artifacts[key(row)]["ok"] else row["path"] + UNPROVEN
+        moves[name] = (haul.lies[key(row)], row["sha256"])
+    home.settle({name: move for name, move in moves.items() if move[0] != home.path(name)})
+    for row in rows:
+        if row["path"] in moves and row["path"] + UNPROVEN not in moves:
+            home.drop_unproven(row["path"])
+
+
+def is_proven(row: Row, old: Mapping[str, Receipt]) -> bool:
+    """It was proven as far as it ever will be; where a library was missing, that may be there by now."""
+    receipt = old.get(row["path"])
+    if receipt is None or receipt.sha256 != row["sha256"]:
+        return False
+    return receipt.state != "bytes-only" or receipt.kind == "unknown"
+
+
+def _has_new_neighbours(row: Row, moved: Set[str]) -> bool:
+    """It is judged by what stands beside it, and one of these came, changed or went since it was."""
+    from sojourn.backends.proof.judge import is_of_a_set
+
+    return os.path.dirname(row["path"]) in moved and is_of_a_set(row["path"])
+
+
+def artifact(row: Row, kind: str) -> dict[str, Any]:
+    """One element of `artifacts`, of bytes that are equal to the manifest's."""
+    return {
+        "path": row["path"],
+        "kind": kind,
+        "ok": True,
+        "bytes": row["bytes"],
+        "sha256": row["sha256"],
+        "proved": ["bytes"],
+        "problem": None,
+        "detail": None,
+        "remarks": [],
+        "facts": {},
+        "loader": None,
+    }
+
+
+def of_receipt(receipt: Receipt) -> dict[str, Any]:
+    """The same of what is home and was proven before."""
+    return {
+        **artifact({"path": receipt.path, "bytes": receipt.bytes, "sha256": receipt.sha256}, receipt.kind),
+        "proved": list(receipt.proved),
+        "remarks": list(receipt.remarks),
+        "facts": dict(receipt.facts),
+        "loader": receipt.loader,
+    }

@@ -1,0 +1,184 @@
+"""`pull`: the manifest on the box, files home whole, every artifact loaded here, receipts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sojourn.core.values import State
+from sojourn.store import places
+from sojourn.store.records import RunRecord
+from sojourn.verbs.answers import Pull
+from sojourn.verbs.context import Context
+from sojourn.verbs.observe.beside import each
+from sojourn.verbs.observe.refresh import as_known, hear, hear_one
+from sojourn.verbs.observe.spending import spent_micro, taken_s
+from sojourn.verbs.observe.status import chosen
+from sojourn.verbs.observe.view import View, meter_of
+from sojourn.verbs.retrieve import manifests, tale
+from sojourn.verbs.retrieve.choice import choose
+from sojourn.verbs.retrieve.expected import step_remarks
+from sojourn.verbs.retrieve.fetch import Home
+from sojourn.verbs.retrieve.forget import forget_secrets
+from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
+from sojourn.verbs.retrieve.homes import Roster
+from sojourn.verbs.retrieve.tale import Tale
+from sojourn.wire.errors import Misuse, SojournError
+
+ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
+
+
+class NeverLaunched(Misuse):
+    """{run} was never launched: there is nothing to bring home."""
+
+    code = "never-launched"
+    next_step = "sojourn run"
+
+
+def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[Pull]:
+    """Bring runs home, one answer a run: those named, or all that have ended and are not home.
+
+    `to`: with one run named, the folder for its files; else files of RUN go to `to`/RUN. By default home is
+    $XDG_DATA_HOME/sojourn/home/RUN. A run that still lives comes as it stands, without receipts: that clears nothing.
+    Of a run that has not succeeded the newest checkpoint comes too; of what does not load, the next older one.
+    Runs of several boxes come side by side, and the answers in the order of the runs.
+    Repeatable: what is home and equal by hash is not moved again, what is damaged at home is mended.
+    Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
+    """
+    records = chosen(ctx, names)
+    if any(ctx.store.index.sweep(name) for name in names):
+        views = hear(ctx, records)  # of a sweep: what has begun
+        records = [view.record for view in views.values() if view.record.heard.attempt]
+    if not names:
+        records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
+    own = bool(to) and (len(names) != 1 or bool(ctx.store.index.sweep(names[0])))
+
+    taken = taken_s(ctx, [as_known(r) for r in records], {r.name: r for r in ctx.store.index.leases(open_only=False)})
+
+    def one(ctx: Context, record: RunRecord) -> Pull:
+        folder = os.path.join(places.data_dir(), "home", record.id) if not to else os.path.abspath(to)
+        if own:
+            folder = os.path.join(folder, record.id)
+        try:
+            home = Home(record.id, folder, Roster(ctx.store.state_dir, folder, ctx.store.index.run))
+            return _pull_one(ctx, record, home, taken, proving)
+        except SojournError as error:
+            if len(records) == 1:
+                raise
+            return _not_pulled(record, folder, error)
+
+    with Proving() as proving:
+        yield from each(ctx, records, one)
+
+
+def _has_begun(record: RunRecord) -> bool:
+    """It was launched; of a cell, a queue began it."""
+    return bool(record.heard.attempt if record.sweep else record.attempt)
+
+
+def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float], proving: Proving) -> Pull:
+    if record.attempt == 0:
+        raise NeverLaunched(run=record.id)
+    began_s = ctx.now_s()
+    view = hear_one(ctx, record)
+    record, box = view.record, ctx.box(record.site)
+    is_live = not view.status.state.is_final
+    if not is_live:
+        ctx.store.append("pulling", run=record.id)
+        forget_secrets(ctx, box, [record])
+    outputs = record.run.spec.get("outputs") or ()
+    document = manifests.ask_manifest(ctx, box, record, fresh=is_live)
+    for _ in range(ROUNDS):
+        haul = Bringing(ctx, box, record, home, proving).bring(choose(document, outputs, is_live=is_live))
+        # What was brought counts only if it is still what the box has: the manifest is taken again.
+        before, known = document["digest"], manifests.hashed(document)
+        document = manifests.ask_manifest(ctx, box, record, fresh=True, known=known)
+        if document["digest"] == before or is_live:
+            break
+    choice = choose(document, outputs, is_live=is_live)
+    rows = choice.wanted(haul.failed)
+    settle(home, choice, haul, rows)
+    told = tale.tell(document, choice, haul, rows, home, record)
+    home.tidy()
+    heard, is_done = view.status, view.status.state is State.SUCCEEDED
+    said = step_remarks(told.artifacts.values(), planned=heard.total, saved=heard.checkpoint, is_done=is_done)
+    for path, remark in said.items():
+        told.artifacts[path]["remarks"] = [*told.artifacts[path]["remarks"], remark]
+    answer = _answer(ctx, view, home, told, haul, ctx.now_s() - began_s, taken)
+    if not is_live:
+        manifests.keep_manifest(ctx, document)
+        _journal(ctx, view, home, document, told, answer)
+    return answer
+
+
+def _journal(ctx: Context, view: View, home: Home, document: Mapping[str, Any], told: Tale, answer: Pull) -> None:
+    ctx.store.append(
+        "pulled",
+        run=answer.run,
+        manifest=document["digest"],
+        seal=view.record.heard.manifest,
+        dir=home.folder,
+        files=answer.files,
+        bytes=answer.bytes,
+        seconds=round(answer.seconds, 3),
+        owed=len([a for a in told.artifacts.values() if a["kind"] != "log"]),
+        receipts=[asdict(told.receipts[path]) for path in sorted(told.receipts)],
+        missing=list(document["missing"]),
+        problems=[f"{path}: {word}" for path, word in told.problems()],
+        failed=[{name: row[name] for name in ("path", "from", "sha256", "problem")} for row in told.failed],
+        gone=[{name: row[name] for name in ("path", "bytes", "sha256")} for row in document.get("gone", ())],
+    )
+
+
+def _answer(
+    ctx: Context, view: View, home: Home, told: Tale, haul: Haul, seconds: float, taken: Mapping[str, float]
+) -> Pull:
+    record, is_live = view.record, not view.status.state.is_final
+    lease = ctx.store.index.lease(record.lease)
+    why, following = told.verdict(record.id, record.lease or record.id)
+    if is_live:
+        why = f"attempt {view.status.attempt} is {view.status.state.value}: this is a look, and clears nothing"
+        following = f"sojourn watch {record.id}"
+    return Pull(
+        run=record.id,
+        ok=told.ok,
+        home=home.folder,
+        artifacts=tuple(tale.shown(told)),
+        files=len(told.at_home),
+        bytes=sum(row["bytes"] for row in told.at_home),
+        moved_files=len(haul.moved),
+        moved_bytes=haul.moved_bytes,
+        seconds=seconds,
+        receipts=0 if is_live else len(told.receipts),
+        missing=told.missing,
+        why=why,
+        next=following,
+        taken=told.taken,
+        superseded=told.superseded,
+        checkpoint=told.checkpoint,
+        meter=meter_of(record, lease),
+        spent_micro=spent_micro(view, lease, taken),
+        currency=lease.lease.currency if lease else "USD",
+        exit_status=0 if told.ok else 1,
+    )
+
+
+def _not_pulled(record: RunRecord, folder: str, error: SojournError) -> Pull:
+    return Pull(
+        run=record.id,
+        ok=False,
+        home=folder,
+        artifacts=(),
+        files=0,
+        bytes=0,
+        moved_files=0,
+        moved_bytes=0,
+        seconds=0.0,
+        receipts=0,
+        missing=(),
+        why=error.message,
+        next=error.next or f"sojourn pull {record.id}",
+        exit_status=error.exit_status,
+    )

@@ -1,0 +1,1 @@
+"""Many runs from one job file: `sweep`, `reconcile`, `results`."""

@@ -1,0 +1,80 @@
+"""Cells of a sweep handed to a site's scheduler, which has a queue of its own: as an array, each of them a run as ever.
+
+There is no queue of ours on such a site: each cell's keeper starts with its task, wherever the scheduler puts it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sojourn.core.need import Need
+from sojourn.core.ports import Order, Seating
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.launch.after import awaited
+from sojourn.verbs.launch.launch import write_s
+from sojourn.verbs.launch.push import push
+from sojourn.verbs.launch.renting import moving_in
+
+if TYPE_CHECKING:
+    from sojourn.store.snapshot import Snapshot
+    from sojourn.verbs.sweep.cells import Asked
+
+AT_ONCE = 100  # cells that are placed in one call
+CALL_S = 120.0
+SUBMIT_S = 300.0  # for an array of a thousand
+
+
+def submit(
+    ctx: Context,
+    box: Box,
+    sweep: str,
+    cells: Sequence[Asked],
+    *,
+    base: str,
+    at_once: int,
+    need: Need,
+    trees: Sequence[tuple[str, Snapshot]],
+    lacking: frozenset[str],
+    secrets: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Journal that these cells are asked for, push what the site lacks, place their roots, and submit them; remarks.
+
+    `at_once`: cells that run at a time, 0 = as it was for this sweep before. Cut off anywhere, the same again goes on
+    there: a cell that was submitted for this attempt is not submitted twice.
+    Raises: NeverReady, Unreachable, WorldError (name-taken, or the scheduler's own refusal).
+    """
+    after = awaited(ctx, cells[0].spec, box.site.name)
+    token = ctx.token()
+    listed = [{"run": cell.run, "attempt": cell.attempt, "token": token} for cell in cells]
+    with moving_in(ctx, box, need) as lease:
+        ctx.store.append("queueing", sweep=sweep, site=box.site.name, lease=lease.name, cells=listed, scheduled=True)
+    ops, blobs = push(ctx, box, base, trees, lacking)
+    if box.keeper.train_file in lacking:
+        box.must(box.keeper.put_train(base))
+    ctx.say(f"{box.site.name}: submitting {len(cells)} cells")
+    parts: dict[tuple[str, ...], list[Seating]] = {}
+    for first in range(0, len(cells), AT_ONCE):
+        some = cells[first : first + AT_ONCE]
+        ops += [_place(cell, token, secrets) for cell in some]
+        for cell, answer in zip(some, box.answer_all(ops, blobs, timeout_s=CALL_S)[-len(some) :], strict=True):
+            *argv, root = answer.value["argv"]
+            parts.setdefault(tuple(argv), []).append(Seating(root, cell.attempt))
+        ops, blobs = [], []
+    launcher: Any = box.launcher
+    known = map(ctx.store.index.run, (cell.run for cell in cells))
+    order = Order(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
+    for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
+        home = posixpath.join(base, "queues", sweep, "arrays")
+        command = launcher.command_all(argv, home, roots, order, at_once)
+        tethers = launcher.read_all(box.must(box.transport.call(command, timeout_s=SUBMIT_S)), roots)
+        natives = {posixpath.basename(one.root): tether.native for one, tether in zip(roots, tethers, strict=True)}
+        tether = {"launcher": box.site.launcher, "native": "", "facts": {}}
+        ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=list(natives), tether=tether, natives=natives)
+    return ()
+
+
+def _place(cell: Asked, token: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+    want = {"attempt": cell.attempt, "by": "run", "token": token}
+    return {"op": "place", "run": cell.spec, "want": want, "secrets": dict(secrets)}

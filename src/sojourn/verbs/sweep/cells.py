@@ -1,0 +1,133 @@
+"""From a job file with a sweep to the run.json of every cell; the code is read once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sojourn.core.values import Site
+from sojourn.store.job.cells import Cell, expand, job_of, sweep_name
+from sojourn.store.job.read import find_job, read_job
+from sojourn.store.job.values import JobFile
+from sojourn.store.records import RunRecord
+from sojourn.verbs.context import Context
+from sojourn.verbs.launch import preflight
+from sojourn.verbs.launch.prepare import Trees, local_of, on_site, read_trees, spec_of
+from sojourn.wire import units
+from sojourn.wire.errors import Misuse
+
+
+class NoSweep(Misuse):
+    """{path}: it has no `sweep`; one run needs `sojourn run`."""
+
+    code = "no-sweep"
+    next_step = "sojourn run"
+
+
+class BudgetShared(Misuse):
+    """Sweep {sweep}: its budget of {budget} is shared out to {cells} cells already, and {new} more would have none.
+    Raise `budget` below `sweep` in the job file.
+    """
+
+    code = "budget-shared"
+
+
+@dataclass(frozen=True)
+class PreparedCell:
+    """One cell as it would be asked for now. `spec`: most of its run.json."""
+
+    cell: Cell
+    spec: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The id of its run."""
+        return self.cell.name
+
+    def local(self) -> dict[str, Any]:
+        """What of it concerns this machine alone."""
+        return {"values": dict(self.cell.values), "epochs": self.cell.epochs}
+
+
+@dataclass(frozen=True)
+class PreparedSweep:
+    """A sweep as it would be asked for now. `given`: FILE and --env, for a command that means the same."""
+
+    name: str
+    job: JobFile
+    tree: Trees
+    cells: tuple[PreparedCell, ...]
+    given: tuple[str, ...] = ()
+
+    def local(self) -> dict[str, Any]:
+        """What concerns this machine alone, the same for all cells."""
+        return local_of(self.job)
+
+    def on_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+        """What every run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
+        return on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)
+
+    def room(self, cells: int, lacking: Set[str]) -> preflight.Room:
+        """What so many cells take on a box that lacks these snapshots."""
+        one = preflight.room([(tree.digest, tree.rows) for _, tree in self.tree.trees], lacking)
+        return preflight.room_for_cells(one, cells)
+
+
+def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSweep:
+    """Read the job file, its cells and the code as they are now; writes nothing.
+
+    Raises: Misuse (no-job-file, bad-job-file, no-sweep, bad-cells, bad-queue, a tree that cannot be a snapshot).
+    """
+    job = read_job(file or find_job(), env)
+    if job.sweep is None:
+        raise NoSweep(path=job.path)
+    cells = expand(job)
+    tree = read_trees(ctx, job)
+    prepared = tuple(
+        PreparedCell(cell, {**spec_of(job_of(job, cell), tree), "sweep": sweep_name(job)}) for cell in cells
+    )
+    given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    job = replace(job, warnings=(*job.warnings, *tree.remarks))
+    return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
+
+
+def with_share(prepared: PreparedSweep, known: Mapping[str, RunRecord], new: Sequence[PreparedCell]) -> PreparedSweep:
+    """The budget of the sweep shared out: each of the cells that are `new` gets the same of what the `known` leave.
+
+    No client may be there to count, so each cell's own keeper sees to its share. Raises: BudgetShared.
+    """
+    job = prepared.job
+    whole = job.sweep.budget if job.sweep else None
+    if whole is None or job.budget is not None or not new:
+        return prepared
+    micro, currency = whole
+    coming = {cell.id for cell in new}
+    others = [record.local.get("budget") for record in known.values() if record.id not in coming]
+    share = (micro - sum(int(one[0]) for one in others if one and one[1] == currency)) // len(new)
+    if share <= 0:
+        said = units.say_money(micro, currency)
+        raise BudgetShared(sweep=prepared.name, budget=said, cells=len(others), new=len(new))
+    return replace(prepared, job=replace(job, budget=(share, currency)))
+
+
+def shared(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(what all of these have in common, the rest of each): a thousand run.json are sent and journaled as that."""
+    first = specs[0]
+    common = {
+        key: value for key, value in first.items() if all(key in spec and spec[key] == value for spec in specs[1:])
+    }
+    return common, [{key: value for key, value in spec.items() if key not in common} for spec in specs]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cell for a queue: its whole run.json, and the attempt that is asked for."""
+
+    spec: Mapping[str, Any]
+    attempt: int = 1
+
+    @property
+    def run(self) -> str:
+        """The id of its run."""
+        return str(self.spec["run"])

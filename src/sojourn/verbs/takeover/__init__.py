@@ -1,0 +1,1 @@
+"""A run that another client started, or none: `recover`, `handbook`."""
