@@ -11,7 +11,7 @@ import pytest
 from sojourn.backends.launcher.setsid import Backend
 from sojourn.backends.transport import local
 from sojourn.box.run.root import Root
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse
 from sojourn.testing.contracts.launcher import LauncherContract
 from tests.box.rig import Rig, all_events, found, gone, heard, kill, until
@@ -53,7 +53,7 @@ def test_a_run_launched_this_way_beats_and_its_pulse_is_its_keeper_s(
 ) -> None:
     run = rig.place("sleep 600")
     tether = launcher.start(transport, argv(rig, run), run.path)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     heard(run, "beat")
     keeper = found(run, "attempt")[0]["keeper"]
     assert tether.facts["pid"] == keeper["pid"] and tether.facts["start"] == keeper["start"]
@@ -69,7 +69,7 @@ def test_a_second_start_leaves_the_first_in_charge_and_its_tether_finds_that_one
     first = launcher.start(transport, argv(rig, run), run.path)
     heard(run, "beat")
     second = launcher.start(transport, argv(rig, run), run.path)
-    assert isinstance(first, Tether) and isinstance(second, Tether)
+    assert isinstance(first, Handle) and isinstance(second, Handle)
     until(lambda: gone(second.facts["pid"]))
     assert launcher.pulse(transport, second) is Pulse.ALIVE
     assert len(found(run, "started")) == 1
@@ -85,7 +85,7 @@ def test_the_run_outlives_the_client_that_launched_it(rig: Rig, launcher: Backen
     client = [sys.executable, "-c", code, json.dumps(argv(rig, run)), run.path]
     env = dict(os.environ, PYTHONPATH=str(Path(local.__file__).parents[3]))
     done = subprocess.run(client, capture_output=True, env=env, timeout=60, start_new_session=True)
-    tether = Tether("setsid", "", json.loads(done.stdout))
+    tether = Handle("setsid", "", json.loads(done.stdout))
     heard(run, "beat")
     assert launcher.pulse(transport, tether) is Pulse.ALIVE
     stat = Path("/proc/%d/stat" % tether.facts["pid"]).read_text().rpartition(")")[2].split()
@@ -97,7 +97,7 @@ def test_a_stop_lets_the_payload_save_and_the_keeper_seal(
 ) -> None:
     run = rig.place("bash -c 'trap \"echo saved; exit 75\" TERM; echo on; while true; do sleep 0.05; done'")
     tether = launcher.start(transport, argv(rig, run), run.path)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     until(lambda: os.path.exists(run.log(1)) and "on" in Path(run.log(1)).read_text())
     heard(run, "beat")
     assert launcher.stop(transport, tether, 20.0) is None
@@ -111,8 +111,8 @@ def test_a_tether_of_another_boot_never_finds_a_stranger(
     launcher: Backend, transport: local.Backend, root: str
 ) -> None:
     tether = launcher.start(transport, ["sleep", "600"], root)
-    assert isinstance(tether, Tether)
-    old = Tether("setsid", tether.native, {**tether.facts, "boot": "00000000-0000-0000-0000-000000000000"})
+    assert isinstance(tether, Handle)
+    old = Handle("setsid", tether.native, {**tether.facts, "boot": "00000000-0000-0000-0000-000000000000"})
     assert launcher.pulse(transport, old) is Pulse.GONE
     assert launcher.stop(transport, old, 0.0) is None
     assert launcher.pulse(transport, tether) is Pulse.ALIVE

@@ -11,7 +11,7 @@ import pytest
 from sojourn.backends.launcher import sbatch
 from sojourn.backends.slurm.script import BadOption
 from sojourn.backends.transport import local
-from sojourn.core.ports import Order, Seating, Tether
+from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
 from sojourn.core.values import Ended, Pulse, Site, State
 from sojourn.testing.contracts.launcher import LONG, SchedulerContract
 from tests.lab.cluster import Cluster, until
@@ -76,7 +76,7 @@ def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
     transport: local.Backend, launcher: sbatch.Backend, cluster: Cluster
 ) -> None:
     tether = launcher.start(transport, LONG, str(cluster.folder / "tmp" / "runs" / "r"))
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     until(lambda: launcher.words(transport, [tether])[0].state)
     (word,) = launcher.words(transport, [tether])
     assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
@@ -86,7 +86,7 @@ def test_a_node_without_the_python_that_was_found_on_the_login_node_is_told_as_t
     transport: local.Backend, launcher: sbatch.Backend, root: str
 ) -> None:
     tether = launcher.start(transport, ["/no/such/python3", "keeper"], root)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     until(lambda: launcher.words(transport, [tether])[0].state)
     (word,) = launcher.words(transport, [tether])
     assert word.state is State.FAILED and "lacks its Python" in word.reason
@@ -106,9 +106,9 @@ def test_one_question_tells_of_all_jobs_those_too_that_nobody_knows(
 
     held = with_options(hold=True).start(transport, LONG, str(tmp_path / "a" / "runs" / "a"))
     runs = with_options().start(transport, LONG, str(tmp_path / "a" / "runs" / "b"))
-    assert isinstance(held, Tether) and isinstance(runs, Tether)
+    assert isinstance(held, Handle) and isinstance(runs, Handle)
     until(lambda: cluster.state(runs.native) == "RUNNING")
-    unknown = Tether("sbatch", "4999999", {})
+    unknown = Handle("sbatch", "4999999", {})
     words = with_options().words(Counting(), [held, unknown, runs])
     assert len(calls) == 1
     assert [word.pulse for word in words] == [Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
@@ -129,12 +129,14 @@ def test_a_controller_that_does_not_answer_leaves_all_unknown(
     away = tmp_path / "slurm.conf"
     away.write_text(text.replace(port, "SlurmctldPort=1").replace("MessageTimeout=30", "MessageTimeout=2"))
     monkeypatch.setenv("SLURM_CONF", str(away))
-    (word,) = launcher.words(transport, [Tether("sbatch", "1", {})])
+    (word,) = launcher.words(transport, [Handle("sbatch", "1", {})])
     assert word.pulse is Pulse.UNKNOWN and "Slurm does not answer" in word.reason
 
 
 def test_the_options_reach_the_job(transport: local.Backend, cluster: Cluster, tmp_path: Path) -> None:
-    order = Order({"resources": {"cpus": "2+", "memory": "0.5", "accelerators": ["STUB:1"]}, "max_duration_s": 3600.0})
+    order = LaunchRequest(
+        {"resources": {"cpus": "2+", "memory": "0.5", "accelerators": ["STUB:1"]}, "max_duration_s": 3600.0}
+    )
     launcher = with_options(hold=True, partition="spot", nice=7, comment="by hand")
     ended = transport.call(launcher.command(LONG, str(tmp_path / "runs" / "r"), order))
     assert isinstance(ended, Ended)
@@ -154,8 +156,8 @@ def test_more_cells_than_an_array_may_have_are_several_arrays_that_no_cut_off_cl
     small.chmod(0o755)
     monkeypatch.setenv("PATH", f"{small.parent}:{os.environ['PATH']}")
     home, launcher = tmp_path / "queues" / "s" / "arrays", with_options(hold=True)
-    roots = [Seating(str(tmp_path / "runs" / f"r{number}"), 1) for number in range(5)]
-    command = launcher.command_all(LONG, str(home), roots, Order(), 1)
+    roots = [ArrayTask(str(tmp_path / "runs" / f"r{number}"), 1) for number in range(5)]
+    command = launcher.command_all(LONG, str(home), roots, LaunchRequest(), 1)
 
     def ask() -> list[str]:
         ended = transport.call(command, timeout_s=60.0)
@@ -170,10 +172,10 @@ def test_more_cells_than_an_array_may_have_are_several_arrays_that_no_cut_off_cl
     (home / "9.d").mkdir()
     (home / "9.d" / "cells").write_text("r0 2\n")  # and before sbatch
     assert ask() == natives and not (home / "9.d").exists()
-    assert launcher.withdraw(transport, [Tether("sbatch", native) for native in natives]) is None
+    assert launcher.withdraw(transport, [Handle("sbatch", native) for native in natives]) is None
 
 
 def test_an_option_that_the_launcher_relies_on_is_refused() -> None:
     with pytest.raises(BadOption) as caught:
-        with_options(no_requeue=True).script(LONG, "/b/runs/r", Order())
+        with_options(no_requeue=True).script(LONG, "/b/runs/r", LaunchRequest())
     assert "no-requeue" in caught.value.message and caught.value.exit_status == 2

@@ -9,7 +9,7 @@ import pytest
 
 from sojourn.backends.launcher import systemd
 from sojourn.backends.transport import local
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse, Site
 from sojourn.testing.contracts.launcher import LONG, LauncherContract
 
@@ -86,7 +86,7 @@ def test_the_unit_ends_nothing_but_the_keeper_itself(
 ) -> None:
     (stand_in / "version").write_text(version)
     tether = systemd.Backend(GPU).start(transport, LONG, root)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     try:
         words = (stand_in / "argv").read_text().split("\0")
         options = words[: words.index("--")]
@@ -103,12 +103,12 @@ def test_a_keeper_that_was_killed_can_be_started_again_under_the_same_unit(
 ) -> None:
     launcher = systemd.Backend(GPU)
     first = launcher.start(transport, LONG, root)
-    assert isinstance(first, Tether)
+    assert isinstance(first, Handle)
     os.kill(first.facts["pid"], signal.SIGKILL)
     while launcher.pulse(transport, first) is not Pulse.GONE:
         pass
     second = launcher.start(transport, LONG, root)
-    assert isinstance(second, Tether) and second.native == first.native
+    assert isinstance(second, Handle) and second.native == first.native
     assert launcher.pulse(transport, second) is Pulse.ALIVE
     launcher.stop(transport, second, 2.0)
 

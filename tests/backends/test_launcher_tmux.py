@@ -15,7 +15,7 @@ import pytest
 from sojourn import backends
 from sojourn.backends.launcher import tmux
 from sojourn.backends.transport import local
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse, Site
 from sojourn.testing.contracts.launcher import LONG, LauncherContract
 
@@ -51,13 +51,13 @@ class TestContract(LauncherContract):
 
 
 @pytest.fixture
-def shown(transport: local.Backend, root: str) -> Iterator[Tether]:
+def shown(transport: local.Backend, root: str) -> Iterator[Handle]:
     """A process that runs for minutes and a session that shows its first log."""
     logs = Path(root) / "logs"
     logs.mkdir(parents=True)
     (logs / "1.log").write_text("epoch 1\n")
     tether = tmux.Backend().start(transport, LONG, root)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     yield tether
     tmux.Backend().stop(transport, tether, 2.0)
 
@@ -79,7 +79,7 @@ def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def test_the_window_shows_the_log_as_it_grows_and_the_next_attempt_after_it(shown: Tether, root: str) -> None:
+def test_the_window_shows_the_log_as_it_grows_and_the_next_attempt_after_it(shown: Handle, root: str) -> None:
     until(lambda: "epoch 1" in window())
     with open(f"{root}/logs/1.log", "a") as f:
         f.write("epoch 2\n")
@@ -88,7 +88,7 @@ def test_the_window_shows_the_log_as_it_grows_and_the_next_attempt_after_it(show
     until(lambda: "-- attempt 2 of digits-lr0+3\nagain from epoch 2" in window())
 
 
-def test_the_attach_command_attaches_to_the_run(shown: Tether) -> None:
+def test_the_attach_command_attaches_to_the_run(shown: Handle) -> None:
     assert shown.facts["attach"] == "tmux -L sojourn attach -t digits-lr0+3"
     until(lambda: "epoch 1" in window())
     pid, fd = pty.fork()
@@ -109,14 +109,14 @@ def test_over_ssh_the_attach_command_goes_there_first() -> None:
 
 
 @pytest.mark.parametrize("end", [["kill-session", "-t", "digits-lr0+3"], ["kill-server"]])
-def test_closing_the_window_or_ending_tmux_ends_no_run(transport: local.Backend, shown: Tether, end: list[str]) -> None:
+def test_closing_the_window_or_ending_tmux_ends_no_run(transport: local.Backend, shown: Handle, end: list[str]) -> None:
     until(lambda: "epoch 1" in window())
     subprocess.run(["tmux", "-L", "sojourn", *end], check=True, timeout=60)
     until(lambda: not sessions())
     assert tmux.Backend().pulse(transport, shown) is Pulse.ALIVE
 
 
-def test_keys_typed_into_the_window_end_neither_it_nor_the_run(transport: local.Backend, shown: Tether) -> None:
+def test_keys_typed_into_the_window_end_neither_it_nor_the_run(transport: local.Backend, shown: Handle) -> None:
     until(lambda: "epoch 1" in window())
     subprocess.run(["tmux", "-L", "sojourn", "send-keys", "-t", "digits-lr0+3", "C-c", "C-z", "C-c"], timeout=60)
     time.sleep(1.5)  # time enough for a script that obeyed to be gone
@@ -124,15 +124,15 @@ def test_keys_typed_into_the_window_end_neither_it_nor_the_run(transport: local.
     assert tmux.Backend().pulse(transport, shown) is Pulse.ALIVE
 
 
-def test_the_session_ends_by_itself_with_its_keeper(transport: local.Backend, shown: Tether) -> None:
+def test_the_session_ends_by_itself_with_its_keeper(transport: local.Backend, shown: Handle) -> None:
     assert sessions() == ["digits-lr0+3"]
     tmux.Backend().stop(transport, shown, 2.0)
     until(lambda: not sessions())
 
 
-def test_a_second_start_uses_the_session_that_is_there(transport: local.Backend, shown: Tether, root: str) -> None:
+def test_a_second_start_uses_the_session_that_is_there(transport: local.Backend, shown: Handle, root: str) -> None:
     again = tmux.Backend().start(transport, ["true"], root)
-    assert isinstance(again, Tether) and again.facts["attach"] == shown.facts["attach"]
+    assert isinstance(again, Handle) and again.facts["attach"] == shown.facts["attach"]
     assert sessions() == ["digits-lr0+3"]
 
 
@@ -141,7 +141,7 @@ def test_the_users_own_tmux_settings_cannot_end_the_session(
 ) -> None:
     (private_home / ".tmux.conf").write_text("set -g destroy-unattached on\nnonsense\n")
     tether = tmux.Backend().start(transport, LONG, root)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     time.sleep(1.5)  # a session that nobody looks at would be gone by now
     assert sessions() == ["digits-lr0+3"]
     tmux.Backend().stop(transport, tether, 2.0)
@@ -167,7 +167,7 @@ def test_where_tmux_makes_no_session_the_run_goes_on_and_it_is_said(
 ) -> None:
     monkeypatch.setenv("TMUX_TMPDIR", "/proc/1")  # nobody can make a socket there
     tether = tmux.Backend().start(transport, LONG, root)
-    assert isinstance(tether, Tether)
+    assert isinstance(tether, Handle)
     try:
         assert tmux.Backend().pulse(transport, tether) is Pulse.ALIVE
         assert "attach" not in tether.facts

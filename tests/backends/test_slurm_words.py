@@ -8,7 +8,7 @@ from sojourn.backends.slurm import output as slurm_output
 from sojourn.backends.slurm import script as slurm_script
 from sojourn.backends.slurm import share as slurm_share
 from sojourn.backends.slurm.states import hint, word
-from sojourn.core.ports import Order, Word
+from sojourn.core.ports import LaunchRequest, SchedulerStatus
 from sojourn.core.values import Pulse, State
 
 OOM = """sojourn:squeue 0
@@ -36,7 +36,7 @@ ExitCode=0:15 TimeLimit=00:18:00 NodeList=n1 TRES=cpu=1,mem=300M,node=1
 """
 
 
-def said(text: str, job: str) -> Word:
+def said(text: str, job: str) -> SchedulerStatus:
     return word(job, slurm_output.read(text))
 
 
@@ -204,7 +204,7 @@ def test_a_time_limit_is_read_as_slurm_writes_it(time: str, seconds: int) -> Non
 
 
 def script(settings: "dict[str, object] | None" = None, write_s: float = 0.0, **spec: object) -> str:
-    return slurm_script.render(["keeper"], "/b/runs/r", Order(spec, write_s), settings or {}, "hpc")
+    return slurm_script.render(["keeper"], "/b/runs/r", LaunchRequest(spec, write_s), settings or {}, "hpc")
 
 
 def test_the_signal_comes_a_measured_write_and_more_than_a_minute_before_the_limit() -> None:
@@ -235,7 +235,9 @@ def test_a_value_that_would_break_out_of_its_line_is_refused(bad: "dict[str, obj
 
 
 def test_what_must_come_first_is_waited_for_and_the_job_is_taken_away_where_it_cannot() -> None:
-    text = slurm_script.render(["k"], "/b/runs/r", Order({}, after=("3", "4_1")), {"dependency": "after:9"}, "hpc")
+    text = slurm_script.render(
+        ["k"], "/b/runs/r", LaunchRequest({}, after=("3", "4_1")), {"dependency": "after:9"}, "hpc"
+    )
     assert "#SBATCH --dependency=singleton,afterok:3:4_1,after:9\n" in text
     assert "#SBATCH --kill-on-invalid-dep=yes\n" in text and "kill-on-invalid-dep" not in script()
     with pytest.raises(slurm_script.BadOption):

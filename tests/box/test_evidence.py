@@ -16,12 +16,10 @@ import pytest
 from sojourn.box.evidence import KEPT_BYTES, PROBES
 from sojourn.box.probes import room
 from sojourn.box.run import masking
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root
 from sojourn.box.supervise.snapshots import ROOM_BYTES
-from sojourn.box.system import bounded, cgroup, raw
-from sojourn.box.system.members import below
-from sojourn.box.system.process import is_alive
+from sojourn.box.system import bounded, cgroup, members, process, raw
 from sojourn.wire import atomic
 from tests.box.rig import Rig, found, heard, until
 from tests.lab import machine_faults
@@ -66,7 +64,7 @@ def test_a_living_run_is_told_with_what_was_kept_at_its_launch(rig: Rig) -> None
     root = rig.place("echo hello; sleep 300 & wait")
     rig.supervise(root)
     begun, started = heard(root, "attempt"), heard(root, "started")
-    until(lambda: said(root, "hello") and len(below(started["pid"])) == 2)
+    until(lambda: said(root, "hello") and len(members.below(started["pid"])) == 2)
     evidence = rig.evidence(root)
     assert (evidence["schema"], evidence["run"], evidence["attempt"]) == ("sojourn/evidence/v1", "r", 1)
     assert evidence["here"] is True and "now" not in evidence
@@ -85,7 +83,7 @@ def test_a_living_run_is_told_with_what_was_kept_at_its_launch(rig: Rig) -> None
     assert probes["write probe"]["stdout"] == "ok\n"
     assert not [name for name in os.listdir(root.exits) if name.startswith(".write-probe")]
     own = {row.split()[0] for row in probes["process tree"]["stdout"].splitlines()[1:]}
-    assert own == {str(pid) for pid in below(launch["pid"])} and len(own) == 2
+    assert own == {str(pid) for pid in members.below(launch["pid"])} and len(own) == 2
 
 
 def test_an_end_that_was_bad_is_kept_with_the_machine_as_it_was_then(rig: Rig) -> None:
@@ -224,7 +222,7 @@ def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig,
 def test_a_root_on_a_dead_mount_is_an_answer_in_time(rig: Rig, tmp_path: Path) -> None:
     with machine_faults.dead_mount(tmp_path) as dead:
         root = rig.place("true")
-        about = About(root, 0, 1024)
+        about = AttemptContext(root, 0, 1024)
         about.root = Root(str(dead / "base/runs/r"))
         asked = [bounded.Question("room", lambda: room.take(about), 20.0)]
         assert bounded.ask(asked)["room"].value["df -Pk"]["rc"] == 1
@@ -237,7 +235,7 @@ def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
     def hangs() -> None:
         subprocess.run(["sleep", "600"])
 
-    before = set(below(os.getpid()))
+    before = set(members.below(os.getpid()))
     answers = bounded.ask(
         [
             bounded.Question("good", lambda: {"a": "\udcff"}, 30),
@@ -253,7 +251,7 @@ def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
     assert answers["hangs"].why == bounded.LATE and answers["hangs"].value is None
     assert answers["large"].why == bounded.LARGE
     # Not even what a child started is left, but for what a slow machine has not let end in time to be taken.
-    until(lambda: not any(is_alive(pid, 0) for pid in set(below(os.getpid())) - before))
+    until(lambda: not any(process.is_alive(pid, 0) for pid in set(members.below(os.getpid())) - before))
 
 
 ASKS = """
@@ -303,10 +301,10 @@ def test_questions_within_a_question_end_with_it() -> None:
     def nested() -> str:
         return bounded.ask([bounded.Question("inner", lambda: time.sleep(600), 500)], in_group=True)["inner"].why
 
-    before = set(below(os.getpid()))
+    before = set(members.below(os.getpid()))
     assert bounded.ask([bounded.Question("outer", nested, 0.5)])["outer"].why == bounded.LATE
     # Ended, but not always taken: a slow machine may need longer than our patience to let go of a large process.
-    until(lambda: not any(is_alive(pid, 0) for pid in set(below(os.getpid())) - before))
+    until(lambda: not any(process.is_alive(pid, 0) for pid in set(members.below(os.getpid())) - before))
 
 
 def test_no_deadline_is_longer_than_what_a_call_may_take() -> None:

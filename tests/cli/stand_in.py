@@ -15,10 +15,12 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 from sojourn.core.alarms import Alarm
 from sojourn.core.values import State
-from sojourn.verbs.answers import Ask, Row, Snapshot, Status
+from sojourn.verbs.answers import Ask, Row, Snapshot, StatusReport
 from sojourn.wire.errors import Defect, Refusal, Unreachable
 
-LOOK = Status((Row("digits", "local", State.RUNNING, 1, "2026-11-21T10:00:00.000Z"),), "2026-11-21T10:05:00.000Z", 101)
+LOOK = StatusReport(
+    (Row("digits", "local", State.RUNNING, 1, "2026-11-21T10:00:00.000Z"),), "2026-11-21T10:05:00.000Z", 101
+)
 
 
 class StillOwed(Refusal):

@@ -231,10 +231,10 @@ SMOKE = Smoke(
 )
 
 SHOWN: dict[str, Callable[[], list[str]]] = {
-    "status": lambda: status.lines(answers.Status((RUNNING, HOME, FAILED, AFAR), AT), 80),
-    "status-60": lambda: status.lines(answers.Status((RUNNING, HOME, FAILED, AFAR), AT), 60),
-    "status-none": lambda: status.lines(answers.Status((), AT), 80),
-    "status-many": lambda: status.lines(answers.Status((RUNNING, *[HOME] * 30), AT), 80, finals=2),
+    "status": lambda: status.lines(answers.StatusReport((RUNNING, HOME, FAILED, AFAR), AT), 80),
+    "status-60": lambda: status.lines(answers.StatusReport((RUNNING, HOME, FAILED, AFAR), AT), 60),
+    "status-none": lambda: status.lines(answers.StatusReport((), AT), 80),
+    "status-many": lambda: status.lines(answers.StatusReport((RUNNING, *[HOME] * 30), AT), 80, finals=2),
     "status-running": lambda: status.one(RUNNING, unstamp(AT), 80),
     "status-home": lambda: status.one(HOME, unstamp(AT), 80),
     "status-failed": lambda: status.one(FAILED, unstamp(AT), 80),
@@ -300,6 +300,6 @@ def test_no_screen_is_wider_than_its_columns_or_obeyed_by_a_terminal(name: str) 
 def test_what_to_do_about_a_box_that_does_not_answer_is_said_once_for_all_its_runs() -> None:
     there = replace(AFAR.reach, next="look at the provider's page")
     rows = tuple(replace(AFAR, id=name, reach=there) for name in ("far", "off"))
-    shown = " ".join(status.lines(answers.Status(rows, AT), 80))
+    shown = " ".join(status.lines(answers.StatusReport(rows, AT), 80))
     assert shown.count("ssh:gpu-box-in-the-basement: look at the provider's page") == 1
     assert "look at the provider's page" in " ".join(status.one(rows[0], unstamp(AT), 80))

@@ -3,7 +3,7 @@
 from sojourn.cli.show import reconcile, sweep, tally
 from sojourn.cli.show.text import width
 from sojourn.core.values import Meter, State
-from sojourn.verbs.answers import Reach, Row, Status
+from sojourn.verbs.answers import Reach, Row, StatusReport
 from sojourn.verbs.sweep.sweep import Part, Swept
 
 AT = "2026-11-21T13:03:00.000Z"
@@ -51,7 +51,7 @@ def test_a_sweep_is_a_matrix_of_sites_and_states_with_its_failures_by_cause() ->
     states = {"running": 1, "queued": 1, "failed": 2}
     causes = [{"what": "failed", "cause": None, "why": "exit status 4", "cells": ["ab-3", "ab-4"], "next": "x"}]
     whole = count(4, states, id="ab", remaining_s=180.0, spent=spent, sites=[here, there], causes=causes)
-    lines = tally.lines(Status(rows, AT, 100, (whole,)), 80)
+    lines = tally.lines(StatusReport(rows, AT, 100, (whole,)), 80)
     assert lines == [
         "sweep    ab, 4 cells: 1 running, 1 queued, 2 failed",
         "done     40 %, 0 home",

@@ -5,7 +5,7 @@ A launcher of another package, as docs/adding-a-launcher.md says: nothing of our
 
 import shlex
 
-from sojourn.core.ports import Tether, Trial, Word
+from sojourn.core.ports import DryRun, Handle, SchedulerStatus
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.wire.errors import WorldError
 
@@ -99,7 +99,7 @@ class Backend:
         native = ended.stdout.decode().strip()
         if ended.rc or not native.isdigit():
             raise WorldError(detail=f"tq took no job: {ended.stderr.decode()}")
-        return Tether("tq", native, {"root": root})
+        return Handle("tq", native, {"root": root})
 
     def start(self, transport, argv, root):
         """In a call of its own."""
@@ -118,27 +118,29 @@ class Backend:
         lines = ended.stdout.decode().split()
         if ended.rc or len(lines) != len(roots):
             raise WorldError(detail=f"tq took not all jobs: {ended.stderr.decode()}")
-        return [Tether("tq", native, {"root": one.root}) for native, one in zip(lines, roots, strict=True)]
+        return [Handle("tq", native, {"root": one.root}) for native, one in zip(lines, roots, strict=True)]
 
     def try_out(self, transport, script):
         """It takes everything."""
         ended = transport.call(["true"])
-        return ended if isinstance(ended, NoAnswer) else Trial(True, f"one of {self.options['slots']} slots is enough")
+        return ended if isinstance(ended, NoAnswer) else DryRun(True, f"one of {self.options['slots']} slots is enough")
 
     def words(self, transport, tethers):
         """All in one call."""
         ended = transport.call(self._argv(_WORDS, *(one.native for one in tethers)))
         if isinstance(ended, NoAnswer) or ended.rc:
-            return [Word(Pulse.UNKNOWN, reason="tq was not heard") for _ in tethers]
+            return [SchedulerStatus(Pulse.UNKNOWN, reason="tq was not heard") for _ in tethers]
         return [self._word(*line.split()) for line in ended.stdout.decode().splitlines()]
 
     def _word(self, native, state, rc=""):
         if state in ("waiting", "running"):
             reason = f"all slots are taken (tq job {native})" if state == "waiting" else ""
-            return Word(Pulse.ALIVE, is_waiting=state == "waiting", reason=reason)
+            return SchedulerStatus(Pulse.ALIVE, is_waiting=state == "waiting", reason=reason)
         if state == "cancelled":
-            return Word(Pulse.GONE, state=State.CANCELLED, reason=f"it was taken from the queue (tq job {native})")
-        return Word(Pulse.GONE, reason=f"tq job {native}: {state} {rc}")
+            return SchedulerStatus(
+                Pulse.GONE, state=State.CANCELLED, reason=f"it was taken from the queue (tq job {native})"
+            )
+        return SchedulerStatus(Pulse.GONE, reason=f"tq job {native}: {state} {rc}")
 
     def records(self, transport, tether, root):
         """What its folder says."""

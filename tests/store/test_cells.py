@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sojourn.store.job.cells import BadCells, BadQueue, Cell, expand, job_of, sweep_name
-from sojourn.store.job.values import JobFile, Sweep
+from sojourn.store.job.values import JobFile, SweepSpec
 from sojourn.wire.names import is_name
 from tests.store.jobs import read
 
@@ -60,7 +60,7 @@ VALUES = st.text(st.sampled_from("aA0.-_ /é"), max_size=4)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=4, unique=True), st.lists(VALUES, min_size=1, max_size=3, unique=True))
 def test_names_are_injective_valid_and_short_or_the_sweep_is_refused(one: list[str], two: list[str]) -> None:
-    job = JobFile("f", "x" * 30, ".", "run", sweep=Sweep({"LONG_PARAMETER_NAME": tuple(one), "b": tuple(two)}))
+    job = JobFile("f", "x" * 30, ".", "run", sweep=SweepSpec({"LONG_PARAMETER_NAME": tuple(one), "b": tuple(two)}))
     try:
         cells = expand(job)
     except BadCells:
@@ -129,7 +129,7 @@ def test_what_is_the_same_for_all_cells_may_not_name_one(folder: Path) -> None:
 
 def test_ten_thousand_cells_take_little() -> None:
     rows = {f"p{n}": tuple(str(v) for v in range(10)) for n in range(4)}
-    job = JobFile("f", "big", ".", "train ${p0} ${p3}", outputs=("o/${p1}",), sweep=Sweep(rows))
+    job = JobFile("f", "big", ".", "train ${p0} ${p3}", outputs=("o/${p1}",), sweep=SweepSpec(rows))
     tracemalloc.start()
     jobs = [job_of(job, cell) for cell in expand(job)]
     _, peak = tracemalloc.get_traced_memory()

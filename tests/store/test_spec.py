@@ -8,7 +8,7 @@ from sojourn.core.need import Need
 from sojourn.core.values import Retry
 from sojourn.store.job.keys import KEYS
 from sojourn.store.job.read import read_job
-from sojourn.store.job.values import JobFile, Mount, Rule, Sweep
+from sojourn.store.job.values import JobFile, Mount, Rule, SweepSpec
 from tests.store.jobs import read
 
 WHOLE = """\
@@ -62,7 +62,7 @@ def test_every_key_of_the_interface_is_read(folder: Path) -> None:
         hooks={"before_down": "./check.sh"},
         notify=("ntfy://topic",),
         after=("tokenize",),
-        sweep=Sweep({"lr": ("0.10", "1e-2"), "seed": ("0", "1")}),
+        sweep=SweepSpec({"lr": ("0.10", "1e-2"), "seed": ("0", "1")}),
     )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.store.job.values import Sweep
+from sojourn.store.job.values import SweepSpec
 from tests.store.jobs import read, refused
 
 
@@ -59,7 +59,7 @@ def test_a_sweeps_names_stand_until_its_cells_are_made(folder: Path) -> None:
 def test_a_queue_declares_the_words_of_its_lines(folder: Path) -> None:
     (folder / "queue.txt").write_text("a b 3\n")
     job = read(folder, "run: t ${config} ${task} ${epochs}\nsweep: {queue: queue.txt}\n")
-    assert job.sweep == Sweep(queue=str(folder / "queue.txt"))
+    assert job.sweep == SweepSpec(queue=str(folder / "queue.txt"))
 
 
 def test_env_wins_adds_and_satisfies_what_the_file_requires(folder: Path) -> None:

@@ -13,18 +13,18 @@ from sojourn.verbs.answers import Reach, worst
 from sojourn.verbs.launch.decide import IDENTITY, decide
 from sojourn.verbs.launch.preflight import SPARE_BYTES, Room, base_disk, judge, room
 from sojourn.verbs.launch.prepare import setup_digest
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 
 SPEC: dict[str, Any] = {key: key for key in IDENTITY} | {"identity": "same"}
 ANSWERED = Reach(True, "2026-11-21T10:00:00.000Z")
 
 
-def view(state: State, *, asked: int = 1, begun: int = 1, **more: Any) -> View:
+def view(state: State, *, asked: int = 1, begun: int = 1, **more: Any) -> RunView:
     record = RunRecord("digits", "local", 0.0, asked, "t", "local", "launched", 0, 0.0, "", "", "", "", "", 1, 0)
     heard = Status(state=state, attempt=begun)
     run = Run("digits", "local", "/b/runs/digits", SPEC, "same", "c", "k", 0.0)
     vars(record).update(run=run, site=Site("local"), heard=heard, status=heard)
-    found = View(record, heard, ANSWERED, "alive", "alive", has_root=True)
+    found = RunView(record, heard, ANSWERED, "alive", "alive", has_root=True)
     return replace(found, **more)
 
 
@@ -55,7 +55,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("seen", "do", "attempt"), CASES)
-def test_the_identical_run(seen: View | None, do: str, attempt: int) -> None:
+def test_the_identical_run(seen: RunView | None, do: str, attempt: int) -> None:
     found = decide(seen, SPEC, "local")
     assert (found.do, found.attempt) == (do, attempt), found
 

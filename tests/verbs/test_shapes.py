@@ -19,7 +19,7 @@ def keys(document: Any, promised: str) -> None:
 
 
 def test_status() -> None:
-    document = answers.Status((ROW,), "t").as_json()
+    document = answers.StatusReport((ROW,), "t").as_json()
     assert document["schema"] == "sojourn/status/v1"
     (run,) = document["runs"]
     keys(run, "id sweep site state attempt since reach meter progress log_age_s reason owed home spent")

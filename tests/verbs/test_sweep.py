@@ -16,7 +16,7 @@ from sojourn.verbs.launch.prepare import NotYet
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import NameTaken, run
 from sojourn.verbs.launch.stop import stop
-from sojourn.verbs.observe.refresh import hear
+from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.down import down
 from sojourn.verbs.retrieve.pull import pull
@@ -340,7 +340,7 @@ def test_a_cell_whose_keeper_died_before_it_began_anything_waits_in_its_queue_ag
     boxes.open()
     index = boxes.ctx.store.index
     while not index.run("ab-lr1").heard.is_sealed:
-        hear(boxes.ctx, index.cells("ab"), mend=False)
+        refresh(boxes.ctx, index.cells("ab"), mend=False)
     # The queue's keeper had begun the second, whose own keeper signed; then both were killed.
     (boxes.bases["a"] / "runs" / "ab-lr2" / "keeper.json").write_text(json.dumps(signed))
     assert boxes.states() == {"ab-lr1": "succeeded", "ab-lr2": "queued"}

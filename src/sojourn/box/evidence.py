@@ -12,7 +12,7 @@ import os
 import time
 
 from sojourn.box.run import masking
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root, read_fields
 from sojourn.box.system import bounded, machine, process, raw
 from sojourn.wire import units
@@ -68,7 +68,7 @@ PROBES = (
 def take(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
     """The document of an attempt (0: the newest), taken now. In less than 2 s whatever hangs, unless the box is so busy
     that `bounded` gives more time."""
-    about = About(root, attempt, log_bytes)
+    about = AttemptContext(root, attempt, log_bytes)
     hide = masking.Words(root)
     probes: Dict[str, Any] = {}
     for taken in _asked(about, PROBES if about.is_here else [probe for probe in PROBES if probe.is_of_root]).values():
@@ -161,7 +161,7 @@ def _is_live(name: str) -> bool:
     return name.startswith(("events.jsonl", "exits/", "progress/", "logs/", "checkpoints", "stop.", "want.", "keeper."))
 
 
-def _asked(about: About, probes: Any) -> Dict[str, Dict[str, Any]]:
+def _asked(about: AttemptContext, probes: Any) -> Dict[str, Dict[str, Any]]:
     questions = [
         bounded.Question(probe.module, functools.partial(_answer, probe.module, about), probe.deadline_s, PROBE_BYTES)
         for probe in probes
@@ -179,7 +179,7 @@ def _asked(about: About, probes: Any) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def _answer(module: str, about: About) -> Dict[str, raw.Entry]:
+def _answer(module: str, about: AttemptContext) -> Dict[str, raw.Entry]:
     """In a child: the texts of one probe, each with the time it was taken."""
     probe = importlib.import_module("sojourn.box.probes." + module)
     taken: Dict[str, raw.Entry] = probe.take(about)
@@ -187,7 +187,7 @@ def _answer(module: str, about: About) -> Dict[str, raw.Entry]:
     return {name: dict(entry, at=at) for name, entry in taken.items()}
 
 
-def _facts(about: About) -> Dict[str, Any]:
+def _facts(about: AttemptContext) -> Dict[str, Any]:
     """What there is no text for."""
     if not about.is_here:
         return {}

@@ -16,7 +16,7 @@ from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site, State
 
 
 @dataclass(frozen=True)
-class Tether:
+class Handle:
     """How a launcher finds again what it started. Plain data; written to the journal."""
 
     launcher: str
@@ -25,7 +25,7 @@ class Tether:
 
 
 @dataclass(frozen=True)
-class Order:
+class LaunchRequest:
     """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
     it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet. `after`: natives of
     tethers of what must have succeeded first.
@@ -37,7 +37,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Seating:
+class ArrayTask:
     """One of several roots that ask for seats together: attempt `attempt` of the run at `root`."""
 
     root: str
@@ -45,7 +45,7 @@ class Seating:
 
 
 @dataclass(frozen=True)
-class Word:
+class SchedulerStatus:
     """What a scheduler says of what `start` began: ALIVE also while it waits; GONE once the scheduler is done with it.
 
     `state`: how it ended by the scheduler's own record; None where that says no more than that it is over (no record
@@ -62,7 +62,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Trial:
+class DryRun:
     """What a scheduler says of something that was not handed over. `said`: when and where it would start, or why not;
     `hint`: what to look at then.
     """
@@ -116,29 +116,29 @@ class Launcher(Protocol):
 
     survives: ClassVar[frozenset[str]]  # of: link-drop client-exit logout reboot
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
         """Start argv detached, all three streams redirected, and return at once.
 
         A second start is harmless: the keeper sees to it.
         """
         ...
 
-    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
         """The argv that does on the box what `start` does, for who has more to do there in the same call.
 
         `order`: for a launcher that gets the machine too; the others have no use for it.
         """
         ...
 
-    def read(self, ended: Ended, root: str) -> Tether:
+    def read(self, ended: Ended, root: str) -> Handle:
         """What `command` came to. Raises: WorldError where it started nothing."""
         ...
 
-    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
         """Whether what `start` began still exists. UNKNOWN when the box does not answer."""
         ...
 
-    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM it, and KILL it after `grace_s`. Idempotent."""
         ...
 
@@ -156,12 +156,12 @@ class Scheduler(Launcher, Protocol):
     schedules: ClassVar[bool]  # True; a plain launcher need not say False
     spans: ClassVar[bool]  # it can start one run's processes on several machines (SOJOURN_SEAT_STEP)
 
-    def script(self, argv: Sequence[str], root: str, order: Order) -> str:
+    def script(self, argv: Sequence[str], root: str, order: LaunchRequest) -> str:
         """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
         ...
 
     def command_all(
-        self, argv: Sequence[str], home: str, roots: Sequence[Seating], order: Order, at_once: int
+        self, argv: Sequence[str], home: str, roots: Sequence[ArrayTask], order: LaunchRequest, at_once: int
     ) -> list[str]:
         """`command` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them
         have a seat at a time. `home`: a folder for what belongs to none of them alone.
@@ -170,27 +170,27 @@ class Scheduler(Launcher, Protocol):
         """
         ...
 
-    def read_all(self, ended: Ended, roots: Sequence[Seating]) -> list[Tether]:
+    def read_all(self, ended: Ended, roots: Sequence[ArrayTask]) -> list[Handle]:
         """What `command_all` came to, one each. Raises: WorldError; then nothing more was asked for."""
         ...
 
-    def try_out(self, transport: Transport, script: str) -> Trial | NoAnswer:
+    def try_out(self, transport: Transport, script: str) -> DryRun | NoAnswer:
         """Whether the scheduler would take it, and when it would start; asks for nothing."""
         ...
 
-    def withdraw(self, transport: Transport, tethers: Sequence[Tether]) -> None | NoAnswer:
+    def withdraw(self, transport: Transport, tethers: Sequence[Handle]) -> None | NoAnswer:
         """Take from the queue what waits there; such as runs meanwhile is ended as by `stop`. Idempotent."""
         ...
 
-    def used(self, transport: Transport, tethers: Sequence[Tether]) -> str:
+    def used(self, transport: Transport, tethers: Sequence[Handle]) -> str:
         """What they took of what the scheduler shares out among people, in a line; "" where nobody knows."""
         ...
 
-    def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
+    def words(self, transport: Transport, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
         """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
         ...
 
-    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+    def records(self, transport: Transport, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
         """What the scheduler keeps of one of them, for a diagnosis: command -> (exit status, what it printed).
 
         {} where it does not answer.
@@ -255,7 +255,7 @@ class Loader(Protocol):
         ...
 
     def load(self, path: str) -> Loaded:
-        """Load the whole file. Raises: Unloadable(problem, why) of `wire.damage`, OSError; nothing else."""
+        """Load the whole file. Raises: Unloadable(problem, why) of `formats.damage`, OSError; nothing else."""
         ...
 
 
@@ -273,13 +273,13 @@ __all__ = [
     "Loaded",
     "Loader",
     "Offer",
-    "Order",
+    "LaunchRequest",
     "Provider",
     "Scheduler",
-    "Seating",
+    "ArrayTask",
     "Site",
-    "Tether",
+    "Handle",
     "Transport",
-    "Trial",
-    "Word",
+    "DryRun",
+    "SchedulerStatus",
 ]

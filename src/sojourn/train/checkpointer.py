@@ -11,13 +11,11 @@ from sojourn.train.best import Best
 from sojourn.train.distributed_saving import desk
 from sojourn.train.pace import Pace
 from sojourn.train.progress import Progress, light
-from sojourn.train.run_env import BadUse, say
+from sojourn.train.run_env import BadUse, from_root, say
 from sojourn.train.saving import arrays
 from sojourn.train.saving.commit import Superseded
 from sojourn.train.saving.saving import NotSaved
 from sojourn.train.state import contents, loaders, rng
-from sojourn.train.state.contents import Resume
-from sojourn.train.state.loaders import PositionLost
 from sojourn.train.state.state import Items
 from sojourn.wire import units
 
@@ -87,7 +85,7 @@ class Checkpointer:
         self._loader_state: Any = None
         self._rng_epoch: dict[str, Any] | None = None
         self._rng_pass: dict[str, Any] | None = None
-        self._resume: Resume | None = None
+        self._resume: contents.Resume | None = None
         self.resumed = self._load()
         if not preempt.install():
             say("this is not the main thread: a preemption signal will not be seen here")
@@ -141,7 +139,7 @@ class Checkpointer:
     def batches(self, loader: Any = None) -> Iterator[Any]:
         """The batches of one pass over `loader` from where the training stands. Call `step` as the last thing for each.
 
-        Raises: PositionLost where the loader can be read only once, or gives other data than before.
+        Raises: loaders.PositionLost where the loader can be read only once, or gives other data than before.
         """
         loader = self._loader if loader is None else loader
         if loader is None or self._reader is not None:
@@ -216,11 +214,11 @@ class Checkpointer:
     def end_epoch(self, **metrics: Any) -> None:
         """The epoch is over. Saves if it is time; if the metric of `best` is better than ever, best.pt is this.
 
-        Called by `epochs` itself where the script does not.   Raises: as `step`; BadBest; PositionLost.
+        Called by `epochs` itself where the script does not.   Raises: as `step`; BadBest; loaders.PositionLost.
         """
         if self._resume is not None:
             if self._resume.position["consumed"]:
-                raise PositionLost(detail="the checkpoint stands inside a pass that this epoch never began.")
+                raise loaders.PositionLost(detail="the checkpoint stands inside a pass that this epoch never began.")
             self._put_back()
         self._metrics.update(light(metrics))
         self._epoch, self._pass, self._consumed, self._after = self._epoch + 1, 0, 0, 0
@@ -271,7 +269,7 @@ class Checkpointer:
         found = self._folder.latest_valid()
         if found is None:
             return False
-        self._resume = at = Resume(found, self._items, self._loader_rngs, say, self._team)
+        self._resume = at = contents.Resume(found, self._items, self._loader_rngs, say, self._team)
         self._step, self._epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
         place = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
         self._saver.goes_on(at.name, self._step, at.bytes, place)
@@ -294,7 +292,7 @@ class Checkpointer:
         self._resume.put_back()
         self._step, self._resume = self._resume.own["step"], None
 
-    def _was_taken_before(self, at: Resume) -> bool:
+    def _was_taken_before(self, at: contents.Resume) -> bool:
         """A step on the way to the place where the training goes on; the step that saved is that place."""
         if not at.is_inside_epoch:
             self._resume = None  # a loop without passes, which goes on from `step_count`
@@ -387,12 +385,7 @@ class Checkpointer:
             per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
         total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
         seen, took_s = self._saver.latest, {"write_s": round(self._pace.durable_s, 3)}
-        seen = seen and {
-            "path": run_env.from_root(seen["path"]),
-            "step": seen["step"],
-            "bytes": seen["bytes"],
-            **took_s,
-        }
+        seen = seen and {"path": from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"], **took_s}
         self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
 
     def _tell(self) -> None:

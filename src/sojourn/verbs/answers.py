@@ -120,7 +120,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Status:
+class StatusReport:
     """One bounded look at runs. `exit_status` is the table of `status --exit-status` and `watch`."""
 
     rows: tuple[Row, ...]
@@ -139,7 +139,7 @@ class Status:
 class Snapshot:
     """One look of `watch`. `news`: one line for each thing that changed since the look before; empty = nothing new."""
 
-    status: Status
+    status: StatusReport
     news: tuple[str, ...]
     quiet_s: float  # how long nothing has been new
     next_look_s: float  # 0: this was the last look

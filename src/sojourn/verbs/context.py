@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Handle
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store import places, private
 from sojourn.store.chain import Gap
@@ -234,7 +234,7 @@ def _known(site: Site, port: str, name: str) -> Callable[[Site], Any]:
     return found
 
 
-def start(box: Box, argv: Sequence[str]) -> Tether | NoAnswer:
+def start(box: Box, argv: Sequence[str]) -> Handle | NoAnswer:
     """Hand the argv that the box gave to the launcher; harmless where a keeper is in charge.
 
     It goes on with what the root says: adopts what lives, records an end, begins an attempt that was asked for.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn.core.ports import Launcher, Tether, Transport
+from sojourn.core.ports import Handle, Launcher, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse
 from sojourn.wire.errors import WorldError
 
@@ -87,7 +87,7 @@ class NotLaunched(WorldError):
     code = "not-launched"
 
 
-def start(launcher: Launcher, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+def start(launcher: Launcher, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
     """Run the launcher's command in a call of its own. Raises: NotLaunched and the launcher's own errors."""
     words = launcher.command(argv, root)
     ended = transport.call(words, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
@@ -113,13 +113,13 @@ def read(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[s
     return {"root": root, "pid": int(told[0]), "start": int(told[1]), "boot": boot}, lines[:-1]
 
 
-def pulse(transport: Transport, tether: Tether) -> Pulse:
+def pulse(transport: Transport, tether: Handle) -> Pulse:
     """Whether a keeper of this root lives: the one that keeper.json names, or the one we started."""
     answer = _ask(transport, _PULSE, tether.facts, [], CALL_S)
     return {b"alive": Pulse.ALIVE, b"gone": Pulse.GONE}.get(answer, Pulse.UNKNOWN)
 
 
-def stop(transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+def stop(transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
     """TERM the keeper, which gives its payload the job's own grace; KILL it after `grace_s`. Idempotent.
 
     A keeper that had to be killed may leave a living payload, which the next one adopts.

@@ -1,7 +1,7 @@
 """A Slurm job: `sbatch` on a login node, the keeper on whatever machine Slurm gives it, back in the queue with it.
 
 The job survives this client, the link and the login node. Slurm starts it again after a failed node, a preemption or
-its own time limit (`scontrol requeue`), and the run goes on as its next attempt; see `box.seat`.
+its own time limit (`scontrol requeue`), and the run goes on as its next attempt; see `box.supervise.seat`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sojourn.backends.slurm import output as slurm_output
 from sojourn.backends.slurm import script as slurm_script
 from sojourn.backends.slurm import share as slurm_share
 from sojourn.backends.slurm import states as slurm_states
-from sojourn.core.ports import Order, Seating, Tether, Transport, Trial, Word
+from sojourn.core.ports import ArrayTask, DryRun, Handle, LaunchRequest, SchedulerStatus, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
@@ -123,21 +123,21 @@ class Backend:
         """`site`: its `options["sbatch"]` go into the script."""
         self._site = site or Site("slurm", launcher="sbatch")
 
-    def script(self, argv: Sequence[str], root: str, order: Order) -> str:
+    def script(self, argv: Sequence[str], root: str, order: LaunchRequest) -> str:
         """The batch script. Raises: BadOption."""
         return slurm_script.render(argv, root, order, self._site.options.get("sbatch") or {}, self._site.name)
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
         """Submit it. Raises: BadOption, NoSlurm, NotShared, NotSubmitted."""
         ended = transport.call(self.command(argv, root), timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         return ended if isinstance(ended, NoAnswer) else self.read(ended, root)
 
-    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
         """A shell that submits the script, unless this root's job is there already. Raises: BadOption."""
-        script = self.script(argv, root, order or Order())
+        script = self.script(argv, root, order or LaunchRequest())
         return ["sh", "-c", _START, "sojourn", root, slurm_script.job_name(root), script]
 
-    def read(self, ended: Ended, root: str) -> Tether:
+    def read(self, ended: Ended, root: str) -> Handle:
         """The job's id. Raises: NoSlurm, NotShared, NotSubmitted."""
         lines = ended.stdout.decode("utf-8", "replace").split()
         native = lines[-1].partition(";")[0] if lines else ""
@@ -146,7 +146,7 @@ class Backend:
         return _tether(root, native)
 
     def command_all(
-        self, argv: Sequence[str], home: str, roots: Sequence[Seating], order: Order, at_once: int
+        self, argv: Sequence[str], home: str, roots: Sequence[ArrayTask], order: LaunchRequest, at_once: int
     ) -> list[str]:
         """A shell that submits arrays for those of them that it has not submitted yet. Raises: BadOption."""
         runs = posixpath.dirname(roots[0].root)
@@ -155,7 +155,7 @@ class Backend:
         start = CHECK + _NODE_LOCAL + slurm_array.START
         return ["sh", "-c", start, "sojourn", *slurm_array.words(home, roots, at_once, script)]
 
-    def read_all(self, ended: Ended, roots: Sequence[Seating]) -> list[Tether]:
+    def read_all(self, ended: Ended, roots: Sequence[ArrayTask]) -> list[Handle]:
         """The task of each. Raises: NoSlurm, NotShared, NotSubmitted."""
         natives = slurm_array.natives(ended.stdout.decode("utf-8", "replace"))
         known = [natives.get(posixpath.basename(one.root), "") for one in roots]
@@ -163,33 +163,33 @@ class Backend:
             raise self._refusal(ended)
         return [_tether(one.root, native) for one, native in zip(roots, known, strict=True)]
 
-    def try_out(self, transport: Transport, script: str) -> Trial | NoAnswer:
+    def try_out(self, transport: Transport, script: str) -> DryRun | NoAnswer:
         """`sbatch --test-only`. It knows nothing of what comes before it in the queue, nor of what it waits for."""
         ended = transport.call(["sh", "-c", _TRY, "sojourn", script], timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer):
             return ended
         if ended.rc == 0:
-            return Trial(True, slurm_states.forecast(ended.stderr.decode("utf-8", "replace")))
+            return DryRun(True, slurm_states.forecast(ended.stderr.decode("utf-8", "replace")))
         no = self._refusal(ended)
-        return Trial(False, str(no.fields.get("said", no.message)), no.next)
+        return DryRun(False, str(no.fields.get("said", no.message)), no.next)
 
     def check(self, transport: Transport) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
         ended = transport.call(["sh", "-c", CHECK + "sinfo -h -o %P"], timeout_s=CALL_S)
         return None if isinstance(ended, NoAnswer) or ended.rc == 0 else self._refusal(ended)
 
-    def words(self, transport: Transport, tethers: Sequence[Tether]) -> Sequence[Word]:
+    def words(self, transport: Transport, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
         """One squeue, and one sacct for those that it does not show."""
         natives = [tether.native for tether in tethers]
         argv = ["sh", "-c", slurm_output.ASK, "sojourn", ",".join(sorted(set(natives)))]
         ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer) or ended.rc != 0:
             why = ended.kind if isinstance(ended, NoAnswer) else ended.stderr.decode("utf-8", "replace").strip()[-200:]
-            return [Word(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
+            return [SchedulerStatus(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
         said = slurm_output.read(ended.stdout.decode("utf-8", "replace"))
         return [slurm_states.word(native, said) for native in natives]
 
-    def records(self, transport: Transport, tether: Tether, root: str) -> Mapping[str, tuple[int, str]]:
+    def records(self, transport: Transport, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
         """sacct, scontrol and the end of the batch script's output."""
         argv = ["sh", "-c", slurm_output.RECORDS, "sojourn", tether.native, root]
         ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
@@ -204,22 +204,22 @@ class Backend:
             "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
         }
 
-    def withdraw(self, transport: Transport, tethers: Sequence[Tether]) -> None | NoAnswer:
+    def withdraw(self, transport: Transport, tethers: Sequence[Handle]) -> None | NoAnswer:
         """scancel, of all in one call."""
         ended = transport.call(["scancel", *(tether.native for tether in tethers)], timeout_s=CALL_S)
         return ended if isinstance(ended, NoAnswer) else None
 
-    def used(self, transport: Transport, tethers: Sequence[Tether]) -> str:
+    def used(self, transport: Transport, tethers: Sequence[Handle]) -> str:
         """CPU and GPU hours of these jobs, and how the user's fair share stands, as far as Slurm keeps account."""
         natives = ",".join(sorted({tether.native for tether in tethers}))
         ended = transport.call(["sh", "-c", slurm_share.ASK, "sojourn", natives], timeout_s=CALL_S)
         return "" if isinstance(ended, NoAnswer) else slurm_share.line(ended.stdout.decode("utf-8", "replace"))
 
-    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
         """ALIVE while the job waits or runs."""
         return self.words(transport, [tether])[0].pulse
 
-    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
         """Cancel it; what runs gets SIGTERM and `grace_s` first."""
         whole_s = max(0, int(grace_s + 0.999))
         argv = ["sh", "-c", _STOP, "sojourn", tether.native, str(whole_s)]
@@ -244,5 +244,5 @@ class Backend:
         return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)
 
 
-def _tether(root: str, native: str) -> Tether:
-    return Tether("sbatch", native, {"root": root, "job": native})
+def _tether(root: str, native: str) -> Handle:
+    return Handle("sbatch", native, {"root": root, "job": native})

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
-from sojourn.core.ports import Order, Tether, Transport
+from sojourn.core.ports import Handle, LaunchRequest, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 
 _START = keeper_process.SPAWN + 'spawn "$@"; tell "$pid"\n'
@@ -23,23 +23,23 @@ class Backend:
     def __init__(self, site: Site | None = None) -> None:
         """A launcher is made with its site, whose `options` are its own settings; this one has none."""
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
         """Start argv detached; see `core.ports.Launcher`. Raises: NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
         """A shell that starts argv and tells its pid."""
         return keeper_process.command(_START, root, argv)
 
-    def read(self, ended: Ended, root: str) -> Tether:
+    def read(self, ended: Ended, root: str) -> Handle:
         """What that shell told. Raises: NotLaunched."""
         facts, _ = keeper_process.read("setsid", ended, root)
-        return Tether("setsid", f"{facts['pid']}:{facts['start']}", facts)
+        return Handle("setsid", f"{facts['pid']}:{facts['start']}", facts)
 
-    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives; see `keeper_process.pulse`."""
         return keeper_process.pulse(transport, tether)
 
-    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; see `keeper_process.stop`."""
         return keeper_process.stop(transport, tether, grace_s)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
-from sojourn.core.ports import Order, Tether, Transport
+from sojourn.core.ports import Handle, LaunchRequest, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire.errors import WorldError
 
@@ -78,23 +78,23 @@ class Backend:
         """`site`: for the messages."""
         self._site = site or Site("local")
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
         """Start argv as a unit. Raises: NoSystemd, NoLinger, NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
         """A shell that has systemd start the unit."""
         words = [unit_name(root), "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
         return keeper_process.command(_START, root, words)
 
-    def read(self, ended: Ended, root: str) -> Tether:
+    def read(self, ended: Ended, root: str) -> Handle:
         """Facts hold the `unit`. Raises: NoSystemd, NoLinger, NotLaunched."""
         try:
             facts, _ = keeper_process.read("systemd", ended, root)
         except keeper_process.NotLaunched as error:
             raise refusal(self._site.name, error.message) or error from None
         facts["unit"] = unit_name(root)
-        return Tether("systemd", facts["unit"], facts)
+        return Handle("systemd", facts["unit"], facts)
 
     def check(self, transport: Transport) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
@@ -103,11 +103,11 @@ class Backend:
             return None
         return refusal(self._site.name, ended.stderr.decode("utf-8", "replace"))
 
-    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives."""
         return keeper_process.pulse(transport, tether)
 
-    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the unit ends with its keeper."""
         return keeper_process.stop(transport, tether, grace_s)
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
 from sojourn.backends.ssh import argv as ssh_argv
-from sojourn.core.ports import Order, Tether, Transport
+from sojourn.core.ports import Handle, LaunchRequest, Transport
 from sojourn.core.values import Ended, NoAnswer, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
@@ -83,15 +83,15 @@ class Backend:
         """`site`: how the user gets to the box, for the attach command."""
         self._site = site or Site("local")
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Tether | NoAnswer:
+    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
         """Start argv detached and a session that shows its log. Raises: NoTmux, NotLaunched."""
         return keeper_process.start(self, transport, argv, root)
 
-    def command(self, argv: Sequence[str], root: str, order: Order | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
         """A shell that does both."""
         return keeper_process.command(_START, root, [SOCKET, session_name(root), _VIEW, *argv])
 
-    def read(self, ended: Ended, root: str) -> Tether:
+    def read(self, ended: Ended, root: str) -> Handle:
         """Facts: `session`; `attach`, the command to type on the client; where tmux makes no session the run goes on
         without one, and `remark` says why. Raises: NoTmux, NotLaunched.
         """
@@ -106,7 +106,7 @@ class Backend:
             facts["attach"] = self._attach(facts["session"])
         else:
             facts["remark"] = f"tmux shows no window for it: {' '.join(lines)[len('hidden ') :] or 'no reason given'}"
-        return Tether("tmux", f"{facts['pid']}:{facts['start']}", facts)
+        return Handle("tmux", f"{facts['pid']}:{facts['start']}", facts)
 
     def check(self, transport: Transport) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
@@ -114,11 +114,11 @@ class Backend:
         is_absent = isinstance(ended, Ended) and ended.rc != 0
         return NoTmux(site=self._site.name) if is_absent else None
 
-    def pulse(self, transport: Transport, tether: Tether) -> Pulse:
+    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives, whatever became of the session."""
         return keeper_process.pulse(transport, tether)
 
-    def stop(self, transport: Transport, tether: Tether, grace_s: float) -> None | NoAnswer:
+    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the session ends by itself, once nobody looks."""
         return keeper_process.stop(transport, tether, grace_s)
 

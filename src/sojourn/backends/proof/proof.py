@@ -25,7 +25,7 @@ class Proof:
     """What is proven about one artifact. `path`: the name it was asked for by.
 
     `proved`: of bytes (size and sha256 are those expected; never without an expectation), structure, load, content.
-    `problem`: "" or a word of `wire.damage.PROBLEMS`; `ok` says that there is none. `sha256`: "" where it was not read.
+    `problem`: "" or a word of `formats.damage.PROBLEMS`; `ok`: there is none. `sha256`: "" where it was not read.
     """
 
     path: str

@@ -11,7 +11,7 @@ import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from sojourn.core.ports import Seating
+from sojourn.core.ports import ArrayTask
 
 # $1 folder of the roots, $2 home, $3 the jobs' name, $4 how many at once (0: as before), $5 script; then for each of
 # them: RUN ATTEMPT.
@@ -84,7 +84,7 @@ done
 """
 
 
-def words(home: str, roots: Sequence[Seating], at_once: int, script: str) -> list[str]:
+def words(home: str, roots: Sequence[ArrayTask], at_once: int, script: str) -> list[str]:
     """What follows the name of the shell: the parameters of START."""
     runs = posixpath.dirname(roots[0].root)
     cells = [word for one in roots for word in (posixpath.basename(one.root), str(one.attempt))]

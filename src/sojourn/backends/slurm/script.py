@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn.core.ports import Order
+from sojourn.core.ports import LaunchRequest
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse
 
@@ -159,14 +159,16 @@ class BadOption(Misuse):
     code = "bad-sbatch-option"
 
 
-def render(argv: Sequence[str], root: str, order: Order, settings: Mapping[str, Any], site: str = "") -> str:
+def render(argv: Sequence[str], root: str, order: LaunchRequest, settings: Mapping[str, Any], site: str = "") -> str:
     """The whole script for one root. Raises: BadOption."""
     heads = {"job-name": job_name(root), "output": "slurm-%j.out"}
     where = _ONE.replace("@one@", quote.join([root]))
     return _filled(heads, "singleton", where, argv, "", order, _checked(settings, site), site)
 
 
-def render_array(argv: Sequence[str], runs: str, order: Order, settings: Mapping[str, Any], site: str = "") -> str:
+def render_array(
+    argv: Sequence[str], runs: str, order: LaunchRequest, settings: Mapping[str, Any], site: str = ""
+) -> str:
     """The script of an array, each task of which starts argv with a root below the folder `runs`. Raises: BadOption."""
     where = _TASK.replace("@runs@", quote.join([runs]))
     return _filled({}, "", where, argv, ' "$root"', order, _checked(settings, site), site)
@@ -178,7 +180,7 @@ def _filled(
     where: str,
     argv: Sequence[str],
     more: str,
-    order: Order,
+    order: LaunchRequest,
     settings: dict[str, Any],
     site: str,
 ) -> str:
@@ -210,7 +212,7 @@ def _filled(
     return "#!/bin/bash\n" + "".join(_line(name, value) for name, value in heads.items()) + body
 
 
-def job_options(order: Order) -> dict[str, Any]:
+def job_options(order: LaunchRequest) -> dict[str, Any]:
     """What the job itself says, in Slurm's words."""
     spec, out = order.spec, dict[str, Any]()
     need = spec.get("resources") or {}

@@ -10,7 +10,7 @@ import math
 import re
 
 from sojourn.backends.slurm.output import ACTIVE, Queued, Record, Said
-from sojourn.core.ports import Word
+from sojourn.core.ports import SchedulerStatus
 from sojourn.core.values import Pulse, State
 
 _NO_OUTPUT = "0:53"  # the folder or the output file of the job could not be opened on its node
@@ -95,29 +95,29 @@ _END = {
 }
 
 
-def word(native: str, said: Said) -> Word:
+def word(native: str, said: Said) -> SchedulerStatus:
     """What is said of the job `native`."""
     if said.trouble:
-        return Word(Pulse.UNKNOWN, reason=f"Slurm does not answer: {said.trouble}")
+        return SchedulerStatus(Pulse.UNKNOWN, reason=f"Slurm does not answer: {said.trouble}")
     queued, record = said.queue.get(native), said.records.get(native)
     if queued is not None and queued.state in ACTIVE:
         if queued.state in ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING"):
-            return Word(Pulse.ALIVE)
-        return Word(Pulse.ALIVE, is_waiting=True, reason=waits(native, queued))
+            return SchedulerStatus(Pulse.ALIVE)
+        return SchedulerStatus(Pulse.ALIVE, is_waiting=True, reason=waits(native, queued))
     if record is not None and record.state not in ACTIVE:
         return _ended(native, record, queued)
     if queued is not None and said.keeps_records:
-        return Word(Pulse.GONE, is_late=True, reason="Slurm has not written down yet how it ended")
+        return SchedulerStatus(Pulse.GONE, is_late=True, reason="Slurm has not written down yet how it ended")
     if queued is not None:
         return _ended(native, Record(queued.state, "", queued.reason, "", queued.limit, queued.nodes), queued)
     if record is not None:
-        return Word(Pulse.GONE, is_late=True, reason="Slurm's accounting lags behind")
+        return SchedulerStatus(Pulse.GONE, is_late=True, reason="Slurm's accounting lags behind")
     none = "Slurm knows no such job any more" + ("" if said.keeps_records else ", and this cluster keeps no accounting")
     # A task gets a record of its own when it begins; until then it is but a number of its array.
     never = f"it was cancelled in Slurm (scancel) before it began (Slurm job {native})"
     is_of_known = any(job.startswith(native.partition("_")[0] + "_") for job in (*said.queue, *said.records))
     unbegun = never if "_" in native and is_of_known else ""
-    return Word(Pulse.GONE, reason=f"{none} (job {native}): how it ended is not known", if_unbegun=unbegun)
+    return SchedulerStatus(Pulse.GONE, reason=f"{none} (job {native}): how it ended is not known", if_unbegun=unbegun)
 
 
 def waits(native: str, queued: Queued) -> str:
@@ -156,13 +156,13 @@ def _limit(reason: str) -> str | None:
     return f"{limit} has reached its limit of {name}{each}; it starts when other jobs have ended"
 
 
-def _ended(native: str, record: Record, queued: Queued | None) -> Word:
+def _ended(native: str, record: Record, queued: Queued | None) -> SchedulerStatus:
     told = f"Slurm job {native}: {record.state}" + (f" {record.exit}" if record.exit not in ("", "0:0") else "")
     reason = record.reason or (queued.reason if queued is not None else "")
     state, text = _cause(record, reason)
     if reason == "JobLaunchFailure":
         told += ", JobLaunchFailure"
-    return Word(Pulse.GONE, state=state, reason=f"{text} ({told})", if_oom=f"{_memory(record)} ({told})")
+    return SchedulerStatus(Pulse.GONE, state=state, reason=f"{text} ({told})", if_oom=f"{_memory(record)} ({told})")
 
 
 def _cause(record: Record, reason: str) -> tuple[State | None, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import machine, raw
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Dict
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """The boot id, the start of PID 1, the host's name, the uptime (in a container the host's)."""
     found = raw.reads(("/proc/sys/kernel/random/boot_id", "/proc/1/stat", "/proc/uptime"))
     found["hostname"] = raw.text(machine.host() + "\n")

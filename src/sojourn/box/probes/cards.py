@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,no
 _PROGRAM_S = 1.4
 
 
-def take(about: About, only_query: bool = False) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext, only_query: bool = False) -> Dict[str, raw.Entry]:
     """QUERY (a card a row), PAGE (versions, fabric, recovery), APPS (processes). QUERY's rc is the library's return
     code, which is also what nvidia-smi exits with: 0, 9 driver not loaded, 12 no library, 15 a card is lost."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ NAME = "checkpoints"
 _ROWS = 60
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """NAME: "now EPOCH_S", then "mtime_s bytes name"; a folder counts its files. And checkpoints/latest.json."""
     rows: List[Tuple[float, int, str]] = []
     try:

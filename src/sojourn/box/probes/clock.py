@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import machine, raw
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _UNSYNCHRONIZED = 5  # TIME_ERROR
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`clock`: "real S", "boot S", "mono S", "synchronized yes|no|unknown". Compared by the client alone."""
     rows = [
         "real %.6f" % time.time(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ _CPU = {1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"), 2: ("cpu.max",
 _PRESSURE = ("cpu", "memory", "io")
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """Limits and usage are those of the group whose limit binds; OOM kills those of the payload's own group."""
     groups = about.groups()
     found: Dict[str, raw.Entry] = {}

@@ -12,7 +12,7 @@ import time
 
 from sojourn.box.probes import room
 from sojourn.box.run import places
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import bounded, raw
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ _ROWS = 20
 _DEEP = 5  # folders further down are counted in the one above
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """BYTES ("kib path") and INODES ("count path"), biggest first; rc 124 where not all was counted in time."""
     tops = _tops(about)
     if not tops:
@@ -42,7 +42,7 @@ def take(about: About) -> Dict[str, raw.Entry]:
     return {BYTES: _told(sizes, 0, 1024, rc, said), INODES: _told(sizes, 1, 1, rc, said)}
 
 
-def _tops(about: About) -> List[str]:
+def _tops(about: AttemptContext) -> List[str]:
     """Where to count: of the run, of all runs, of caches and the home folder what lies on a full file system, links
     followed, none twice and none below another. Each is asked in a child, since a dead mount hangs."""
     wanted = places.wanted(about)

@@ -8,7 +8,7 @@ import os
 import re
 
 from sojourn.box.run import orphans
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import machine, process, raw
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ _ROWS = 100
 _MARK = b"\0SOJOURN_RUN_DIR="
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """NAME: one process a line below a head; "-" for what there is none of. `hidden`: processes whose open files we may
     not see; `nodes`: how many device nodes there are. Nothing without cards and without anything left over.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import re
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import kmsg, raw
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ NOTABLE = re.compile(
 )
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """NAME: "[seconds.micro] text" a line: since launch all notable lines, of before those of the GPU's driver, and the
     last ones of any kind. `lines`: how many the ring holds."""
     reading = kmsg.Reading(_LOOK_S)

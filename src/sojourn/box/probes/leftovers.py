@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ _ROWS = 100
 _LOOK_S = 0.5
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`leftovers`: "bytes path" below the root, one a line; rc 124 where there was no time to look everywhere."""
     until_s = time.monotonic() + _LOOK_S
     rows = []

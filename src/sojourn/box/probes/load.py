@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Dict
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """/proc/loadavg, /proc/meminfo, `nproc` (cores there are), `affinity` (cores the payload, or we, may use)."""
     found = raw.reads(("/proc/loadavg", "/proc/meminfo"))
     found["nproc"] = raw.text("%d\n" % (os.cpu_count() or 1))

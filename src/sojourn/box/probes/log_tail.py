@@ -6,7 +6,7 @@ import os
 import time
 
 from sojourn.box.run import secrets
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 from sojourn.wire import units
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 8 << 10
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`logs/N.log` with size, offset, mtime, age_s; `logs/N.log head`. As bytes came, whole lines, secrets hidden.
 
     Ages are by this machine's clock and that of the file system, which may be another machine's.

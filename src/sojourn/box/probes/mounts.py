@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.box.run import places
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ _OPTIONS = 300  # of an overlay's layers the rest tells nothing
 _ROWS = 150
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """mountinfo, without the kernel's own file systems and with very long options cut."""
     rows = [row for row in places.mount_rows() if row.kind not in places.UNREAL or row.point == "/dev/shm"]
     lines = [row.line if len(row.line) <= 2 * _OPTIONS else row.line[:_OPTIONS] + "..." for row in rows]

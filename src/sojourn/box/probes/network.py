@@ -6,7 +6,7 @@ import os
 import socket
 
 from sojourn.box.run import orphans
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import bounded, machine, process, raw
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ _ROWS = 200
 _RESOLVE_S = 0.6
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`interfaces`: "name mtu N state speed" (Mbit/s); `resolve`: own name and its addresses; `listening`: "port pid
     comm run", with "-" for a process that we may not look into, and for one of no run."""
     return {"interfaces": _interfaces(), "resolve": _resolved(), "listening": _listening()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sojourn.box.run import masking
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import cgroup, members, process, raw
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ _GROUPS = 30  # processes whose control groups are looked up
 _VALUE = 2000  # characters of one environment entry
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; whether its control group is frozen; the stacks of what
     waits uninterruptibly, for root.
 

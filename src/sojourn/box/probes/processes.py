@@ -9,7 +9,7 @@ import os
 import time
 
 from sojourn.box.run import masking
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import machine, members, process, raw
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ PS = "ps -eo pid,ppid,stat,etimes,rss,args"
 _HEAD = "pid ppid start state threads cpu_s cpu_delta_s read_delta write_delta rss_kib pss_kib fds wchan comm fds_max"
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """PS, as ps would say it, and TREE, a table of what is below the attempt's first process."""
     own = _own(about)
     before = {pid: _measures(pid) for pid in own}
@@ -42,7 +42,7 @@ def take(about: About) -> Dict[str, raw.Entry]:
     return found
 
 
-def _own(about: About) -> List[int]:
+def _own(about: AttemptContext) -> List[int]:
     """Every process of the attempt: below its shim or payload, and what left that tree but not its environment."""
     if not about.is_here:
         return []
@@ -107,7 +107,7 @@ def _fds_max(pid: int) -> str:
     return "-"
 
 
-def _ps(about: About, own: List[int]) -> raw.Entry:
+def _ps(about: AttemptContext, own: List[int]) -> raw.Entry:
     rows: List[Tuple[bool, int, str]] = []
     hide = masking.Words(about.root)
     mine = set(own)

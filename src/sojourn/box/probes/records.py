@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import process, raw
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ _LINES = 400
 _FILE_BYTES = 16 << 10
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """events.jsonl (of this attempt, and how earlier ones began and ended), exits/N.json, exits/N.begun.json,
     progress/N.json with its age_s, stop.json and want.json where they are, keeper.json with alive."""
     root, number = about.root, about.attempt

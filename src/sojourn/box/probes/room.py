@@ -6,7 +6,7 @@ import functools
 import os
 
 from sojourn.box.run import places
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import bounded, raw
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ BYTES, INODES = "df -Pk", "df -Pi"
 _MOUNTS = 24
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """BYTES and INODES. Reserved blocks count as used, as df has it: what is told as available is a user's."""
     rows = places.mount_rows()
     asked = [

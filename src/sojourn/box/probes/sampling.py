@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from sojourn.box.probes import cards
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -96,7 +96,7 @@ def seconds_of(sample: Dict[str, Any]) -> float:
     return max(0.2, min(float(sample.get("seconds") or 2.0), 60.0))
 
 
-def take(about: About, sample: Dict[str, Any]) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext, sample: Dict[str, Any]) -> Dict[str, raw.Entry]:
     """What `cards` tells, with the rows of all looks within `seconds`; and MATMUL, where `matmul` asks for it.
 
     `sample`: {"seconds", "matmul", "python", "init", "device"}: `init` is the site's shell line, `python` its Python.

@@ -8,7 +8,7 @@ import hashlib
 import os
 
 from sojourn.box.run import tree
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import members, raw
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ _SHELLS = 10
 _BYTES = 1 << 20
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`scripts`: "sha256-now sha256-at-launch pid path"; "-" for one that was not pushed with the code.
 
     Nothing where no shell reads a script.
@@ -42,7 +42,7 @@ def take(about: About) -> Dict[str, raw.Entry]:
     return {"scripts": raw.lines(rows, _SHELLS)} if rows else {}
 
 
-def _pushed(about: About) -> Dict[str, str]:
+def _pushed(about: AttemptContext) -> Dict[str, str]:
     """Path -> sha256 of the code as it was pushed."""
     try:
         rows = tree.read_roster(about.root.base, str(about.spec.get("code") or ""))

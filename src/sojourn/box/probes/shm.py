@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ _FOLDER = "/dev/shm"
 _ROWS = 20
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """`ls /dev/shm`: "bytes uid name", the biggest; how many there are and their bytes beside it."""
     rows: List[Tuple[int, int, str]] = []
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root
 from sojourn.box.system import machine, raw
 
@@ -21,7 +21,7 @@ _BYTES = 4096
 _FILE = ".write-probe"  # and the machine: on a shared disk another one's would be taken away under us
 
 
-def take(about: About) -> Dict[str, raw.Entry]:
+def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """NAME: "ok", or the error by its name. The file lies among the exit records, where no glob of outputs looks."""
     said = why_not(about.root)
     if said:

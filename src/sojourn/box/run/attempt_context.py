@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BEATS = 40  # of each stretch of them the last ones: a run of days has a hundred thousand
 
 
-class About:
+class AttemptContext:
     """One attempt. `pid` and `start`: its payload's first process, 0 where none is on record; `launch`: what was kept
     when it began. `log_bytes`: how much of the log's end is wanted."""
 

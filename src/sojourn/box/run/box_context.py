@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root
 from sojourn.box.system import cgroup, machine
 
 _KERNEL_S = 86400.0  # an older line of the kernel's log says nothing about now; what lasts, the card itself still says
 
 
-class Alone(About):
+class Alone(AttemptContext):
     """Every question of an attempt, answered as it is where there is none. `base`: our folder on this box."""
 
     def __init__(self, base: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from sojourn.box.run.attempt_context import About
+from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.system import raw
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def mount_of(path: str, rows: List[Mount]) -> Mount | None:
     return best
 
 
-def wanted(about: About) -> List[str]:
+def wanted(about: AttemptContext) -> List[str]:
     """Paths whose file systems matter, as they are written (links not followed), the run's own first."""
     env = environment(about)
     home = os.path.expanduser("~")
@@ -69,7 +69,7 @@ def wanted(about: About) -> List[str]:
     return list(dict.fromkeys(os.path.abspath(path) for path in paths if path))
 
 
-def environment(about: About) -> Dict[str, str]:
+def environment(about: AttemptContext) -> Dict[str, str]:
     """The payload's environment while it lives, else ours. For finding folders; it is not told."""
     if not about.is_alive:
         return dict(os.environ)

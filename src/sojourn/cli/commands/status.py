@@ -9,7 +9,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from sojourn.verbs.answers import Status
+    from sojourn.verbs.answers import StatusReport
 
 SUMMARY = "one look at every run: state, progress, what is home, money"
 ABOUT = (
@@ -113,7 +113,7 @@ def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:
     return _reached(answer.anew)
 
 
-def _reached(answer: Status) -> int:
+def _reached(answer: StatusReport) -> int:
     """5 where a box answered with an error or with what cannot be right; 3 where none could be reached."""
     if any(row.reach.is_sick for row in answer.rows):
         return 5

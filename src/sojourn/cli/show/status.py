@@ -9,7 +9,7 @@ from sojourn.cli.show.text import clean, clock, command, count, fold, line, tabl
 from sojourn.wire.units import say_money, say_seconds, unstamp
 
 if TYPE_CHECKING:
-    from sojourn.verbs.answers import Row, Status
+    from sojourn.verbs.answers import Row, StatusReport
 
 HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "AGE", "SITE", "BOX")
 _LEAVE_OUT = (9, 4, 2, 5, 10, 3)  # in this order, where the screen is too narrow for all
@@ -17,7 +17,7 @@ _LEAVE_OUT = (9, 4, 2, 5, 10, 3)  # in this order, where the screen is too narro
 _METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}
 
 
-def lines(answer: Status, columns: int, *, finals: int | None = None) -> list[str]:
+def lines(answer: StatusReport, columns: int, *, finals: int | None = None) -> list[str]:
     """One line a run, notes below, the next command. `finals`: list at most so many finished runs."""
     now_s = unstamp(answer.at)
     rows, hidden = _newest(answer.rows, finals)

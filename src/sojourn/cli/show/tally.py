@@ -11,7 +11,7 @@ from sojourn.wire.units import say_money, say_seconds, unstamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sojourn.verbs.answers import Status
+    from sojourn.verbs.answers import StatusReport
 
 _STATES = ("queued", "starting", "running", "stalled", "succeeded", "failed", "killed", "oom", "lost", "timeout")
 _REST = ("preempted", "cancelled", "planned")
@@ -19,7 +19,7 @@ _SHOWN = 20  # cells that run
 _LISTED = 8  # names after a cause
 
 
-def lines(answer: Status, columns: int) -> list[str]:
+def lines(answer: StatusReport, columns: int) -> list[str]:
     """The one sweep of this answer."""
     (sweep,) = answer.sweeps
     now_s = unstamp(answer.at)
@@ -70,7 +70,7 @@ def _money(one: Mapping[str, Any]) -> str:
     return ", ".join([*known, *(["unknown"] if one["unpriced"] else [])])
 
 
-def _next(sweep: Mapping[str, Any], answer: Status) -> str:
+def _next(sweep: Mapping[str, Any], answer: StatusReport) -> str:
     if any(row.state.is_alive for row in answer.rows):
         return f"sojourn watch {sweep['id']}"
     if sweep["home"] < sweep["states"].get("succeeded", 0):

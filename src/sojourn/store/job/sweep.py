@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from sojourn.core import money
 from sojourn.store.job.reader import Reader, without_zero
 from sojourn.store.job.tree import Tree
-from sojourn.store.job.values import Sweep
+from sojourn.store.job.values import SweepSpec
 
 KINDS = ["matrix", "cells", "queue"]
 # Words of a line of a queue file.
 QUEUE_NAMES = ["config", "task", "epochs"]
 
 
-def read_sweep(r: Reader, tree: Tree) -> Sweep:
+def read_sweep(r: Reader, tree: Tree) -> SweepSpec:
     """Exactly one kind of sweep; mistakes are noted in `r`."""
     found = r.table(tree, [*KINDS, "budget"], "sweep")
     given = [kind for kind in KINDS if kind in found]
@@ -27,10 +27,10 @@ def read_sweep(r: Reader, tree: Tree) -> Sweep:
     if queue and not os.path.isfile(queue):
         r.wrong(found["queue"], f"`sweep.queue`: there is no file {queue}")
     budget = r.value(found.get("budget"), "sweep.budget", money.read_money, None)
-    return Sweep(_matrix(r, found.get("matrix")), _cells(r, found.get("cells")), queue, budget)
+    return SweepSpec(_matrix(r, found.get("matrix")), _cells(r, found.get("cells")), queue, budget)
 
 
-def sweep_names(sweep: Sweep | None) -> list[str]:
+def sweep_names(sweep: SweepSpec | None) -> list[str]:
     """What the cells of a sweep declare for `${NAME}`."""
     if sweep is None:
         return []

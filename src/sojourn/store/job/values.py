@@ -30,7 +30,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweepSpec:
     """Cells to run: one of `matrix` (name -> values), `cells` ((name, envs) each) and `queue` (absolute path)."""
 
     matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class JobFile:
     hooks: Mapping[str, str] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
     after: tuple[str, ...] = ()  # runs and sweeps that must have succeeded before this starts
-    sweep: Sweep | None = None
+    sweep: SweepSpec | None = None
     warnings: tuple[str, ...] = ()  # "file:line:column: what", for stderr
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.ports import Order, Seating, Tether
+from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
 from sojourn.core.values import Ended, NoAnswer, Pulse
 
 SOON_S = 60.0  # a launcher comes back at once; this is for slow machines, and schedulers
@@ -40,10 +40,10 @@ class LauncherContract:
     """One method, one promise."""
 
     @pytest.fixture
-    def started(self, launcher: Any, transport: Any, root: str) -> Iterator[Tether]:
+    def started(self, launcher: Any, transport: Any, root: str) -> Iterator[Handle]:
         """A process that runs for minutes; ended afterwards."""
         tether = launcher.start(transport, LONG, root)
-        assert isinstance(tether, Tether)
+        assert isinstance(tether, Handle)
         yield tether
         launcher.stop(transport, tether, 2.0)
 
@@ -61,14 +61,14 @@ class LauncherContract:
         finally:
             launcher.stop(transport, tether, 2.0)
 
-    def test_a_tether_is_plain_data_that_finds_it_again(self, launcher: Any, transport: Any, started: Tether) -> None:
+    def test_a_tether_is_plain_data_that_finds_it_again(self, launcher: Any, transport: Any, started: Handle) -> None:
         """From the journal, by a launcher that knows nothing else."""
         import json
 
         words = json.loads(json.dumps([started.launcher, started.native, dict(started.facts)]))
-        assert launcher.pulse(transport, Tether(*words)) is Pulse.ALIVE
+        assert launcher.pulse(transport, Handle(*words)) is Pulse.ALIVE
 
-    def test_what_it_says_goes_to_the_keepers_log(self, transport: Any, started: Tether, root: str) -> None:
+    def test_what_it_says_goes_to_the_keepers_log(self, transport: Any, started: Handle, root: str) -> None:
         """Whole, with its words as they were given."""
         deadline_s, said = time.monotonic() + SOON_S, b""
         while b"began here\n" not in said and time.monotonic() < deadline_s:
@@ -89,13 +89,13 @@ class LauncherContract:
         finally:
             launcher.stop(transport, tether, 2.0)
 
-    def test_a_second_start_does_no_harm(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
+    def test_a_second_start_does_no_harm(self, launcher: Any, transport: Any, root: str, started: Handle) -> None:
         """The keeper sees to it that one is in charge; here the second one leaves at once, as a keeper would."""
         again = launcher.start(transport, ["true"], root)
-        assert isinstance(again, Tether)
+        assert isinstance(again, Handle)
         assert launcher.pulse(transport, started) is Pulse.ALIVE
 
-    def test_stop_ends_it_and_may_be_repeated(self, launcher: Any, transport: Any, started: Tether) -> None:
+    def test_stop_ends_it_and_may_be_repeated(self, launcher: Any, transport: Any, started: Handle) -> None:
         """After it the pulse is gone, not unknown."""
         for _ in range(2):
             assert launcher.stop(transport, started, 5.0) is None
@@ -118,7 +118,7 @@ class LauncherContract:
         while launcher.pulse(transport, tether) is not Pulse.GONE:
             assert time.monotonic() < deadline_s
 
-    def test_a_box_that_does_not_answer_leaves_the_pulse_unknown(self, launcher: Any, started: Tether) -> None:
+    def test_a_box_that_does_not_answer_leaves_the_pulse_unknown(self, launcher: Any, started: Handle) -> None:
         """Never gone, and nothing was stopped."""
         assert launcher.pulse(Mute(), started) is Pulse.UNKNOWN
         assert isinstance(launcher.stop(Mute(), started, 0.0), NoAnswer)
@@ -137,19 +137,19 @@ class SchedulerContract(LauncherContract):
 
     def test_what_is_handed_over_can_be_read_before(self, launcher: Any, root: str) -> None:
         """The words of argv are in it."""
-        text = launcher.script(["the-keeper", "supervise"], root, Order())
+        text = launcher.script(["the-keeper", "supervise"], root, LaunchRequest())
         assert "the-keeper" in text and "SOJOURN_SEAT" in text
 
-    def test_one_call_tells_of_all_in_their_order(self, launcher: Any, transport: Any, started: Tether) -> None:
+    def test_one_call_tells_of_all_in_their_order(self, launcher: Any, transport: Any, started: Handle) -> None:
         """Whatever else was asked about, and however often."""
         counting = Counting(transport)
-        strange = Tether(started.launcher, "4" + "9" * 6, {})
+        strange = Handle(started.launcher, "4" + "9" * 6, {})
         words = launcher.words(counting, [strange, started, strange, started])
         assert counting.calls == 1
         assert [word.pulse for word in words] == [Pulse.GONE, Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
         assert words[0].state is None and words[0].reason
 
-    def test_a_box_that_does_not_answer_leaves_every_word_unknown(self, launcher: Any, started: Tether) -> None:
+    def test_a_box_that_does_not_answer_leaves_every_word_unknown(self, launcher: Any, started: Handle) -> None:
         """With the reason, and without one conclusion."""
         words = launcher.words(Mute(), [started, started])
         assert [word.pulse for word in words] == [Pulse.UNKNOWN] * 2 and all(word.reason for word in words)
@@ -166,7 +166,7 @@ class SchedulerContract(LauncherContract):
             launcher.stop(transport, tether, 2.0)
 
     def test_a_person_can_look_and_stop_by_hand(
-        self, launcher: Any, transport: Any, root: str, started: Tether
+        self, launcher: Any, transport: Any, root: str, started: Handle
     ) -> None:
         """With the lines that the handbook shows."""
         lines = launcher.by_hand(root, started.native)
@@ -178,18 +178,18 @@ class SchedulerContract(LauncherContract):
         while launcher.pulse(transport, started) is not Pulse.GONE:
             assert time.monotonic() < deadline_s
 
-    def test_a_second_start_finds_the_first(self, launcher: Any, transport: Any, root: str, started: Tether) -> None:
+    def test_a_second_start_finds_the_first(self, launcher: Any, transport: Any, root: str, started: Handle) -> None:
         """There is no second job for one root."""
         assert launcher.start(transport, LONG, root) == started
 
     def test_many_roots_are_asked_for_at_once_and_never_twice(self, launcher: Any, transport: Any, root: str) -> None:
         """Each has its own seat, no more than so many at a time; asking again finds what is there."""
         base = posixpath.dirname(posixpath.dirname(root))
-        roots = [Seating(f"{base}/runs/cell-{n}", 1) for n in range(3)]
+        roots = [ArrayTask(f"{base}/runs/cell-{n}", 1) for n in range(3)]
         for one in roots:
             transport.call(["mkdir", "-p", one.root])
         argv = ["sh", "-c", 'echo "seat $SOJOURN_SEAT of $1"; exec sleep 300', "sojourn"]
-        command = launcher.command_all(argv, f"{base}/queues/many/arrays", roots, Order(), 2)
+        command = launcher.command_all(argv, f"{base}/queues/many/arrays", roots, LaunchRequest(), 2)
         tethers = launcher.read_all(transport.call(command, timeout_s=60.0), roots)
         try:
             assert launcher.read_all(transport.call(command, timeout_s=60.0), roots) == tethers
@@ -212,12 +212,12 @@ class SchedulerContract(LauncherContract):
 
     def test_it_can_be_tried_out_without_being_asked_for(self, launcher: Any, transport: Any, root: str) -> None:
         """With a word on when it would start, and nothing left behind."""
-        trial = launcher.try_out(transport, launcher.script(LONG, root, Order()))
+        trial = launcher.try_out(transport, launcher.script(LONG, root, LaunchRequest()))
         assert trial.is_taken and trial.said
         assert isinstance(launcher.try_out(Mute(), "x"), NoAnswer)
 
     def test_what_it_keeps_of_a_run_can_be_read_for_a_diagnosis(
-        self, launcher: Any, transport: Any, root: str, started: Tether
+        self, launcher: Any, transport: Any, root: str, started: Handle
     ) -> None:
         """Raw, by the name of the command that told it."""
         records = launcher.records(transport, started, root)

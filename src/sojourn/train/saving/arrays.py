@@ -23,7 +23,7 @@ _FROM_NUMPY = {
 
 
 class Freezer:
-    """Turns one state into a tree of `wire.torch_zip`. Tensors that share memory share it again after reading.
+    """Turns one state into a tree of `formats.torch.zip`. Tensors that share memory share it again after reading.
 
     The state must not change until the tree is written: nothing is copied here.
     """

@@ -28,7 +28,7 @@ from sojourn.verbs.observe.reasons import scope_of
 from sojourn.verbs.observe.refresh import ABSENT, LIMIT_BYTES, take_in
 from sojourn.verbs.observe.spending import taken_s
 from sojourn.verbs.observe.status import row
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import Misuse, Unreachable
 from sojourn.wire.units import say_bytes
@@ -167,7 +167,7 @@ def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
     return _answer(record.id, case, read, catalog)
 
 
-def _heard(ctx: Context, record: RunRecord, since: Answer) -> View:
+def _heard(ctx: Context, record: RunRecord, since: Answer) -> RunView:
     for entry, blob in zip(since.value["runs"], since.blobs, strict=True):
         if entry["id"] == record.id:
             return take_in(ctx, record, entry, blob)
@@ -207,7 +207,7 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
     """
     kept = _came_home(record, attempt or record.attempt)
     if kept is not None and not save:
-        view = View(record, record.status, _reach(record, why))
+        view = RunView(record, record.status, _reach(record, why))
         note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {record.pulled_dir}"
         return replace(_judged(record, kept), row=_row(ctx, view), note=note)
     if save:
@@ -216,7 +216,7 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
         {"scope": scope_of(record.site), "probes": {"ssh": {"rc": 255, "stderr": why}}}, gotchas()
     )
     judged = reason(gotchas(), case)
-    view = View(record, record.status, _reach(record, why))
+    view = RunView(record, record.status, _reach(record, why))
     return Why(
         record.id,
         replace(judged, verdict=None, is_healthy=False),
@@ -242,12 +242,12 @@ def _came_home(record: RunRecord, attempt: int) -> dict[str, Any] | None:
     return document if is_its else None
 
 
-def _undecided(ctx: Context, record: RunRecord, note: str, view: View | None = None) -> Why:
-    row = _row(ctx, view or View(record, record.status, Reach()))
+def _undecided(ctx: Context, record: RunRecord, note: str, view: RunView | None = None) -> Why:
+    row = _row(ctx, view or RunView(record, record.status, Reach()))
     return Why(record.id, Verdict(None, (), False), "nothing", row=row, note=note)
 
 
-def _row(ctx: Context, view: View) -> Row:
+def _row(ctx: Context, view: RunView) -> Row:
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     return row(view, leases, taken_s(ctx, [view], leases))
 

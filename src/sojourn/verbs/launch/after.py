@@ -23,13 +23,13 @@ def awaited(ctx: Context, spec: Mapping[str, Any], site: str) -> tuple[str, ...]
 
     Raises: NotFound, Ambiguous, NeverReady.
     """
-    from sojourn.verbs.observe.refresh import hear
+    from sojourn.verbs.observe.refresh import refresh
 
     found = []
     for name in spec.get("after") or ():
         sweep = ctx.store.index.sweep(name)
         records = ctx.store.index.cells(sweep) if sweep else [ctx.store.index.find(name)]
-        for view in hear(ctx, records).values():
+        for view in refresh(ctx, records).values():
             record, state = view.record, view.status.state
             if state is State.SUCCEEDED:
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.core.values import State
 from sojourn.store.records import OTHER
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 
 # The parts of run.json that the identity covers, and how each is called when it differs.
 IDENTITY = {
@@ -44,7 +44,7 @@ class Decision:
         return {"do": self.do, "attempt": self.attempt, "why": self.why, "differs": list(self.differs)}
 
 
-def decide(view: View | None, spec: Mapping[str, Any], site: str) -> Decision:
+def decide(view: RunView | None, spec: Mapping[str, Any], site: str) -> Decision:
     """What the identical `run` means now. `view`: the run of this name as just heard, or None where there is none."""
     if view is None or view.record.attempt == 0:
         return Decision("new", 1, "no run of this name was ever launched")
@@ -87,7 +87,7 @@ def differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]
     return parts or ("identity",)
 
 
-def _elsewhere(view: View) -> Decision:
+def _elsewhere(view: RunView) -> Decision:
     record, status = view.record, view.status
     if status.state.is_alive:
         return Decision(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.keeper.client import KeeperRefused
 from sojourn.core.need import Need
-from sojourn.core.ports import Order, Tether
+from sojourn.core.ports import Handle, LaunchRequest
 from sojourn.core.values import Ended, NoAnswer, State
 from sojourn.core.verdict import SICK
 from sojourn.store.records import RunRecord
@@ -19,8 +19,8 @@ from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context, start
 from sojourn.verbs.launch.renting import moving_in
 from sojourn.verbs.observe.reasons import line_of
-from sojourn.verbs.observe.refresh import LIMIT_BYTES, hear_one, take_in
-from sojourn.verbs.observe.view import View, next_step
+from sojourn.verbs.observe.refresh import LIMIT_BYTES, refresh_one, take_in
+from sojourn.verbs.observe.view import RunView, next_step
 from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -56,19 +56,19 @@ class SecretMissing(Misuse):
 class Begun:
     """A keeper that was started. `view`: what its box said at the end of that call; `is_proven`: the attempt lives."""
 
-    view: View
+    view: RunView
     is_proven: bool
     remarks: tuple[str, ...]
 
 
-def order(ctx: Context, box: Box, record: RunRecord) -> Order:
+def order(ctx: Context, box: Box, record: RunRecord) -> LaunchRequest:
     """What a launcher that gets the machine too must know of this run. Raises: NotFound, NeverReady (its `after`)."""
     after: tuple[str, ...] = ()
     if box.schedules and record.run.spec.get("after"):
         from sojourn.verbs.launch.after import awaited
 
         after = awaited(ctx, record.run.spec, box.site.name)
-    return Order(record.run.spec, write_s(record), after)
+    return LaunchRequest(record.run.spec, write_s(record), after)
 
 
 def write_s(record: RunRecord) -> float:
@@ -87,7 +87,7 @@ def journal_launching(ctx: Context, box: Box, run: str, attempt: int, need: Need
     return token
 
 
-def adopt(ctx: Context, box: Box, view: View, by: str, wait_s: float) -> Begun:
+def adopt(ctx: Context, box: Box, view: RunView, by: str, wait_s: float) -> Begun:
     """Put a keeper back to a process that lives without one. Raises: Unreachable, WorldError."""
     run, attempt = view.record.id, view.status.attempt
     ask = [{"op": "want", "run": run, "attempt": attempt, "by": by}]
@@ -137,7 +137,7 @@ def begin(
     return Begun(view, bool(said.value["proven"]), remarks)
 
 
-def started(box: Box, said: Sequence[Mapping[str, Any]], argv: Sequence[str]) -> tuple[Tether, tuple[str, ...]]:
+def started(box: Box, said: Sequence[Mapping[str, Any]], argv: Sequence[str]) -> tuple[Handle, tuple[str, ...]]:
     """What the ops of `starts_of` came to: how the keeper is found again, and remarks. Raises: NotLaunched and the
     launcher's own errors.
     """
@@ -146,7 +146,7 @@ def started(box: Box, said: Sequence[Mapping[str, Any]], argv: Sequence[str]) ->
     return tether, tuple(str(remark) for remark in remarks if remark)
 
 
-def starts_of(box: Box, argv: Sequence[str], asked: Order | None = None, **of: str) -> list[dict[str, Any]]:
+def starts_of(box: Box, argv: Sequence[str], asked: LaunchRequest | None = None, **of: str) -> list[dict[str, Any]]:
     """The ops that start the keeper of a `run`, or of the `queue` of a sweep: of the reboot hook, where the site asks
     for one, and of the launcher.
     """
@@ -177,7 +177,7 @@ def _ended(value: Mapping[str, Any]) -> Ended:
     return Ended(int(value["rc"]), str(value["out"]).encode(), str(value["err"]).encode())
 
 
-def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, begun: Begun) -> View:
+def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, begun: Begun) -> RunView:
     """Look until attempt `attempt` is proven alive (a beat, and still there SETTLE_S after), has ended, or time is up.
 
     `begun`: what was seen when it was started, which mostly is enough. A keeper that is not there though the attempt
@@ -211,7 +211,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
         ctx.say(f"{run}: attempt {attempt} is {status.state.value}")
         ctx.sleep(pause_s)
         pause_s = min(pause_s * 1.5, LAST_LOOK_S)
-        view = hear_one(ctx, ctx.store.index.find(run))
+        view = refresh_one(ctx, ctx.store.index.find(run))
 
 
 def read_secrets(ctx: Context, spec: Mapping[str, Any]) -> dict[str, str]:
@@ -236,7 +236,7 @@ def unmasked(values: Mapping[str, str]) -> list[str]:
 
 
 def answer(
-    ctx: Context, box: Box, view: View, did: str, why: str, began_s: float, remarks: Sequence[str] = ()
+    ctx: Context, box: Box, view: RunView, did: str, why: str, began_s: float, remarks: Sequence[str] = ()
 ) -> Launch:
     """What `run` and `resume` say of a run as just heard; with the end of its log where it ended badly at once."""
     record, status = view.record, view.status

@@ -203,7 +203,7 @@ def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping
     """What a scheduler would be handed; "" where the site has none. Raises: Misuse."""
     if not box.schedules:
         return ""
-    from sojourn.core.ports import Order
+    from sojourn.core.ports import LaunchRequest
     from sojourn.verbs.launch.after import awaited
     from sojourn.verbs.launch.launch import order
 
@@ -214,7 +214,7 @@ def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping
     if bid.view is not None:
         asked = order(ctx, box, bid.view.record)
     else:
-        asked = Order(prepared.spec, after=awaited(ctx, prepared.spec, box.site.name))
+        asked = LaunchRequest(prepared.spec, after=awaited(ctx, prepared.spec, box.site.name))
     text: str = box.launcher.script(argv, root, asked)  # type: ignore[attr-defined]
     return text
 

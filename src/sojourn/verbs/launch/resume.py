@@ -8,7 +8,7 @@ from sojourn.store.records import OTHER
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
 from sojourn.verbs.launch.launch import adopt, answer, begin, journal_launching, read_secrets, unmasked, wait_proven
-from sojourn.verbs.observe.refresh import hear_one, not_heard
+from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.wire.errors import Misuse
 
 
@@ -30,7 +30,7 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
     known = ctx.store.index.find(run)
     box = ctx.box(known.site)
     with ctx.alone(known.id):
-        view = hear_one(ctx, ctx.store.index.find(known.id))
+        view = refresh_one(ctx, ctx.store.index.find(known.id))
         record, status = view.record, view.status
         if record.attempt == 0:
             raise NotResumable(run=record.id, why="it was never launched", following="sojourn run")
@@ -40,7 +40,7 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
             why = "its root was removed from its box by `clean`"
             raise NotResumable(run=record.id, why=why, following="sojourn run --name ANOTHER")
         if view.reach.ok is False:
-            raise not_heard(view)
+            raise not_refreshed(view)
         if view.is_other:
             raise NotResumable(run=record.id, why=OTHER, following=f"sojourn status {record.id}")
         if status.state is State.QUEUED:

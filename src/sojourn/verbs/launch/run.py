@@ -17,8 +17,8 @@ from sojourn.verbs.launch.decide import Decision, decide
 from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
 from sojourn.verbs.launch.renting import reopen
-from sojourn.verbs.observe.refresh import hear_one, not_heard
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -51,7 +51,7 @@ class Bid:
     """One site that a job may run on, as just asked: what is there, what `run` would do, what speaks against it."""
 
     box: Box
-    view: View | None
+    view: RunView | None
     decision: Decision
     hello: Mapping[str, Any] | None  # None: nothing had to be asked
     findings: tuple[Finding, ...] = ()
@@ -105,7 +105,7 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     Where none does, the first one's trouble. Raises: Misuse, Unreachable, WorldError.
     """
     known = ctx.store.index.run(prepared.id)
-    view = hear_one(ctx, known) if known is not None and known.attempt else None
+    view = refresh_one(ctx, known) if known is not None and known.attempt else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
     excluded = {} if site else excluded_by_rule(ctx, prepared.job)
     if view is not None and not site and view.record.site_name in names:
@@ -148,7 +148,7 @@ def excluded_by_rule(ctx: Context, job: JobFile) -> dict[str, str]:
     return {site: why for site, (_, why) in found.items() if why}
 
 
-def _stays(ctx: Context, prepared: Prepared, view: View, excluded: Mapping[str, str], names: Sequence[str]) -> None:
+def _stays(ctx: Context, prepared: Prepared, view: RunView, excluded: Mapping[str, str], names: Sequence[str]) -> None:
     """A run stays where its checkpoints are. Raises: NotHere where its own rule excludes that site and there is another
     one."""
     last = view.status.ends[-1] if view.status.ends else {}
@@ -158,7 +158,7 @@ def _stays(ctx: Context, prepared: Prepared, view: View, excluded: Mapping[str, 
         raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
 
 
-def _bid(ctx: Context, prepared: Prepared, site: Site, view: View | None) -> Bid:
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None) -> Bid:
     decision = decide(view, prepared.spec, site.name)
     box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
@@ -193,7 +193,7 @@ def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
         return
     run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
     if decision.do == "unknown":
-        raise not_heard(view)
+        raise not_refreshed(view)
     if "site" in decision.differs:
         raise NotHere(run=run, why=decision.why, following=f"sojourn resume {run}, or {other}")
     if decision.differs:
@@ -250,7 +250,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
         ) from error
 
 
-def _did(decision: Decision, view: View) -> str:
+def _did(decision: Decision, view: RunView) -> str:
     attempt = view.record.attempt
     return {
         "adopt": f"attempt {attempt} lived on; it has a keeper again",
@@ -258,7 +258,7 @@ def _did(decision: Decision, view: View) -> str:
     }.get(decision.do, f"attempt {attempt} is running")
 
 
-def _meter_words(ctx: Context, view: View) -> list[str]:
+def _meter_words(ctx: Context, view: RunView) -> list[str]:
     """What runs against the user's money from now on."""
     found = ctx.store.index.lease(view.record.lease)
     if found is None or found.lease.is_free:

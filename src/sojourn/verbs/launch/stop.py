@@ -10,8 +10,8 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Stop
 from sojourn.verbs.confirm import confirmed
 from sojourn.verbs.context import Box, Context, start
-from sojourn.verbs.observe.refresh import hear_one
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import refresh_one
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 
 AFTER_GRACE_S = 20.0  # for the keeper to see the end after the grace is over
@@ -27,14 +27,14 @@ def stop(
     gone one is started, which adopts the process and ends it. A run that is not alive is left as it is.
     Waits at most the grace and 20 s, or `wait_s`. Raises: Misuse (not-found), NotConfirmed, Unreachable, WorldError.
     """
-    view = hear_one(ctx, ctx.store.index.find(run))
+    view = refresh_one(ctx, ctx.store.index.find(run))
     record, status = view.record, view.status
     if status.state is State.QUEUED and record.queue:
         confirmed(confirm, _ask_queued(record))
         if withdraw(ctx, ctx.box(record.site), record.queue, [record.id], "stop"):
-            fresh = hear_one(ctx, ctx.store.index.find(record.id))
+            fresh = refresh_one(ctx, ctx.store.index.find(record.id))
             return _answer(fresh, True, "it was taken from its queue before it began")
-        view = hear_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
+        view = refresh_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
         record, status, confirm = view.record, view.status, lambda ask: ask.name
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not alive: there is nothing to stop")
@@ -50,7 +50,7 @@ def stop(
         box.must(start(box, answer.value["argv"]))
     deadline_s = ctx.now_s() + (grace_s + AFTER_GRACE_S if wait_s is None else wait_s)
     while True:
-        view = hear_one(ctx, ctx.store.index.find(record.id))
+        view = refresh_one(ctx, ctx.store.index.find(record.id))
         if view.status.state.is_final and view.status.attempt >= attempt:
             return _answer(view, True, f"attempt {attempt} ended: {view.status.state.value}")
         if ctx.now_s() >= deadline_s:
@@ -59,7 +59,7 @@ def stop(
         ctx.sleep(LOOK_S)
 
 
-def _dequeue(box: Box, view: View) -> None:
+def _dequeue(box: Box, view: RunView) -> None:
     """Take from the queue what waits there; what runs reads the request by itself. Raises: Unreachable."""
     from sojourn.verbs.observe.scheduled import tether_of
 
@@ -86,7 +86,7 @@ def _ask_queued(record: RunRecord) -> Ask:
     return Ask("stop", record.id, lines, f"sojourn stop {record.id} --confirm {record.id}")
 
 
-def _ask(view: View, attempt: int, grace_s: float) -> Ask:
+def _ask(view: RunView, attempt: int, grace_s: float) -> Ask:
     run, status = view.record.id, view.status
     lines = [f"stop {run}, attempt {attempt} ({status.state.value}) on {view.record.site_name}"]
     if status.step is not None:
@@ -98,7 +98,7 @@ def _ask(view: View, attempt: int, grace_s: float) -> Ask:
     return Ask("stop", run, tuple(lines), f"sojourn stop {run} --confirm {run}")
 
 
-def _answer(view: View, ended: bool, why: str) -> Stop:
+def _answer(view: RunView, ended: bool, why: str) -> Stop:
     run, state = view.record.id, view.status.state
     if not ended:
         following = f"sojourn status {run}"

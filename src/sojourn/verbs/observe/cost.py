@@ -9,7 +9,7 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.observe.leases import lease_row, totals, unpriced
 from sojourn.verbs.observe.spending import spent_micro, taken_s
 from sojourn.verbs.observe.status import chosen
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 
 
@@ -24,7 +24,7 @@ def cost(ctx: Context, names: Sequence[str] = ()) -> Leases:
     shown = [lease for lease in every if not names or any(record.lease == lease.name for record in records)]
     rows = tuple(lease_row(ctx, lease) for lease in shown)
     runs = []
-    views = [View(record, record.status, Reach()) for record in records]
+    views = [RunView(record, record.status, Reach()) for record in records]
     taken = taken_s(ctx, views, newest)
     for record, view in zip(records, views, strict=True):
         lease = newest.get(record.lease)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.observe.refresh import hear_one
+from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.wire.errors import Misuse, WorldError
 
 PIECE_BYTES = 4 << 20
@@ -50,7 +50,7 @@ def logs(
     if record.attempt == 0:
         raise NoLog(run=record.id, of="", why="it was never launched")
     box = ctx.box(record.site)
-    view = hear_one(ctx, record)
+    view = refresh_one(ctx, record)
     newest = max(view.status.attempt, view.record.attempt)
     number = newest if attempt is None else attempt
     if number > newest:
@@ -78,7 +78,7 @@ def _followed(ctx: Context, record: RunRecord, log: _Log, number: int) -> Iterat
             return  # what was read just now was read after its end
         pause_s = FIRST_LOOK_S if got else min(pause_s * 1.5, LAST_LOOK_S)
         if not got or ctx.now_s() - looked_s >= HEAR_S:
-            view = hear_one(ctx, ctx.store.index.find(record.id))
+            view = refresh_one(ctx, ctx.store.index.find(record.id))
             looked_s = ctx.now_s()
             is_over = view.status.attempt > number or view.status.state.is_final
         if not is_over:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from sojourn.core import pace
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.refresh import MOST_AT_ONCE, Asked, Said, as_known, ask_site, by_site, taken_in
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import MOST_AT_ONCE, Said, SiteQuestion, as_known, ask_site, by_site, taken_in
+from sojourn.verbs.observe.view import RunView
 
 ASK_S = 20.0  # for one question
 DEAD_AT_ONCE = 4  # questions to boxes that did not answer the last time: they never stand in the way of the others
@@ -32,7 +32,7 @@ class _Site:
     due_s: float
     pause_s: float = 0.0
     is_dead: bool = False
-    asked: Asked = field(default_factory=lambda: ([], {}))
+    asked: SiteQuestion = field(default_factory=lambda: ([], {}))
     answer: Future[Said] | None = None
 
 
@@ -41,11 +41,11 @@ class Poll:
 
     def __init__(self, ctx: Context, ids: Iterable[str], *, every_s: float) -> None:
         self._ctx, self._every_s = ctx, every_s
-        self.views: dict[str, View] = {view.record.id: view for view in self._known(ids)}
+        self.views: dict[str, RunView] = {view.record.id: view for view in self._known(ids)}
         self._held: dict[str, int] = {}
         self._sites: dict[str, _Site] = {}
 
-    def hear(self, until_s: float) -> list[View]:
+    def hear(self, until_s: float) -> list[RunView]:
         """Wait for the next answers, or until `until_s` by the context's clock; what was heard, of one site at least.
 
         [] where the time is up, or where nobody is to be asked. Runs that another watch asks about are read from the
@@ -86,7 +86,7 @@ class Poll:
             os.close(fd)
         self._held = {}
 
-    def _known(self, ids: Iterable[str]) -> list[View]:
+    def _known(self, ids: Iterable[str]) -> list[RunView]:
         return [as_known(record) for record in map(self._ctx.store.index.run, ids) if record is not None]
 
     def _begin(self) -> None:
@@ -125,7 +125,7 @@ class Poll:
 
         threading.Thread(target=call, name=f"ask {name}", daemon=True).start()
 
-    def _take(self, name: str) -> list[View]:
+    def _take(self, name: str) -> list[RunView]:
         """What a site said; and what the records say of runs there that another watch asks about."""
         site = self._sites[name]
         assert site.answer is not None

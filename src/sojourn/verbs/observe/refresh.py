@@ -12,7 +12,7 @@ from sojourn.store.records import OTHER, RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.observe.reasons import with_cause
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import events, units
 from sojourn.wire.errors import SojournError, Unreachable, WorldError
 
@@ -33,21 +33,21 @@ class Sick(WorldError):
     next_step = "sojourn doctor {site}"
 
 
-def not_heard(view: View) -> WorldError:
+def not_refreshed(view: RunView) -> WorldError:
     """The error for a verb that cannot go on without what the run's box says, and has not heard it."""
     if view.reach.is_sick:
         return Sick(site=view.record.site_name, said=view.reach.error)
     return Unreachable(site=view.record.site_name, detail=view.reach.error)
 
 
-def hear(
+def refresh(
     ctx: Context,
     records: Iterable[RunRecord],
     *,
     timeout_s: float = 20.0,
     mend: bool = True,
     also_settled: bool = False,
-) -> dict[str, View]:
+) -> dict[str, RunView]:
     """Each run by id. A run that was never launched is not asked about; one whose end is known and sealed only beside
     others of its box: another client may have resumed it, and its box says so where its events have grown.
     `also_settled`: that is asked of every such run on those boxes, and those that have grown are in the answer.
@@ -64,9 +64,9 @@ def hear(
     return views
 
 
-def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, Asked]]:
+def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[str, SiteQuestion]]:
     """(the runs that nobody needs to be asked about, as they are known; who is to be asked at each other site)."""
-    views: dict[str, View] = {}
+    views: dict[str, RunView] = {}
     sites: dict[str, list[RunRecord]] = {}
     settled: dict[str, dict[str, int]] = {}
     for record in records:
@@ -79,24 +79,24 @@ def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, View], dict[str, As
     return views, {name: (ours, settled.get(name, {})) for name, ours in sites.items()}
 
 
-def as_known(record: RunRecord) -> View:
+def as_known(record: RunRecord) -> RunView:
     """The run as the records have it, without asking."""
     reach = made(Reach, {"last_ok": _stamp(record.heard_s)})
-    return made(View, {"record": record, "status": record.status, "reach": reach, "queue": {}})
+    return made(RunView, {"record": record, "status": record.status, "reach": reach, "queue": {}})
 
 
-def hear_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> View:
-    """`hear` of one run."""
-    return hear(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
+def refresh_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> RunView:
+    """`refresh` of one run."""
+    return refresh(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
 
 
 # What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
 Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
 # The runs of one site that are asked about, and the offsets of its settled ones.
-Asked = tuple[list[RunRecord], Mapping[str, int]]
+SiteQuestion = tuple[list[RunRecord], Mapping[str, int]]
 
 
-def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterator[tuple[Asked, Said]]:
+def _ask_all(ctx: Context, sites: list[SiteQuestion], timeout_s: float) -> Iterator[tuple[SiteQuestion, Said]]:
     """What each site said, as it comes; all are asked at once, and one that does not answer delays none."""
     if len(sites) < 2:
         yield from ((asked, ask_site(ctx, asked, timeout_s)) for asked in sites)
@@ -111,7 +111,7 @@ def _ask_all(ctx: Context, sites: list[Asked], timeout_s: float) -> Iterator[tup
         pool.shutdown(cancel_futures=True)
 
 
-def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
+def ask_site(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Said:
     """What one site has to say since, for about twice `timeout_s` at most; what is left comes with the next look.
 
     Touches no records of ours, so it may run beside others.
@@ -142,14 +142,14 @@ def ask_site(ctx: Context, asked: Asked, timeout_s: float) -> Said:
     return said
 
 
-def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: bool = True) -> dict[str, View]:
-    """What a site said, folded and kept. `mend`: as in `hear`, which may ask the site again."""
+def taken_in(ctx: Context, asked: SiteQuestion, said: Said, timeout_s: float, mend: bool = True) -> dict[str, RunView]:
+    """What a site said, folded and kept. `mend`: as in `refresh`, which may ask the site again."""
     runs, settled = asked
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step
         is_sick = isinstance(said, WorldError) and not isinstance(said, Unreachable)
-        return {r.id: View(r, r.status, Reach(False, _stamp(r.heard_s), words, advice, is_sick)) for r in runs}
+        return {r.id: RunView(r, r.status, Reach(False, _stamp(r.heard_s), words, advice, is_sick)) for r in runs}
     moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
     heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
     views = {}
@@ -167,11 +167,11 @@ def taken_in(ctx: Context, asked: Asked, said: Said, timeout_s: float, mend: boo
 ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
 
 
-def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> View:
+def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> RunView:
     """The run as its box just said: an entry of `since` and its new bytes of events, folded and kept."""
     if entry.get("identity") not in (None, "", record.run.spec_digest):
         shown = replace(record.status, reason=OTHER)
-        return View(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
+        return RunView(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
     known, offset = record.heard, record.offset
     new, _ = events.parse(blob)
     status = with_cause(fold(new, known), new, record.site)
@@ -194,7 +194,7 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
         shown = with_progress(shown, progress)
     reach, argv = Reach(True, units.stamp(now_s)), tuple(entry.get("argv") or ())
     there = entry is not ABSENT
-    return View(fresh, _with_log(shown, entry), reach, keeper, payload, there, argv=argv, word=word, queue=queue)
+    return RunView(fresh, _with_log(shown, entry), reach, keeper, payload, there, argv=argv, word=word, queue=queue)
 
 
 def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
@@ -207,7 +207,7 @@ def _with_log(status: Status, entry: Mapping[str, Any]) -> Status:
     )
 
 
-def _keep_queues(ctx: Context, views: Iterable[View]) -> None:
+def _keep_queues(ctx: Context, views: Iterable[RunView]) -> None:
     """A queue that has cells and no keeper gets one again; what lives there is found, and nothing begun twice."""
     from sojourn.verbs.context import start
 
@@ -223,7 +223,7 @@ def _keep_queues(ctx: Context, views: Iterable[View]) -> None:
             ctx.say(error.message)
 
 
-def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) -> dict[str, View]:
+def _with_ends_recorded(ctx: Context, views: dict[str, RunView], timeout_s: float) -> dict[str, RunView]:
     ended = [view.record for view in views.values() if view.has_root and is_unrecorded(view)]
     if not ended:
         return views
@@ -245,7 +245,7 @@ def _with_ends_recorded(ctx: Context, views: dict[str, View], timeout_s: float) 
     return views
 
 
-def _record(box: Box, views: list[View], timeout_s: float) -> None:
+def _record(box: Box, views: list[RunView], timeout_s: float) -> None:
     """Have the box write down how these ended: by their own keepers, or by what the scheduler says of them."""
     if box.schedules:
         from sojourn.verbs.observe import scheduled
@@ -258,7 +258,7 @@ def _record(box: Box, views: list[View], timeout_s: float) -> None:
         start(box, view.argv)
 
 
-def is_unrecorded(view: View) -> bool:
+def is_unrecorded(view: RunView) -> bool:
     """No keeper is there, nor a payload's first process, and the run's events lack how its last attempt ended, or the
     seal of its manifest."""
     if view.word is not None:

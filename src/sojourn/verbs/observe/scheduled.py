@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.keeper.client import KeeperRefused
 from sojourn.core.fold import Status
-from sojourn.core.ports import Tether, Word
+from sojourn.core.ports import Handle, SchedulerStatus
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box
 
 if TYPE_CHECKING:
-    from sojourn.verbs.observe.view import View
+    from sojourn.verbs.observe.view import RunView
 
 
-_UNKNOWN = Word(Pulse.UNKNOWN, reason="how it was submitted is not on record here")
+_UNKNOWN = SchedulerStatus(Pulse.UNKNOWN, reason="how it was submitted is not on record here")
 
 
-def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, Word]:
+def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, SchedulerStatus]:
     """The scheduler's word on each run, by id."""
     tethers = {record.id: tether for record in records if (tether := tether_of(record)) is not None}
     said = box.launcher.words(box.transport, list(tethers.values())) if tethers else ()  # type: ignore[attr-defined]
@@ -30,16 +30,16 @@ def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, Word]:
     return {record.id: words.get(record.id, _UNKNOWN) for record in records}
 
 
-def tether_of(record: RunRecord) -> Tether | None:
+def tether_of(record: RunRecord) -> Handle | None:
     """How its launcher finds the last attempt: by what the box says of it, else by what the launch said."""
     seat, known = record.heard.seat, record.tether
     facts = dict((known or {}).get("facts") or {})
     if seat and record.heard.attempt >= record.attempt:
-        return Tether(record.site.launcher, seat.rpartition(":")[0], facts)
-    return Tether(str(known["launcher"]), str(known["native"]), facts) if known else None
+        return Handle(record.site.launcher, seat.rpartition(":")[0], facts)
+    return Handle(str(known["launcher"]), str(known["native"]), facts) if known else None
 
 
-def withdraw(box: Box, views: Sequence[View]) -> None:
+def withdraw(box: Box, views: Sequence[RunView]) -> None:
     """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
     tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
     if tethers:
@@ -52,7 +52,7 @@ def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[st
     """
     launcher: Any = box.launcher
     tethers = {
-        run: Tether(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
+        run: Handle(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
         for run, one in known.items()
         if one
     }
@@ -80,7 +80,7 @@ def used(box: Box, records: Sequence[RunRecord]) -> str:
     return str(box.launcher.used(box.transport, tethers)) if tethers else ""  # type: ignore[attr-defined]
 
 
-def pulses(word: Word, keeper: str, payload: str) -> tuple[str, str]:
+def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:
     """The pulses of keeper and payload as the scheduler knows them, who sees machines that we do not."""
     if word.pulse is Pulse.ALIVE:
         return ("queued" if word.is_waiting else "alive"), payload
@@ -91,7 +91,7 @@ def pulses(word: Word, keeper: str, payload: str) -> tuple[str, str]:
     return "gone", payload if payload in ("alive", "held") else "gone"
 
 
-def shown(status: Status, word: Word) -> Status:
+def shown(status: Status, word: SchedulerStatus) -> Status:
     """What to show, with the scheduler's own words where they are all that is known."""
     if status.state is State.QUEUED or (status.state.is_alive and word.pulse is Pulse.UNKNOWN and word.reason):
         return replace(status, reason=word.reason)
@@ -100,7 +100,7 @@ def shown(status: Status, word: Word) -> Status:
     return status
 
 
-def is_overdue(view: View) -> bool:
+def is_overdue(view: RunView) -> bool:
     """The scheduler is done with it, and that is not yet on record on the box."""
     word, heard = view.word, view.record.heard
     if word is None or word.pulse is not Pulse.GONE or word.is_late or view.keeper != "gone" or not view.has_root:
@@ -108,7 +108,7 @@ def is_overdue(view: View) -> bool:
     return view.record.attempt > heard.attempt or heard.state.is_alive or heard.awaits_judgement
 
 
-def judge(box: Box, views: Sequence[View], timeout_s: float) -> bool:
+def judge(box: Box, views: Sequence[RunView], timeout_s: float) -> bool:
     """Have the box write the scheduler's words down; False where it did not. Safe to repeat."""
     ops = [_op(box, view) for view in views if view.word is not None]
     try:
@@ -119,7 +119,7 @@ def judge(box: Box, views: Sequence[View], timeout_s: float) -> bool:
         return False
 
 
-def _op(box: Box, view: View) -> Mapping[str, Any]:
+def _op(box: Box, view: RunView) -> Mapping[str, Any]:
     record, word = view.record, view.word
     assert word is not None
     tether = tether_of(record)

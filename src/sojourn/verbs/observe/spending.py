@@ -10,14 +10,14 @@ from sojourn.core.fold import Status
 from sojourn.store.program import read_code
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 
 # When a run's process ran, each attempt, and the seconds of older attempts of which no time of day is kept.
 Ran = tuple[Sequence[tuple[float, float]], float]
 
 
-def taken_s(ctx: Context, views: Sequence[View], leases: Mapping[str, LeaseRecord]) -> dict[str, float]:
+def taken_s(ctx: Context, views: Sequence[RunView], leases: Mapping[str, LeaseRecord]) -> dict[str, float]:
     """Seconds of its lease's meter that each of these runs takes, by the box's own clock; free boxes are left out.
 
     All runs of a lease count, heard now or not. They add up to no more than the time during which any of them ran.
@@ -59,7 +59,7 @@ def shared_s(every: Mapping[str, Ran]) -> dict[str, float]:
     return {run: second + every[run][1] for run, second in taken.items()}
 
 
-def spent_micro(view: View, lease: LeaseRecord | None, taken: Mapping[str, float]) -> int | None:
+def spent_micro(view: RunView, lease: LeaseRecord | None, taken: Mapping[str, float]) -> int | None:
     """What this run cost at its lease's rate; None while nothing was heard of it, or where that rate is not known.
     `taken`: of `taken_s`.
     """

@@ -9,16 +9,18 @@ from typing import Any
 from sojourn.core.values import made
 from sojourn.core.verdict import exit_status, worst
 from sojourn.store.records import LeaseRecord, RunRecord
-from sojourn.verbs.answers import Row, Status
+from sojourn.verbs.answers import Row, StatusReport
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.reasons import line_of
-from sojourn.verbs.observe.refresh import hear
+from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.spending import spent_micro, taken_s
-from sojourn.verbs.observe.view import View, meter_of, next_step
+from sojourn.verbs.observe.view import RunView, meter_of, next_step
 from sojourn.wire import units
 
 
-def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0, finals: int | None = None) -> Status:
+def status(
+    ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0, finals: int | None = None
+) -> StatusReport:
     """Rows of the runs named (unique prefixes; all where none is named), in the order they were planned.
 
     `finals`: where none is named, of those that are over and sealed only so many are in the answer, the newest; the
@@ -29,7 +31,7 @@ def status(ctx: Context, names: Sequence[str] = (), *, timeout_s: float = 20.0, 
     if names or finals is None:
         return look(ctx, chosen(ctx, names), timeout_s=timeout_s)
     records, hidden = ctx.store.index.recent(finals)
-    views = hear(ctx, records, timeout_s=timeout_s, also_settled=True)
+    views = refresh(ctx, records, timeout_s=timeout_s, also_settled=True)
     shown = {record.id: views.pop(record.id) for record in records} | views
     return replace(of_views(ctx, list(shown.values()), whole=False), hidden=hidden + len(records) - len(shown))
 
@@ -45,15 +47,15 @@ def chosen(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
     return list(found.values())
 
 
-def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0) -> Status:
+def look(ctx: Context, records: Sequence[RunRecord], *, timeout_s: float = 20.0) -> StatusReport:
     """`status` of these records."""
-    views = hear(ctx, records, timeout_s=timeout_s)
+    views = refresh(ctx, records, timeout_s=timeout_s)
     return of_views(ctx, [views[record.id] for record in records])
 
 
 def of_views(
-    ctx: Context, views: Sequence[View], *, whole: bool = True, taken: Mapping[str, float] | None = None
-) -> Status:
+    ctx: Context, views: Sequence[RunView], *, whole: bool = True, taken: Mapping[str, float] | None = None
+) -> StatusReport:
     """`status` of runs as they were heard. Asks nobody. `whole`: every cell of their sweeps is among them. `taken`: of
     `taken_s`, where it is known already.
     """
@@ -70,10 +72,10 @@ def of_views(
         from sojourn.verbs.observe.tally import tally
 
         sweeps = tally([view for view in views if view.record.sweep], rows)
-    return Status(rows, units.stamp(now_s), worst(codes), sweeps)
+    return StatusReport(rows, units.stamp(now_s), worst(codes), sweeps)
 
 
-def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float], now_s: float = 0.0) -> Row:
+def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float], now_s: float = 0.0) -> Row:
     """One run as `status` shows it. `taken`: what each takes of its lease, of `taken_s`."""
     record, status = view.record, view.status
     lease = leases.get(record.lease)
@@ -109,7 +111,7 @@ def row(view: View, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float
     )
 
 
-def _log_age_s(view: View, now_s: float) -> float | None:
+def _log_age_s(view: RunView, now_s: float) -> float | None:
     """Of a run that lives: it grows also while nobody can ask."""
     status, heard_s = view.status, view.record.heard_s
     if not status.state.is_alive or status.log_age_s is None:

@@ -16,13 +16,13 @@ from sojourn.core import money
 from sojourn.core.plain import json_text
 from sojourn.store.program import read_code
 from sojourn.store.records import LeaseRecord, RunRecord
-from sojourn.verbs.answers import Status
+from sojourn.verbs.answers import StatusReport
 from sojourn.verbs.answers import money as amount
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.refresh import as_known, hear
+from sojourn.verbs.observe.refresh import as_known, refresh
 from sojourn.verbs.observe.spending import Ran, is_metered, ran, taken_of
 from sojourn.verbs.observe.status import of_views, row
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 
 TOGETHER = 500  # rows that are made and kept at once; other commands wait for that
 _GAP = "\0"  # JSON has no such character
@@ -34,11 +34,11 @@ class Shown:
 
     runs: tuple[str, ...]
     sweeps: tuple[str, ...]
-    anew: Status
+    anew: StatusReport
 
     def json_text(self) -> str:
         """The document on one line, as it is written of `status`."""
-        head, between, tail = json_text(Status((), self.anew.at).as_json()).split("[]")
+        head, between, tail = json_text(StatusReport((), self.anew.at).as_json()).split("[]")
         return f"{head}[{', '.join(self.runs)}]{between}[{', '.join(self.sweeps)}]{tail}"
 
 
@@ -49,7 +49,9 @@ def shown(ctx: Context, *, timeout_s: float = 20.0) -> Shown:
     """
     index, code = ctx.store.index, read_code()
     known = _known(ctx, code)
-    views = hear(ctx, index.some([run.id for run in known if run.text is None]), timeout_s=timeout_s, also_settled=True)
+    views = refresh(
+        ctx, index.some([run.id for run in known if run.text is None]), timeout_s=timeout_s, also_settled=True
+    )
     leases = {record.name: record for record in index.leases(open_only=False)}
     taken = _taken(ctx, leases, known, views)
     texts = {run.id: _filled(run, leases, taken) for run in known if run.text is not None and run.id not in views}
@@ -123,7 +125,7 @@ def _spent(micro: int | None, currency: str) -> str:
 
 
 def _taken(
-    ctx: Context, leases: Mapping[str, LeaseRecord], known: Sequence[_Known], views: Mapping[str, View]
+    ctx: Context, leases: Mapping[str, LeaseRecord], known: Sequence[_Known], views: Mapping[str, RunView]
 ) -> dict[str, float]:
     """`taken_s` of all runs, for which those that are over need not be read."""
     ours: dict[str, dict[str, Ran]] = {}

@@ -9,10 +9,10 @@ from sojourn.core.values import Meter, State
 from sojourn.verbs.answers import Row, money
 from sojourn.verbs.observe.costs import costs_of, wanted_of
 from sojourn.verbs.observe.reasons import alike
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 
 
-def tally(views: Sequence[View], rows: Sequence[Row]) -> tuple[dict[str, Any], ...]:
+def tally(views: Sequence[RunView], rows: Sequence[Row]) -> tuple[dict[str, Any], ...]:
     """One count a sweep, in the order of `rows`; `views` are those of the cells.
 
     {"id","cells","states":{state: cells},"home","percentage","remaining_s","spent":[money],"unpriced","sites":[the
@@ -73,7 +73,7 @@ def _count(rows: Sequence[Row], remaining_s: float | None) -> dict[str, Any]:
     }
 
 
-def _seconds(views: Sequence[View], rows: Sequence[Row]) -> dict[str, float]:
+def _seconds(views: Sequence[RunView], rows: Sequence[Row]) -> dict[str, float]:
     """How long each cell that lives or waits still takes, where it can be told."""
     alive = {row.id: row for row in rows if row.state.is_alive}
     if not alive:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sojourn.core.fold import Status
-from sojourn.core.ports import Word
+from sojourn.core.ports import SchedulerStatus
 from sojourn.core.values import Meter, State
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Reach
 
 
 @dataclass(frozen=True)
-class View:
+class RunView:
     """A run as just heard. `status` is what to show; `keeper`, `payload`: alive gone none unknown, or ""."""
 
     record: RunRecord
@@ -25,7 +25,7 @@ class View:
     has_root: bool = False  # the box answered, and the run's root is there
     is_other: bool = False  # the root there is that of a run with another specification, put there by another client
     argv: tuple[str, ...] = ()  # what starts its keeper, as the box says where none lives
-    word: Word | None = None  # what the scheduler says of it, on a site that has one
+    word: SchedulerStatus | None = None  # what the scheduler says of it, on a site that has one
     queue: Mapping[str, Any] = field(default_factory=dict)  # of a cell: how its box's queue stands, as `since` has it
 
     @property
@@ -44,7 +44,7 @@ def meter_of(record: RunRecord, lease: LeaseRecord | None) -> Meter:
     return lease.meter
 
 
-def next_step(view: View, lease: LeaseRecord | None) -> str:
+def next_step(view: RunView, lease: LeaseRecord | None) -> str:
     """The command that moves this run on, or "" where nothing is left to do."""
     record, state = view.record, view.status.state
     if view.reach.ok is False:

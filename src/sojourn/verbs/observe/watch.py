@@ -10,7 +10,7 @@ from typing import Any
 
 from sojourn.core.alarms import Alarm
 from sojourn.store.records import RunRecord
-from sojourn.verbs.answers import Row, Snapshot, Status
+from sojourn.verbs.answers import Row, Snapshot, StatusReport
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.alarms import Alarms
 from sojourn.verbs.observe.notices import Notices, channels
@@ -46,7 +46,7 @@ def _looks(
     ctx: Context, poll: Poll, notices: Notices, alarms: Alarms, every_s: float, limit_s: float | None
 ) -> Iterator[Snapshot]:
     began_s = heard_s = moved_s = shown_s = ctx.now_s()
-    before: Status | None = None
+    before: StatusReport | None = None
     known: dict[tuple[str, str], Alarm] = {}
     end_s = float("inf") if limit_s is None else began_s + limit_s
     waiting = {view.record.site_name for view in poll.views.values() if not is_over(view.record)}
@@ -93,7 +93,7 @@ def _watched(ctx: Context, names: Sequence[str]) -> list[RunRecord]:
     return [r for r in records if r.attempt and not r.is_settled] or records[-1:]
 
 
-def _moved(before: Status | None, seen: Status) -> list[Row]:
+def _moved(before: StatusReport | None, seen: StatusReport) -> list[Row]:
     """Rows with something new: everything but times and ages."""
     old = {} if before is None else {row.id: _movement(row) for row in before.rows}
     return [row for row in seen.rows if old.get(row.id) != _movement(row)]
@@ -103,7 +103,7 @@ def _movement(r: Row) -> tuple[Any, ...]:
     return (r.state, r.attempt, r.reach.ok, r.step, r.total, r.reason, r.home, r.is_home)
 
 
-def _bad(before: Status, seen: Status) -> Iterator[str]:
+def _bad(before: StatusReport, seen: StatusReport) -> Iterator[str]:
     """What ended badly since."""
     old = {row.id: row for row in before.rows}
     for row in seen.rows:
@@ -112,7 +112,7 @@ def _bad(before: Status, seen: Status) -> Iterator[str]:
             yield f"{row.id}: {row.state.value}{f' ({row.reason})' if row.reason else ''}"
 
 
-def _ends(seen: Status) -> list[str]:
+def _ends(seen: StatusReport) -> list[str]:
     """How it all ended: a line a sweep, and one for each run that is no cell."""
     out = []
     for sweep in seen.sweeps:
@@ -121,7 +121,7 @@ def _ends(seen: Status) -> list[str]:
     return [*out, *(f"{row.id}: {row.state.value}{', home' * row.is_home}" for row in seen.rows if not row.sweep)]
 
 
-def _news(before: Status, seen: Status) -> Iterable[str]:
+def _news(before: StatusReport, seen: StatusReport) -> Iterable[str]:
     old = {row.id: row for row in before.rows}
     for row in seen.rows:
         yield from _news_of(old.get(row.id, row), row)

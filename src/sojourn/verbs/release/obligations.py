@@ -13,8 +13,8 @@ from sojourn.core.values import Receipt, State
 from sojourn.store import proofs
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.observe.refresh import hear, hear_one
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import refresh, refresh_one
+from sojourn.verbs.observe.view import RunView
 from sojourn.verbs.release.survey import Survey, survey
 from sojourn.verbs.retrieve.manifests import ask_manifest, kept_manifest
 from sojourn.verbs.retrieve.manifests import hashed as rows_hashed
@@ -57,17 +57,17 @@ def standings(
     ctx: Context, records: Sequence[RunRecord], hashed: Hashed, found: Survey | None = None
 ) -> list[Standing]:
     """One Standing a run. The box lists every output again, and every copy at home is compared again."""
-    views = hear(ctx, records)
+    views = refresh(ctx, records)
     for record in records:
         if views[record.id].status.attempt < record.attempt:
             # Another command may be launching it this very moment: what it does is waited for.
             with ctx.alone(record.id):
                 again = ctx.store.index.find(record.id)
-                views[record.id] = hear_one(ctx, again)
+                views[record.id] = refresh_one(ctx, again)
     return [_standing(ctx, views[record.id], hashed, found) for record in records]
 
 
-def _standing(ctx: Context, view: View, hashed: Hashed, found: Survey | None) -> Standing:
+def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None) -> Standing:
     """What lies on the box that was surveyed is judged by that box, whatever site the records have it on."""
     record, state = view.record, view.status.state
     row = found.rows.get(record.id) if found else None

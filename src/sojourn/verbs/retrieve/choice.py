@@ -17,7 +17,7 @@ from sojourn.wire import globs, manifest
 Row = Mapping[str, Any]
 Key = tuple[str, str]  # path and sha256: one content under one name
 CHECKPOINT = "checkpoint"
-_SET = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-\d+)?")  # as `train.shelf` names them
+_SET = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-\d+)?")  # as `train.saving.commit` names them
 
 
 def key(row: Row) -> Key:

@@ -13,10 +13,10 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.beside import each
-from sojourn.verbs.observe.refresh import as_known, hear, hear_one
+from sojourn.verbs.observe.refresh import as_known, refresh, refresh_one
 from sojourn.verbs.observe.spending import spent_micro, taken_s
 from sojourn.verbs.observe.status import chosen
-from sojourn.verbs.observe.view import View, meter_of
+from sojourn.verbs.observe.view import RunView, meter_of
 from sojourn.verbs.retrieve import manifests, tale
 from sojourn.verbs.retrieve.choice import choose
 from sojourn.verbs.retrieve.expected import step_remarks
@@ -49,7 +49,7 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
     """
     records = chosen(ctx, names)
     if any(ctx.store.index.sweep(name) for name in names):
-        views = hear(ctx, records)  # of a sweep: what has begun
+        views = refresh(ctx, records)  # of a sweep: what has begun
         records = [view.record for view in views.values() if view.record.heard.attempt]
     if not names:
         records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
@@ -82,7 +82,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
-    view = hear_one(ctx, record)
+    view = refresh_one(ctx, record)
     record, box = view.record, ctx.box(record.site)
     is_live = not view.status.state.is_final
     if not is_live:
@@ -113,7 +113,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     return answer
 
 
-def _journal(ctx: Context, view: View, home: Home, document: Mapping[str, Any], told: Tale, answer: Pull) -> None:
+def _journal(ctx: Context, view: RunView, home: Home, document: Mapping[str, Any], told: Tale, answer: Pull) -> None:
     ctx.store.append(
         "pulled",
         run=answer.run,
@@ -133,7 +133,7 @@ def _journal(ctx: Context, view: View, home: Home, document: Mapping[str, Any], 
 
 
 def _answer(
-    ctx: Context, view: View, home: Home, told: Tale, haul: Haul, seconds: float, taken: Mapping[str, float]
+    ctx: Context, view: RunView, home: Home, told: Tale, haul: Haul, seconds: float, taken: Mapping[str, float]
 ) -> Pull:
     record, is_live = view.record, not view.status.state.is_final
     lease = ctx.store.index.lease(record.lease)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.need import Need
-from sojourn.core.ports import Order, Seating
+from sojourn.core.ports import ArrayTask, LaunchRequest
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.after import awaited
 from sojourn.verbs.launch.launch import write_s
@@ -19,7 +19,7 @@ from sojourn.verbs.launch.renting import moving_in
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
-    from sojourn.verbs.sweep.cells import Asked
+    from sojourn.verbs.sweep.cells import CellRequest
 
 AT_ONCE = 100  # cells that are placed in one call
 CALL_S = 120.0
@@ -30,7 +30,7 @@ def submit(
     ctx: Context,
     box: Box,
     sweep: str,
-    cells: Sequence[Asked],
+    cells: Sequence[CellRequest],
     *,
     base: str,
     at_once: int,
@@ -54,17 +54,17 @@ def submit(
     if box.keeper.train_file in lacking:
         box.must(box.keeper.put_train(base))
     ctx.say(f"{box.site.name}: submitting {len(cells)} cells")
-    parts: dict[tuple[str, ...], list[Seating]] = {}
+    parts: dict[tuple[str, ...], list[ArrayTask]] = {}
     for first in range(0, len(cells), AT_ONCE):
         some = cells[first : first + AT_ONCE]
         ops += [_place(cell, token, secrets) for cell in some]
         for cell, answer in zip(some, box.answer_all(ops, blobs, timeout_s=CALL_S)[-len(some) :], strict=True):
             *argv, root = answer.value["argv"]
-            parts.setdefault(tuple(argv), []).append(Seating(root, cell.attempt))
+            parts.setdefault(tuple(argv), []).append(ArrayTask(root, cell.attempt))
         ops, blobs = [], []
     launcher: Any = box.launcher
     known = map(ctx.store.index.run, (cell.run for cell in cells))
-    order = Order(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
+    order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
         home = posixpath.join(base, "queues", sweep, "arrays")
         command = launcher.command_all(argv, home, roots, order, at_once)
@@ -75,6 +75,6 @@ def submit(
     return ()
 
 
-def _place(cell: Asked, token: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+def _place(cell: CellRequest, token: str, secrets: Mapping[str, str]) -> dict[str, Any]:
     want = {"attempt": cell.attempt, "by": "run", "token": token}
     return {"op": "place", "run": cell.spec, "want": want, "secrets": dict(secrets)}

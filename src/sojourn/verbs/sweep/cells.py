@@ -121,7 +121,7 @@ def shared(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dic
 
 
 @dataclass(frozen=True)
-class Asked:
+class CellRequest:
     """A cell for a queue: its whole run.json, and the attempt that is asked for."""
 
     spec: Mapping[str, Any]

@@ -12,8 +12,8 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.launch import COMMAND_S, started, starts_of
 from sojourn.verbs.launch.push import push
 from sojourn.verbs.launch.renting import moving_in
-from sojourn.verbs.observe.refresh import hear
-from sojourn.verbs.sweep.cells import Asked, shared
+from sojourn.verbs.observe.refresh import refresh
+from sojourn.verbs.sweep.cells import CellRequest, shared
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
@@ -27,7 +27,7 @@ def enqueue(
     ctx: Context,
     box: Box,
     sweep: str,
-    cells: Sequence[Asked],
+    cells: Sequence[CellRequest],
     *,
     hello: Mapping[str, Any],
     lanes: Sequence[str],
@@ -104,7 +104,7 @@ def proven(ctx: Context, runs: Sequence[str]) -> tuple[str, ...]:
     """Look until the queue of each of these cells is kept, or has nothing left to do, PROOF_S at most; else remarks."""
     deadline_s, pause_s = ctx.now_s() + PROOF_S, 0.1
     while True:
-        views = hear(ctx, [record for record in map(ctx.store.index.run, runs) if record is not None], mend=False)
+        views = refresh(ctx, [record for record in map(ctx.store.index.run, runs) if record is not None], mend=False)
         lacking = [
             view
             for view in views.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 
 LOADED, PRESENT, MISSING, FAILED = "loaded", "present", "missing", "failed"
 NEVER, WAITING, RUNNING, STOPPED, UNKNOWN = "never_started", "waiting", "running", "stopped", "unknown"
@@ -14,7 +14,7 @@ NEVER, WAITING, RUNNING, STOPPED, UNKNOWN = "never_started", "waiting", "running
 class Fate:
     """One cell: what became of it, and why that is said."""
 
-    view: View
+    view: RunView
     what: str
     why: str = ""
     cause: str = ""  # id of the gotcha that its end is, where it is a known one

@@ -12,9 +12,9 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Context
 from sojourn.verbs.launch.stop import withdraw
 from sojourn.verbs.observe.costs import costs_of, speeds_of, wanted_of
-from sojourn.verbs.observe.refresh import hear
+from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.sweep.cells import PreparedCell, PreparedSweep
-from sojourn.verbs.sweep.slots import Offer, judged
+from sojourn.verbs.sweep.slots import SiteSlots, judged
 from sojourn.wire.errors import WorldError
 
 LEAST_DONE = 0.05  # of a cell, before its pace is believed
@@ -26,8 +26,8 @@ def placed_on(
     known: Mapping[str, RunRecord],
     new: Sequence[PreparedCell],
     fixed: Mapping[str, str],
-    offers: Sequence[Offer],
-) -> tuple[dict[str, str], list[Offer], tuple[Finding, ...]]:
+    offers: Sequence[SiteSlots],
+) -> tuple[dict[str, str], list[SiteSlots], tuple[Finding, ...]]:
     """The site of each cell that is to be queued now, the offers that are used, and blockers where none is left.
 
     `fixed`: cells whose site is settled already. A box without room for its part is left out, and its part placed on
@@ -56,7 +56,7 @@ def place(
     cells: Sequence[PreparedCell],
     known: Mapping[str, RunRecord],
     new: Sequence[PreparedCell],
-    offers: Sequence[Offer],
+    offers: Sequence[SiteSlots],
 ) -> dict[str, str]:
     """The site of each new cell, by what cells cost and what each box has to do already; the longest first."""
     wanted = {cell.id: spread.Wanted(cell.cell.values, cell.cell.epochs) for cell in cells}
@@ -70,7 +70,9 @@ def place(
     return spread.place({cell.id: costs[cell.id] for cell in new}, boxes)
 
 
-def lanes_of(offers: Sequence[Offer], learned: Mapping[str, float], loads: Mapping[str, float]) -> list[spread.Lanes]:
+def lanes_of(
+    offers: Sequence[SiteSlots], learned: Mapping[str, float], loads: Mapping[str, float]
+) -> list[spread.Lanes]:
     """The boxes of these offers as placement sees them."""
     fast = speeds_of([offer.box.site for offer in offers], learned)
     names = [offer.box.site.name for offer in offers]
@@ -81,14 +83,14 @@ def lanes_of(offers: Sequence[Offer], learned: Mapping[str, float], loads: Mappi
 
 
 def taken_back(
-    ctx: Context, prepared: PreparedSweep, known: Mapping[str, RunRecord], offers: Sequence[Offer]
+    ctx: Context, prepared: PreparedSweep, known: Mapping[str, RunRecord], offers: Sequence[SiteSlots]
 ) -> dict[str, str]:
     """Cells that wait, withdrawn from boxes that would be done much later than need be, and their better sites.
 
     Only what its box let go of is among them.
     """
     at = {offer.box.site.name: offer for offer in offers}
-    views = hear(ctx, known.values())
+    views = refresh(ctx, known.values())
     waiting = {
         run: view.record.site_name
         for run, view in views.items()

@@ -17,8 +17,8 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach, document
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.reasons import alike, line_of
-from sojourn.verbs.observe.refresh import hear
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import refresh
+from sojourn.verbs.observe.view import RunView
 from sojourn.verbs.sweep.fate import FAILED, LOADED, MISSING, NEVER, PRESENT, RUNNING, STOPPED, UNKNOWN, WAITING, Fate
 from sojourn.wire.errors import Unreachable, WorldError
 
@@ -114,7 +114,7 @@ def reconcile(
     return with_next(again)
 
 
-def fate(view: View, is_gone: bool = False) -> Fate:
+def fate(view: RunView, is_gone: bool = False) -> Fate:
     """What became of one cell, as just heard. `is_gone`: the lease of its box is let go."""
     record, status = view.record, view.status
     state = status.state
@@ -153,7 +153,7 @@ def fate(view: View, is_gone: bool = False) -> Fate:
 
 def _look(ctx: Context, sweep: str) -> Reconciled:
     records = ctx.store.index.cells(sweep)
-    views = _reached(ctx, hear(ctx, records))
+    views = _reached(ctx, refresh(ctx, records))
     open_leases = {one.name for one in ctx.store.index.leases()}
     fates = []
     for record in records:
@@ -163,10 +163,10 @@ def _look(ctx: Context, sweep: str) -> Reconciled:
     return Reconciled(sweep, tuple(fates), tuple(duplicates), remarks=tuple(remarks))
 
 
-def _reached(ctx: Context, views: Mapping[str, View]) -> dict[str, View]:
+def _reached(ctx: Context, views: Mapping[str, RunView]) -> dict[str, RunView]:
     """Boxes of which all ends are known were not asked: whether they still have what is not home must be."""
     found = dict(views)
-    silent: dict[str, list[View]] = {}
+    silent: dict[str, list[RunView]] = {}
     for view in views.values():
         record = view.record
         if view.reach.ok is None and record.attempt and not record.is_home and record.phase != "cleaned":

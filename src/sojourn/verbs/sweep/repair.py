@@ -18,11 +18,11 @@ from sojourn.verbs.launch.launch import read_secrets
 from sojourn.verbs.launch.prepare import Trees, on_site, read_trees
 from sojourn.verbs.observe import scheduled
 from sojourn.verbs.observe.costs import costs_of, wanted_of
-from sojourn.verbs.sweep.cells import Asked, shared
+from sojourn.verbs.sweep.cells import CellRequest, shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
 from sojourn.verbs.sweep.placing import lanes_of
-from sojourn.verbs.sweep.slots import Offer, Oversubscribed, ask_sites, lanes, with_box
+from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
 
 
@@ -71,8 +71,8 @@ def mend(
     _plan_again(ctx, sweep, [record for record in moving if record.id in placed], placed, offers)
     for name, offer in offers.items():
         ours = [record for record in here if record.site_name == name]
-        asked = [Asked(record.run.spec, max(record.attempt, record.heard.attempt + 1)) for record in ours]
-        asked += [Asked(_fresh(ctx, record.id).run.spec) for record in moving if placed.get(record.id) == name]
+        asked = [CellRequest(record.run.spec, max(record.attempt, record.heard.attempt + 1)) for record in ours]
+        asked += [CellRequest(_fresh(ctx, record.id).run.spec) for record in moving if placed.get(record.id) == name]
         if not asked:
             continue
         try:
@@ -131,7 +131,7 @@ def _offers(
     cells: Sequence[RunRecord],
     abandon: frozenset[str],
     more_sites: Sequence[str],
-) -> tuple[dict[str, Offer], list[str], Trees | None]:
+) -> tuple[dict[str, SiteSlots], list[str], Trees | None]:
     """The boxes that may take cells now, by site, why others may not, and the code where it is the same here still."""
     known: dict[str, Site] = {one.view.record.site_name: one.view.record.site for one in fates}
     known |= {name: ctx.site(name) for name in more_sites if name not in known}
@@ -176,7 +176,7 @@ def _code(ctx: Context, record: RunRecord, digests: Sequence[str]) -> tuple[JobF
 
 
 def _placed(
-    fates: Sequence[Fate], moving: Sequence[RunRecord], offers: Mapping[str, Offer]
+    fates: Sequence[Fate], moving: Sequence[RunRecord], offers: Mapping[str, SiteSlots]
 ) -> tuple[dict[str, str], list[str]]:
     """The new site of each cell that leaves its box, by what is to be done on each already."""
     if not moving:
@@ -199,7 +199,7 @@ def _plan_again(
     sweep: str,
     cells: Sequence[RunRecord],
     placed: Mapping[str, str],
-    offers: Mapping[str, Offer],
+    offers: Mapping[str, SiteSlots],
 ) -> None:
     """Journal the new place of cells that leave their box: the same specification, what their first box had is lost."""
     if not cells:
@@ -229,7 +229,7 @@ def _plan_again(
 
 
 def _ask(
-    ctx: Context, sweep: str, offer: Offer, asked: Sequence[Asked], trees: Trees | None, *, is_new: bool
+    ctx: Context, sweep: str, offer: SiteSlots, asked: Sequence[CellRequest], trees: Trees | None, *, is_new: bool
 ) -> tuple[str, ...]:
     rows: list[tuple[str, Any]] = list(trees.trees) if trees is not None else []
     room = preflight.room([(tree.digest, tree.rows) for _, tree in rows], offer.lacking)

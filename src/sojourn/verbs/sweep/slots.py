@@ -28,7 +28,7 @@ class Oversubscribed(Misuse):
 
 
 @dataclass(frozen=True)
-class Offer:
+class SiteSlots:
     """One site as just asked. `error`: why it is of no use now. `lanes`: what each slot has, "" or GPUs."""
 
     box: Box
@@ -50,23 +50,23 @@ class Offer:
         return f"{self.hello.get('host')} {self.hello.get('boot_id')} {self.hello.get('base')}"
 
 
-def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[str]) -> list[Offer]:
+def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[str]) -> list[SiteSlots]:
     """What each box has, of these snapshots too; all asked at once, one call each. A box that does not answer, or
     says no, is an offer with an `error`. Lanes are not set yet.
     """
 
-    def ask(box: Box) -> Offer:
+    def ask(box: Box) -> SiteSlots:
         trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
         ops = [{"op": "hello", "queue": sweep}, ask_missing(digests), trains, boxcheck.asked()]
         try:
             said = box.keeper.ask_all(ops)
         except WorldError as error:
-            return Offer(box, {}, error=error)
+            return SiteSlots(box, {}, error=error)
         if isinstance(said, NoAnswer):
-            return Offer(box, {}, error=unreachable(box.site, said))
+            return SiteSlots(box, {}, error=unreachable(box.site, said))
         hello, *lacks, looked = said
         lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
-        return Offer(box, hello.value, lacking, looked=looked.value)
+        return SiteSlots(box, hello.value, lacking, looked=looked.value)
 
     boxcheck.get_ready()
     if len(boxes) < 2:
@@ -118,7 +118,7 @@ def lanes(
     return ("",) * (slots or 1)
 
 
-def judged(offer: Offer, prepared: PreparedSweep, cells: int) -> tuple[Finding, ...]:
+def judged(offer: SiteSlots, prepared: PreparedSweep, cells: int) -> tuple[Finding, ...]:
     """Findings about running so many cells there: resources, room for all of them."""
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     need = Need() if offer.box.schedules else prepared.job.need
@@ -127,7 +127,7 @@ def judged(offer: Offer, prepared: PreparedSweep, cells: int) -> tuple[Finding, 
 
 
 def with_box(
-    offer: Offer, found: tuple[Finding, ...], envs: Mapping[str, str], *, wants_cards: bool
+    offer: SiteSlots, found: tuple[Finding, ...], envs: Mapping[str, str], *, wants_cards: bool
 ) -> tuple[Finding, ...]:
     """The findings, and what speaks against the box itself."""
     if offer.looked is None:

@@ -12,8 +12,8 @@ from sojourn.verbs.answers import Ask, Confirm, document
 from sojourn.verbs.confirm import confirmed
 from sojourn.verbs.context import Context, start
 from sojourn.verbs.launch.stop import AFTER_GRACE_S, LOOK_S, withdraw
-from sojourn.verbs.observe.refresh import hear
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.refresh import refresh
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 from sojourn.wire.errors import WorldError
 
@@ -79,16 +79,16 @@ def stop_sweep(
     return _answer(ctx, sweep, tuple(sorted(taken)), tuple(sorted(waited - taken)), why, tuple(remarks.values()))
 
 
-def _alive(ctx: Context, sweep: str) -> list[View]:
-    return [view for view in hear(ctx, ctx.store.index.cells(sweep)).values() if view.status.state.is_alive]
+def _alive(ctx: Context, sweep: str) -> list[RunView]:
+    return [view for view in refresh(ctx, ctx.store.index.cells(sweep)).values() if view.status.state.is_alive]
 
 
-def _in_queue(view: View) -> bool:
+def _in_queue(view: RunView) -> bool:
     """It waits in a queue of ours; what waits in a scheduler's is stopped like what lives."""
     return view.status.state is State.QUEUED and bool(view.record.queue)
 
 
-def _stop_there(ctx: Context, sweep: str, views: Sequence[View], grace_s: float) -> set[str]:
+def _stop_there(ctx: Context, sweep: str, views: Sequence[RunView], grace_s: float) -> set[str]:
     """On one box: first what waits, so that nothing begins in the place of what ends. Raises: WorldError."""
     if not views:
         return set()
@@ -113,7 +113,7 @@ def _stop_there(ctx: Context, sweep: str, views: Sequence[View], grace_s: float)
     return taken
 
 
-def _ask(sweep: str, views: Sequence[View], grace_s: float) -> Ask:
+def _ask(sweep: str, views: Sequence[RunView], grace_s: float) -> Ask:
     queued = sum(view.status.state is State.QUEUED for view in views)
     grace = units.say_seconds(math.ceil(grace_s))
     lines = [f"stop the sweep {sweep}: {queued} cells that wait, {len(views) - queued} that live"]

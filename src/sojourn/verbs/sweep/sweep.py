@@ -23,11 +23,11 @@ from sojourn.verbs.launch.push import remember
 from sojourn.verbs.launch.renting import reopen
 from sojourn.verbs.launch.run import excluded_by_rule
 from sojourn.verbs.observe.costs import costs_of
-from sojourn.verbs.observe.refresh import hear
-from sojourn.verbs.sweep.cells import Asked, PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
+from sojourn.verbs.observe.refresh import refresh
+from sojourn.verbs.sweep.cells import CellRequest, PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.placing import by_site, placed_on, taken_back
-from sojourn.verbs.sweep.slots import BLOCKED, Offer, Oversubscribed, ask_sites, lanes
+from sojourn.verbs.sweep.slots import BLOCKED, Oversubscribed, SiteSlots, ask_sites, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -177,7 +177,7 @@ def _nothing(
     began_s: float,
     remarks: tuple[str, ...] = (),
 ) -> Swept:
-    views = hear(ctx, known.values())  # also puts a keeper back to a queue that lost it
+    views = refresh(ctx, known.values())  # also puts a keeper back to a queue that lost it
     states = [views[cell.id].status.state for cell in prepared.cells]
     alive = sum(state.is_alive for state in states)
     ended = sum(state is State.SUCCEEDED for state in states)
@@ -204,7 +204,7 @@ def _offers(
     sites: Sequence[str],
     slots: int,
     oversubscribe: bool,
-) -> tuple[list[Offer], list[str]]:
+) -> tuple[list[SiteSlots], list[str]]:
     """What each site offers, in the order of the candidates, and why some offer nothing."""
     names = list(dict.fromkeys(sites or prepared.job.candidates or [prepared.job.site or "local"]))
     excluded = {} if sites else excluded_by_rule(ctx, prepared.job)
@@ -249,7 +249,7 @@ def _parts(
     known: Mapping[str, RunRecord],
     new: Sequence[PreparedCell],
     placed: Mapping[str, str],
-    offers: Sequence[Offer],
+    offers: Sequence[SiteSlots],
 ) -> tuple[Part, ...]:
     wanted = {cell.id: spread.Wanted(cell.cell.values, cell.cell.epochs) for cell in prepared.cells}
     costs, _ = costs_of(list(known.values()), wanted)
@@ -267,7 +267,7 @@ def _parts(
 
 
 def _disjoint(
-    prepared: PreparedSweep, known: Mapping[str, RunRecord], placed: Mapping[str, str], offers: Sequence[Offer]
+    prepared: PreparedSweep, known: Mapping[str, RunRecord], placed: Mapping[str, str], offers: Sequence[SiteSlots]
 ) -> None:
     """Raises: Collision, where two cells, or two sites, would write into one place."""
     machines: dict[str, str] = {}
@@ -293,7 +293,7 @@ def _queue(
     prepared: PreparedSweep,
     new: Sequence[PreparedCell],
     placed: Mapping[str, str],
-    offers: Sequence[Offer],
+    offers: Sequence[SiteSlots],
 ) -> Swept:
     """Journal the new cells, then give each box its part. A box that fails is a remark: the identical call goes on."""
     secrets = read_secrets(ctx, {"secrets": prepared.job.secrets})
@@ -307,7 +307,7 @@ def _queue(
     for site, cells in by_site(placed).items():
         offer = at[site]
         records = [record for record in map(ctx.store.index.run, cells) if record is not None]
-        asked = [Asked(record.run.spec, max(1, record.attempt)) for record in records]
+        asked = [CellRequest(record.run.spec, max(1, record.attempt)) for record in records]
         try:
             remarks += enqueue(
                 ctx,
@@ -335,7 +335,7 @@ def _journal(
     prepared: PreparedSweep,
     new: Sequence[PreparedCell],
     placed: Mapping[str, str],
-    at: Mapping[str, Offer],
+    at: Mapping[str, SiteSlots],
 ) -> None:
     """One record for all of them: the sweep is known whole, or not at all."""
     if not new:

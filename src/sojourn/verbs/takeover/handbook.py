@@ -11,9 +11,9 @@ from sojourn.core.values import NoAnswer, Site, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.observe.refresh import hear_one
+from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.verbs.observe.scheduled import tether_of
-from sojourn.verbs.observe.view import View
+from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, WorldError
 from sojourn.wire.quote import join
@@ -99,7 +99,7 @@ def handbook(ctx: Context, run: str) -> Handbook:
 
     Raises: Misuse (not-found, not-launched-yet).
     """
-    view = hear_one(ctx, ctx.store.index.find(run), mend=False)
+    view = refresh_one(ctx, ctx.store.index.find(run), mend=False)
     record = view.record
     if record.attempt == 0:
         raise NotLaunched(run=record.id)
@@ -129,7 +129,7 @@ def handbook(ctx: Context, run: str) -> Handbook:
     )
 
 
-def _keeper_argv(box: Box, view: View) -> tuple[list[str], str]:
+def _keeper_argv(box: Box, view: RunView) -> tuple[list[str], str]:
     """What a launcher would start, as the box says it; where it does not, as it must be, and a remark."""
     record = view.record
     attempt = max(record.attempt, view.status.attempt)

@@ -9,14 +9,14 @@ from typing import Any
 from sojourn.backends.keeper import root_files
 from sojourn.backends.keeper.decode import BadAnswer
 from sojourn.core.need import Need
-from sojourn.core.ports import Tether
+from sojourn.core.ports import Handle
 from sojourn.core.values import State
 from sojourn.core.verdict import SICK
 from sojourn.store.index import NotFound
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.renting import open_lease
-from sojourn.verbs.observe.refresh import hear
+from sojourn.verbs.observe.refresh import refresh
 from sojourn.wire import names, units
 
 MOST_RUNS = 200_000  # of one site
@@ -86,7 +86,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     for row in rows:
         done[row["id"]] = _take_in(ctx, box, row, lease)
     mine = [run for run, did in done.items() if did in ("recovered", "known")]
-    views = hear(ctx, [record for record in map(ctx.store.index.run, mine) if record is not None])
+    views = refresh(ctx, [record for record in map(ctx.store.index.run, mine) if record is not None])
     found = [
         _found(row, done[row["id"]], views[row["id"]].status.state if row["id"] in views else None) for row in rows
     ]
@@ -191,7 +191,7 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
         if attempt and keeper.get("pid"):
             facts = {"root": row["root"], "boot": keeper.get("boot_id") or ""}
             facts |= {"pid": keeper["pid"], "start": keeper.get("start") or 0}
-            tether = Tether(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
+            tether = Handle(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
             ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(tether))
         if _queued(row) > attempt:
             sweep = str(run["sweep"])
