@@ -30,8 +30,6 @@ pages:  ## write the pages that are produced from code
 	@.venv/bin/python scripts/errors_page.py
 	@.venv/bin/python scripts/commands_page.py
 	@.venv/bin/python scripts/observations_page.py
-	@.venv/bin/python scripts/gotcha_index.py
-	@.venv/bin/python scripts/search_index.py
 	@.venv/bin/python scripts/knowledge_pages.py
 
 lock:   ## pin requirements anew (needs uv)

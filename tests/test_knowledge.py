@@ -9,8 +9,9 @@ from scripts import knowledge_pages
 from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
 from sojourn.diagnose.search import Search, compile_index
-from sojourn.store.gotchas import KEYS, gotchas, read, search_index
+from sojourn.store.gotchas import KEYS, gotchas, read
 from sojourn.store.platforms import platforms
+from sojourn.verbs.explain.gotchas import search_index
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,30 +1,28 @@
-"""The catalog of gotchas: one TOML each in data/gotchas, read from a compiled index so that no command waits for it.
+"""The catalog of gotchas: one TOML each in data/gotchas, compiled when it is first read, so that no command waits.
 
-`compile_index` writes what `gotchas` reads; a test fails while the two differ. Schema: docs/adding-a-gotcha.md.
+Schema: docs/adding-a-gotcha.md.
 """
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sojourn.core.gotcha import ROLES, SEVERITIES, Gotcha, Merged, Pattern
 from sojourn.core.regexes import gate
+from sojourn.store.compiled import DATA, PACKAGE, compiled
 from sojourn.wire.errors import Misuse
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 KEYS = (
     "id was title theme scope severity role tier refines see synonyms cause fix never undecidable confirm refute weak"
     " sources symptom patterns merged"
 ).split()
 STREAMS = ("log", "kernel", "ssh", "smi", "k8s")
-_INDEX = "gotchas.index.json"
-_SEARCH = "search.index.json"
+FOLDER = os.path.join(DATA, "gotchas")
+SOURCES = (FOLDER, *(os.path.join(PACKAGE, path) for path in ("store/gotchas.py", "core/gotcha.py", "core/regexes.py")))
 
 
 class BadGotcha(Misuse):
@@ -36,24 +34,17 @@ class BadGotcha(Misuse):
 @cache
 def gotchas() -> tuple[Gotcha, ...]:
     """Every gotcha that ships, sorted by id."""
-    rows = json.loads(_data().joinpath(_INDEX).read_text(encoding="utf-8"))
-    return tuple(_value(row) for row in rows)
+    return tuple(_value(row) for row in compiled("gotchas", SOURCES, compile_rows))
 
 
-@cache
-def search_index() -> Mapping[str, Any]:
-    """The compiled index of `diagnose.search`, as scripts/search_index.py wrote it."""
-    index: Mapping[str, Any] = json.loads(_data().joinpath(_SEARCH).read_text(encoding="utf-8"))
-    return index
-
-
-def compile_index() -> str:
-    """The text of the index, from all TOML files. Raises: BadGotcha."""
+def compile_rows() -> list[dict[str, Any]]:
+    """What `gotchas` reads, from all TOML files, sorted by id. Raises: BadGotcha."""
     rows = []
-    for file in sorted(_data().joinpath("gotchas").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".toml"):
-            rows.append(_lean(read(file.name, file.read_text(encoding="utf-8"))))
-    return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows) + "\n]\n"
+    for name in sorted(os.listdir(FOLDER)):
+        if name.endswith(".toml"):
+            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                rows.append(_lean(read(name, file.read())))
+    return rows
 
 
 def read(name: str, text: str) -> Gotcha:
@@ -131,9 +122,3 @@ def _lean(gotcha: Gotcha) -> dict[str, Any]:
             if spec.default is not MISSING and pattern[spec.name] == spec.default:
                 del pattern[spec.name]
     return lean
-
-
-def _data() -> Traversable:
-    from importlib.resources import files
-
-    return files("sojourn").joinpath("data")

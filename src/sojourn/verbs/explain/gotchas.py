@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose.search import Found, Search
-from sojourn.store.gotchas import gotchas, search_index
+from sojourn.store.compiled import DATA, PACKAGE, compiled
+from sojourn.store.gotchas import SOURCES, gotchas
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 
+_WORDS = os.path.join(DATA, "words.toml")
+_SOURCES = (_WORDS, *(os.path.join(PACKAGE, "diagnose", name) for name in ("search.py", "words.py")))
 LIMIT = 5  # answers of a search, unless more are asked for
 
 
@@ -154,6 +158,23 @@ def searched(text: str, *, limit: int = LIMIT, scope: Sequence[str] = ()) -> Sea
         found = [own, *(one for one in found if one.id != named.id)][:limit]
     best = next((one for one in gotchas() if found and one.id == found[0].id), None)
     return Searched(text, tuple(found), best)
+
+
+@cache
+def search_index() -> Mapping[str, Any]:
+    """The compiled index of `diagnose.search`, from the catalog and data/words.toml."""
+    index: Mapping[str, Any] = compiled("search", (*SOURCES, *_SOURCES), _compile)
+    return index
+
+
+def _compile() -> dict[str, Any]:
+    import tomllib
+
+    from sojourn.diagnose.search import compile_index
+
+    with open(_WORDS, "rb") as file:
+        words = tomllib.load(file)
+    return compile_index(gotchas(), words["same"], words["places"])
 
 
 @cache
