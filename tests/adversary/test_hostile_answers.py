@@ -21,7 +21,7 @@ from tests.adversary.stage import COMMANDS, Change, Key, Outcome, Stage
 NAMES = [" ".join(words) for words in COMMANDS]
 SEED = int(os.environ.get("SOJOURN_TEST_SEED", "15"))
 DRAWN = 36  # changes of fields a command; and of bytes a third of it
-SECONDS = 20.0  # of the processor, one command: it takes some milliseconds, with ten million letters half a second
+SECONDS = 60.0  # of the processor: most take milliseconds, ten million letters half a second; `stop` asks for 50 s
 OUT_BYTES = 24 << 20
 REFUSED = ("bad-answer", "no-frames", "no-python", "no-base")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

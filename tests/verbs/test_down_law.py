@@ -125,6 +125,22 @@ def test_a_run_in_another_base_of_the_same_user_holds(world: World, rented: Prov
     assert let_go(world, abandon=[f"local:{base}/theirs"]).released
 
 
+def test_an_own_run_in_another_base_of_the_box_is_listed_again_there(
+    world: World, rented: Provider, tmp_path: Path, private_home: Path
+) -> None:
+    settings = private_home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[sites.paid]\nbase = "{tmp_path}/other base"\n')
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    run(world.ctx, world.job("echo '{}' > b.json", name="b", outputs=["*.json"]), site="paid")
+    ended(world.ctx, "b")
+    list(pull(world.ctx))
+    (tmp_path / "other base/runs/b/attempts/1/more.json").write_text("{}")
+    assert refused(world) == ["b: more.json is not home"]
+    list(pull(world.ctx, ["b"]))
+    assert let_go(world).released
+
+
 def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provider, tmp_path: Path) -> None:
     world.ended("test -e again && sleep 600; touch again; exit 3", outputs=["out.json"])
     list(pull(world.ctx))

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -166,6 +166,13 @@ class Box:
     launcher: Launcher
     provider: Provider
     keeper: Keeper
+
+    def at(self, base: str) -> Box:
+        """The same box, asked for another base that it has."""
+        from sojourn.backends.client.keeper import Keeper
+
+        site = replace(self.site, base=base)
+        return replace(self, site=site, keeper=Keeper(self.transport, site))
 
     @property
     def schedules(self) -> bool:

@@ -73,7 +73,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     row = found.rows.get(record.id) if found else None
     if row is not None and found is not None and record.site_name != found.asked.site.name:
         state = State(row["state"]) if row["state"] in set(State) else State.LOST
-    box = found.asked if found is not None and row is not None else ctx.box(record.site)
+    box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site)
     lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
     document: Mapping[str, Any] = {}
     is_fresh = False
@@ -84,7 +84,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         run=record.id,
         state=state,
         is_launched=not view.never_began or is_there,
-        is_reachable=is_fresh or (view.reach.ok is not False and view.has_root),
+        is_reachable=is_fresh or row is not None or (view.reach.ok is not False and view.has_root),
         is_fresh=is_fresh,
         lives=lives,
         digest=manifest.digest_of(document) if document else "",

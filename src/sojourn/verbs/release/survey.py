@@ -18,7 +18,7 @@ MOST_PAGES = 1000
 
 @dataclass(frozen=True)
 class Survey:
-    """What a box said of itself. `box`: the id that it gave its base, "" where it did not answer.
+    """What a box said of itself. `box`: the id that it gave its `base`, "" where it did not answer.
 
     known: records of the runs that lie there. rows: of each of them, what the box says of it.
     """
@@ -28,6 +28,12 @@ class Survey:
     known: tuple[RunRecord, ...] = ()
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     strays: tuple[Stray, ...] = ()
+    base: str = ""
+
+    def box_of(self, row: Mapping[str, Any]) -> Box:
+        """The way to a run that lies on this box, in whatever base."""
+        base = str(row["root"])[: -len(f"/runs/{row['id']}")]
+        return self.asked if base == self.base else self.asked.at(base)
 
 
 def survey(ctx: Context, box: Box) -> Survey:
@@ -61,7 +67,10 @@ def survey(ctx: Context, box: Box) -> Survey:
     others = first.get("others") or {"uids": 0, "runs": 0}
     if others["uids"]:
         strays.append(_others(site, others))
-    return Survey(box, str(first["box"].get("id") or ""), tuple(known.values()), rows, tuple(strays))
+    told = first["box"]
+    return Survey(
+        box, str(told.get("id") or ""), tuple(known.values()), rows, tuple(strays), str(told.get("base") or "")
+    )
 
 
 def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
