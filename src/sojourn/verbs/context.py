@@ -169,7 +169,7 @@ class Box:
 
     def at(self, base: str) -> Box:
         """The same box, asked for another base that it has."""
-        from sojourn.backends.client.keeper import Keeper
+        from sojourn.backends.keeper.client import Keeper
 
         site = replace(self.site, base=base)
         return replace(self, site=site, keeper=Keeper(self.transport, site))

@@ -1,1 +1,0 @@
-"""Connections that several ports and verbs share: no port of its own."""
