@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
-from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site, State
+from sojourn.core.values import Ended, Lease, NoAnswer, Place, Pulse, Site, State
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,22 @@ class Offer:
     is_rate_known: bool = True
 
 
+@dataclass(frozen=True)
+class Rejected:
+    """The provider took nothing, and says so. `why`: in its own words, for people."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Whether the provider took anything is not known: its answer was lost, or says neither. Only `find` can tell."""
+
+    detail: str = ""
+
+
 class Transport(Protocol):
-    """How bytes and argv get to the box. Made with `Backend(site)`; holds no state that a second one would miss."""
+    """How bytes and argv get to the box. Made with `Backend(place)`; holds no state that a second one would miss."""
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
@@ -206,19 +220,34 @@ class Scheduler(Launcher, Protocol):
 
 
 class Provider(Protocol):
-    """Starts and stops the meter."""
+    """Starts and stops the meter. Made with `Backend(site)`; its own settings are `site.options`.
+
+    A token is drawn at random for each taking and never used for another one. Where the provider `rents`, its machine
+    bears the token as name or tag for ever: after the release `find` says None, and `take` is Rejected.
+    """
 
     metered: ClassVar[bool]
+    rents: ClassVar[bool]  # `take` asks somebody for a machine that was not there before
     stops_itself: ClassVar[bool]  # False: `release` stops nothing, and its line tells a person what to do
     stop_verb: ClassVar[str]
     is_final: ClassVar[bool]
 
     def offers(self, need: Need) -> Sequence[Offer]:
-        """What could be rented for `need`, cheapest first."""
+        """What could be rented for `need` now, cheapest first. Raises: WorldError, Unreachable."""
         ...
 
-    def take(self, offer: Offer, token: str, now_s: float) -> Lease:
-        """Rent it. The same `token` never rents twice."""
+    def take(self, offer: Offer, token: str, now_s: float) -> Lease | Rejected | Unknown:
+        """Rent it: asked once, never repeated by itself. Its lease may have no address yet: see `ready`."""
+        ...
+
+    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+        """The lease that was taken with this token, from the provider's own list; None where it has none (any more)."""
+        ...
+
+    def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
+        """The lease with the address of its machine, as soon as that can be reached: asked once, for `deadline_s` at
+        most. NoAnswer (`kind` "not-ready") while it is being made. Raises: WorldError where it never will be.
+        """
         ...
 
     def look(self, lease: Lease) -> Pulse:
@@ -272,8 +301,9 @@ __all__ = [
     "Launcher",
     "Loaded",
     "Loader",
-    "Offer",
     "LaunchRequest",
+    "Offer",
+    "Place",
     "Provider",
     "Scheduler",
     "ArrayTask",
@@ -281,5 +311,7 @@ __all__ = [
     "Handle",
     "Transport",
     "DryRun",
+    "Rejected",
     "SchedulerStatus",
+    "Unknown",
 ]

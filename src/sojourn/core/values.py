@@ -150,11 +150,27 @@ class Lease:
     )
     is_rate_known: bool = True  # False: `rate_micro_per_h` is 0 and says nothing; it may bill all the same
     keep_verb: str = ""  # what ends the meter so that the disk stays; "" = nothing is known to
+    token: str = ""  # under which it was asked for; its machine bears it as name or tag where the provider has such
+    address: str = ""  # where its machine is reached, as `Site.address`; "" = not known yet, or the site's own
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what its provider says of the machine: region, GPU, ...
 
     @property
     def is_free(self) -> bool:
         """It is known to cost nothing by the hour."""
         return self.is_rate_known and not self.rate_micro_per_h
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site and, where its machine is rented, the lease that is that machine: what a transport is made of."""
+
+    site: Site
+    lease: Lease | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the machine is reached."""
+        return (self.lease.address if self.lease else "") or self.site.address
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,9 @@ def _site(text: str) -> Site:
 
 @dataclass(frozen=True)
 class LeaseRecord:
-    """A lease and how far its end has come. `state`: open clearing releasing released settled."""
+    """A lease and how far it has come. `state`: leasing (asked for, and nothing heard yet) open clearing releasing
+    released settled.
+    """
 
     name: str
     generation: int  # number of its `leased` record; a name may be rented again after it was let go
@@ -209,6 +211,6 @@ class LeaseRecord:
             return Meter.FREE
         if not self.lease.is_rate_known and (self.is_open or not self.has_stop):
             return Meter.UNKNOWN
-        if self.state == "releasing":
+        if self.state in ("leasing", "releasing"):
             return Meter.UNKNOWN
         return Meter.RUNNING if self.is_open else Meter.STOPPED

@@ -75,6 +75,8 @@ NEEDS = {
     "pulled": ("run", "manifest", "dir", "receipts"),
     "cleaning": ("run",),
     "cleaned": ("run",),
+    "leasing": ("lease",),
+    "not-leased": ("lease",),
     "leased": ("lease",),
     "clearing": ("lease",),
     "releasing": ("lease",),
@@ -260,8 +262,16 @@ def _leased(db: sqlite3.Connection, r: Record) -> None:
     lease = r["lease"]
     # The same lease journaled twice (a crash between the two) stays one row.
     same = db.execute(
-        "SELECT generation FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')", (lease["name"],)
+        "SELECT generation, lease FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')",
+        (lease["name"],),
     ).fetchone()
+    if same is not None and lease.get("address") and json.loads(same[1]).get("token") == lease["token"]:
+        # What was only asked for is there now, or it can be reached now.
+        db.execute(
+            "UPDATE leases SET lease = ?, began_s = ?, state = CASE state WHEN 'leasing' THEN 'open' ELSE state END"
+            " WHERE generation = ?",
+            (_text(lease), lease["began_s"], same[0]),
+        )
     if same is None:
         db.execute(
             "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'open', ?, ?)",
@@ -272,6 +282,22 @@ def _leased(db: sqlite3.Connection, r: Record) -> None:
         db.execute("UPDATE runs SET lease = ? WHERE id = ?", (lease["name"], run))
         generation = r["n"] if same is None else same[0]
         db.execute("INSERT OR IGNORE INTO tenants (generation, run) VALUES (?, ?)", (generation, run))
+
+
+def _leasing(db: sqlite3.Connection, r: Record) -> None:
+    lease = r["lease"]
+    db.execute(
+        "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'leasing', ?, ?)",
+        (r["n"], lease["name"], lease["began_s"], _text(lease)),
+    )
+
+
+def _not_leased(db: sqlite3.Connection, r: Record) -> None:
+    db.execute(
+        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = 0, line = ? WHERE {_NEWEST}"
+        " AND state = 'leasing'",
+        (units.unstamp(r["at"]), r.get("why", ""), r["lease"]),
+    )
 
 
 def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
@@ -323,6 +349,8 @@ _MOVES = {
     "pulling": _phase,
     "pulled": _pulled,
     "cleaned": _phase,
+    "leasing": _leasing,
+    "not-leased": _not_leased,
     "leased": _leased,
     "clearing": _lease_moves,
     "releasing": _lease_moves,

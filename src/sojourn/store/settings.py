@@ -138,7 +138,9 @@ class _Reader:
             )
         section = f"sites.{name}"
         launcher = str(table.get("launcher", ""))
-        own = [launcher] if isinstance(table.get(launcher), dict) else []  # [sites.NAME.LAUNCHER]: what it alone reads
+        # [sites.NAME.LAUNCHER], and the like of its transport and its provider: what that backend alone reads.
+        backends = dict.fromkeys(str(table.get(port, "")) for port in ("transport", "launcher", "provider"))
+        own = [backend for backend in backends if isinstance(table.get(backend), dict)]
         self._known(table, [*_TEXTS, *_OPTIONS, "rate", "clocks", *own], section, "setting")
         site = _local() if name == "local" else Site(name, platform="generic-ssh")
         if name != "local" and table.get("transport", "local") == "local":

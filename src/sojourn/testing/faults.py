@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.core.ports import Transport
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place
 
 CHATTER = b"Welcome to box1!\r\n\x1b[1mDisk quota: \x00 of \xff\xfe used\x1b[0m\n"
 
@@ -101,18 +101,18 @@ class Faulty:
 
 
 class Backend(Faulty):
-    """Faults around this machine itself, as plan.json in the folder `site.address` says; without it there are none."""
+    """Faults around this machine itself, as plan.json in the folder `place.address` says; without it there are none."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, place: Place) -> None:
         from sojourn.backends.transport import local
 
         try:
-            with open(os.path.join(site.address, "plan.json"), encoding="utf-8") as file:
+            with open(os.path.join(place.address, "plan.json"), encoding="utf-8") as file:
                 said = json.load(file)
         except FileNotFoundError:
             said = {"seed": "", "rate": 0.0, "most": 0}
         plan = Plan(**{**said, "kinds": tuple(said.get("kinds", ()))})
-        super().__init__(local.Backend(site), replace(plan, log=os.path.join(site.address, "injected.jsonl")))
+        super().__init__(local.Backend(place), replace(plan, log=os.path.join(place.address, "injected.jsonl")))
 
 
 # Nothing was sent: the words of `ssh` for why.

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sojourn.core.ports import Handle
-from sojourn.core.values import NoAnswer, Site
+from sojourn.core.values import Lease, NoAnswer, Place, Site
 from sojourn.store import places, private
 from sojourn.store.chain import Gap
 from sojourn.store.home import Store
@@ -141,11 +141,21 @@ class Context:
             _known(site, port, name)
         return site
 
-    def box(self, site: Site) -> Box:
-        """The way to the site's box; the same one for every call of this command. Connects to nothing yet."""
-        if site.name not in self.boxes:
-            self.boxes[site.name] = _box(site)
-        return self.boxes[site.name]
+    def box(self, site: Site, lease: str = "") -> Box:
+        """The way to the site's box; the same one for every call of this command. Connects to nothing yet.
+
+        `lease`: which machine, where the site's provider rents several; "" is the newest one. Where none is rented now
+        the box answers nothing.   Raises: NoSuchBackend.
+        """
+        if site.name in self.boxes:
+            return self.boxes[site.name]
+        if not provider_of(site).rents:
+            return self.boxes.setdefault(site.name, _box(Place(site)))
+        rented = [one.lease for one in self.store.index.leases() if one.lease.site == site.name and one.lease.address]
+        found = [one for one in rented if not lease or one.name == lease]
+        if not found:
+            return _unrented(site)
+        return self.boxes.setdefault(f"{site.name} {found[-1].name}", _box(Place(site, found[-1])))
 
 
 def gaps_line(gaps: Sequence[Gap]) -> str:
@@ -166,6 +176,7 @@ class Box:
     launcher: Launcher
     provider: Provider
     keeper: Keeper
+    lease: Lease | None = None  # of the machine, where it is rented
 
     def at(self, base: str) -> Box:
         """The same box, asked for another base that it has."""
@@ -223,21 +234,35 @@ def _locked(fd: int) -> bool:
     return True
 
 
-def _box(site: Site) -> Box:
+def provider_of(site: Site) -> Provider:
+    """Who starts and stops the site's meter. Raises: NoSuchBackend."""
+    found: Provider = _known(site, "provider", site.provider)(site)
+    return found
+
+
+def _box(place: Place) -> Box:
+    return _made(place.site, _known(place.site, "transport", place.site.transport)(place), place.lease)
+
+
+def _unrented(site: Site) -> Box:
+    from sojourn.backends.nowhere import Nowhere
+
+    return _made(site, Nowhere("no machine is rented for it now"), None)
+
+
+def _made(site: Site, transport: Transport, lease: Lease | None) -> Box:
     from sojourn.backends.keeper.client import Keeper
 
-    transport = _known(site, "transport", site.transport)(site)
     launcher = _known(site, "launcher", site.launcher)(site)
-    provider = _known(site, "provider", site.provider)(site)
-    return Box(site, transport, launcher, provider, Keeper(transport, site))
+    return Box(site, transport, launcher, provider_of(site), Keeper(transport, site), lease)
 
 
-def _known(site: Site, port: str, name: str) -> Callable[[Site], Any]:
+def _known(site: Site, port: str, name: str) -> Callable[[Any], Any]:
     from sojourn import backends
 
     if not backends.has(port, name):
         raise NoSuchBackend(site=site.name, port=port, name=name, known=", ".join(backends.names(port)))
-    found: Callable[[Site], Any] = backends.get(port, name)
+    found: Callable[[Any], Any] = backends.get(port, name)
     return found
 
 

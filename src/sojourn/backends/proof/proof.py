@@ -164,12 +164,11 @@ def made_by() -> str:
     import hashlib
     from importlib import metadata
 
-    from sojourn import backends, wire
+    from sojourn.store.compiled import PACKAGE
 
     sums = hashlib.sha256()
-    for folder in (f"{os.path.dirname(backends.__file__)}/{part}" for part in ("client", "loader")):
-        _add_sources(sums, folder)
-    _add_sources(sums, os.path.dirname(wire.__file__))
+    for folder in ("backends/loader", "backends/proof", "formats", "formats/torch", "wire"):
+        _add_sources(sums, os.path.join(PACKAGE, folder))
     others = {entry.name: entry.value for entry in metadata.entry_points(group="sojourn.loader")}
     return names.digest([sums.hexdigest(), others, libraries()])
 

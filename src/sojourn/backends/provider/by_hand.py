@@ -14,7 +14,7 @@ from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.plain import revive
 from sojourn.core.ports import Offer
-from sojourn.core.values import Clock, Lease, Pulse, Site
+from sojourn.core.values import Clock, Lease, NoAnswer, Pulse, Site
 from sojourn.wire import units
 
 
@@ -22,6 +22,7 @@ class Backend:
     """The user's own meter."""
 
     metered: ClassVar[bool] = True
+    rents: ClassVar[bool] = False
     stops_itself: ClassVar[bool] = False
     stop_verb: ClassVar[str] = "you stop it"
     is_final: ClassVar[bool] = True
@@ -51,6 +52,7 @@ class Backend:
             site=self._site.name,
             provider="by_hand",
             native=token,
+            token=token,
             rate_micro_per_h=offer.rate_micro_per_h,
             currency=offer.currency,
             began_s=min(began_s, now_s),
@@ -61,6 +63,14 @@ class Backend:
             is_rate_known=offer.is_rate_known,
             keep_verb=options.get("keep_disk", keeping),
         )
+
+    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+        """Nobody keeps a list: what was taken is in our own journal alone."""
+        return None
+
+    def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
+        """It was there before."""
+        return lease
 
     def look(self, lease: Lease) -> Pulse:
         """Only the user can look."""

@@ -12,13 +12,14 @@ from sojourn.core import law
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.ports import Offer
-from sojourn.core.values import Lease, Pulse, Site
+from sojourn.core.values import Lease, NoAnswer, Pulse, Site
 
 
 class Backend:
     """A lease on what is there anyway."""
 
     metered: ClassVar[bool] = False
+    rents: ClassVar[bool] = False
     stops_itself: ClassVar[bool] = True
     stop_verb: ClassVar[str] = "nothing to stop"
     is_final: ClassVar[bool] = False
@@ -41,6 +42,7 @@ class Backend:
             site=self._site.name,
             provider="unmetered",
             native=token,
+            token=token,
             rate_micro_per_h=0,
             currency=offer.currency,
             began_s=now_s,
@@ -48,6 +50,14 @@ class Backend:
             is_final=self.is_final,
             is_rate_known=offer.is_rate_known,
         )
+
+    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+        """Nobody keeps a list: what was taken is in our own journal alone."""
+        return None
+
+    def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
+        """It was there before."""
+        return lease
 
     def look(self, lease: Lease) -> Pulse:
         """Nobody is known to rent it out, so nobody can say that it is gone."""

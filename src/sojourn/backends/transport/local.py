@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Sequence
 from typing import IO, BinaryIO
 
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place
 from sojourn.wire.errors import WorldError
 
 _CHUNK = 1 << 16
@@ -41,8 +41,8 @@ class NotCopied(WorldError):
 class Backend:
     """Transport to the machine we run on. Needs no settings."""
 
-    def __init__(self, site: Site | None = None) -> None:
-        self.site = site
+    def __init__(self, place: Place | None = None) -> None:
+        """It is where we are."""
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20

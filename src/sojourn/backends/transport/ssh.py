@@ -10,6 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import BinaryIO
 
 from sojourn.backends.ssh import copy as ssh_copy
@@ -17,21 +18,21 @@ from sojourn.backends.ssh import session as ssh_session
 from sojourn.backends.ssh.argv import COPY, POLL, address
 from sojourn.backends.ssh.talk import Keep
 from sojourn.backends.transport.local import NoSuchFile, NotCopied
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place
 
 QUIET_S = 60.0  # nothing moves and yet the link lives: a disk that hangs, on either side
 WORDS_BYTES = 1 << 16
 
 
 class Backend:
-    """The transport `ssh`. Holds nothing but the site: connections are shared through sockets, so any other one
+    """The transport `ssh`. Holds nothing but the place: connections are shared through sockets, so any other one
     finds them.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises: BadSshAddress."""
-        address(site.address)
-        self._site = site
+        address(place.address)
+        self._site = replace(place.site, address=place.address)
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20

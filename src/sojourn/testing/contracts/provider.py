@@ -11,6 +11,7 @@ A backend that rents for real is given a stub of its API by its fixtures; no tes
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,18 +19,22 @@ import pytest
 
 from sojourn.core.law import Clearance, Facts, Given, clear
 from sojourn.core.need import Need
-from sojourn.core.values import Lease, Pulse
+from sojourn.core.ports import Rejected
+from sojourn.core.values import Lease, NoAnswer, Pulse
 from sojourn.wire.errors import Defect
 
 NOW_S = 1_800_000_000.0
 
 
 class ProviderContract:
-    """One method, one promise."""
+    """One method, one promise. `boot_s`: how long a machine may take until it is ready."""
+
+    boot_s = 10.0
 
     def lease(self, provider: Any, need: Need, token: str = "token-1") -> Lease:
         """A lease taken on the cheapest offer."""
-        lease: Lease = provider.take(provider.offers(need)[0], token, NOW_S)
+        lease = provider.take(provider.offers(need)[0], token, NOW_S)
+        assert isinstance(lease, Lease), lease
         return lease
 
     def clearance(self, lease: Lease) -> Clearance:
@@ -40,6 +45,7 @@ class ProviderContract:
     def test_its_traits_are_data(self, provider: Any) -> None:
         """What the law and the screen rely on is said by the class."""
         assert isinstance(provider.metered, bool) and isinstance(provider.stops_itself, bool)
+        assert isinstance(provider.rents, bool) and (provider.metered or not provider.rents)
         assert isinstance(provider.is_final, bool) and isinstance(provider.stop_verb, str) and provider.stop_verb
 
     def test_offers_come_cheapest_first_with_a_currency(self, provider: Any, need: Need) -> None:
@@ -50,10 +56,33 @@ class ProviderContract:
         assert provider.metered or all(o.rate_micro_per_h == 0 for o in offers)
 
     def test_the_same_token_never_rents_twice(self, provider: Any, need: Need) -> None:
-        """A second call after a lost answer is the same lease."""
-        offer = provider.offers(need)[0]
-        first, second = provider.take(offer, "token-1", NOW_S), provider.take(offer, "token-1", NOW_S + 60)
-        assert (first.name, first.native) == (second.name, second.native)
+        """A second call after a lost answer is the same lease, or is rejected."""
+        first = self.lease(provider, need)
+        second = provider.take(provider.offers(need)[0], "token-1", NOW_S + 60)
+        is_rejected = provider.rents and isinstance(second, Rejected)
+        assert is_rejected or (first.name, first.native) == (second.name, second.native)
+
+    def test_a_token_finds_its_machine_as_long_as_there_is_one(self, provider: Any, need: Need) -> None:
+        """From the provider's own list, so that no answer that was lost leaves a machine that nobody knows."""
+        if not provider.rents:
+            assert provider.find("token-1", NOW_S) is None
+            return
+        assert provider.find("token-1", NOW_S) is None
+        lease = self.lease(provider, need)
+        assert provider.find("token-1", NOW_S).native == lease.native == provider.find("token-1", NOW_S).native
+        assert provider.find("token-", NOW_S) is None and provider.find("token-11", NOW_S) is None
+        provider.release(lease, self.clearance(lease))
+        assert provider.find("token-1", NOW_S) is None
+        assert isinstance(provider.take(provider.offers(need)[0], "token-1", NOW_S), Rejected)
+
+    def test_a_machine_has_an_address_when_it_is_ready(self, provider: Any, need: Need) -> None:
+        """And not before; what was there anyway is ready at once."""
+        lease = self.lease(provider, need)
+        give_up_s = time.monotonic() + self.boot_s
+        while isinstance(ready := provider.ready(lease, 5.0), NoAnswer):
+            assert ready.kind == "not-ready" and time.monotonic() < give_up_s
+            time.sleep(0.05)
+        assert (ready.name, ready.native) == (lease.name, lease.native) and bool(ready.address) is provider.rents
 
     def test_another_token_is_another_lease(self, provider: Any, need: Need) -> None:
         """So that a clearance of an earlier lease of this name clears no later one."""

@@ -176,7 +176,7 @@ def _heard(ctx: Context, record: RunRecord, since: Answer) -> RunView:
 
 def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[str, Any] | None] | str:
     """(what is new of the run, its evidence or None where the box has no such run), or why the box does not answer."""
-    box = ctx.box(record.site)
+    box = ctx.box(record.site, record.lease)
     from sojourn.backends.keeper.client import KeeperRefused
 
     since = {"op": "since", "runs": {record.id: record.offset}, "moved": {}, "limit_bytes": LIMIT_BYTES}

@@ -21,7 +21,7 @@ from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.launch.preflight import base_disk
 from sojourn.verbs.launch.prepare import Prepared, prepare
 from sojourn.verbs.launch.push import ask_missing
-from sojourn.verbs.launch.renting import is_cleared, open_lease
+from sojourn.verbs.launch.renting import is_cleared, is_to_rent, open_lease
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
@@ -44,7 +44,9 @@ def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: M
         known = ctx.store.index.run(prepared.id)
         bid = Bid(ctx.box(where), None, decide(None, prepared.spec, where.name), None)
         reach = Reach(
-            False, "" if known is None or known.heard_s is None else units.stamp(known.heard_s), error.message
+            None if is_to_rent(ctx, where) else False,
+            "" if known is None or known.heard_s is None else units.stamp(known.heard_s),
+            error.message,
         )
     return _plan(ctx, prepared, bid, reach)
 
@@ -75,6 +77,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         *job.warnings,
         *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
+        *_renting_words(ctx, box, prepared, rate, currency),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
         *([f"{lease.name} was cleared to be stopped: `run` asks for its name"] if lease and is_cleared(lease) else []),
@@ -106,6 +109,17 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         script=script,
         exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
+
+
+def _renting_words(ctx: Context, box: Box, prepared: Prepared, rate: int | None, currency: str) -> list[str]:
+    """What `run` would rent first."""
+    if not is_to_rent(ctx, box.site):
+        return []
+    offers = box.provider.offers(prepared.need)
+    if not offers:
+        return [f"{box.site.provider} has nothing to rent that fits `resources` now"]
+    price = "" if rate is None else f" at {units.say_money(rate, currency)} an hour"
+    return [f"`run` rents {offers[0].native}{price} first; what that machine has is known only then"]
 
 
 def _checkpoint_words(bid: Bid) -> list[str]:
@@ -227,4 +241,4 @@ def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
 
 
 def _unheard(reach: Reach) -> int:
-    return 0 if reach.ok else SICK if reach.is_sick else 3
+    return 0 if reach.ok is not False else SICK if reach.is_sick else 3

@@ -1,4 +1,8 @@
-"""The lease that a run's money hangs on: the site's open one, or a new one, journaled."""
+"""The lease that a run's money hangs on: the site's open one, or a new one, journaled.
+
+Where the provider rents machines the lease comes before all else: its intent is journaled with a random token, the
+machine asked for once, and whatever became of that is found out by the token before anything is asked for again.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 
 from sojourn.core.need import Need
-from sojourn.core.values import Lease, Site
+from sojourn.core.ports import Provider, Rejected
+from sojourn.core.values import Lease, NoAnswer, Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import Ask
-from sojourn.verbs.context import Box, Context
+from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.launch import rates
-from sojourn.wire.errors import WorldError
+from sojourn.wire.errors import Unreachable, WorldError
+
+FIND_S, LOOK_S = 60.0, 3.0  # how long, and how often, a machine is looked for in its provider's list
+_NOT_LISTED = "its list has no machine of that name"
+READY_S = 900.0  # making a machine takes minutes; where images are large, ten
 
 
 class NothingToRent(WorldError):
@@ -22,9 +31,39 @@ class NothingToRent(WorldError):
     next_step = "sojourn plan"
 
 
+class NotRented(WorldError):
+    """{provider} rented nothing for {site}: {why}. Nothing bills."""
+
+    code = "not-rented"
+    retry = True
+    next_step = "sojourn run"
+
+
+class RentUnknown(Unreachable):
+    """It is not known whether {site} rented a machine: {detail}. It may bill; it is named {token}."""
+
+    code = "rent-unknown"
+    retry = True
+    next_step = "sojourn run (again: it looks for that machine first), and look at the provider's console"
+
+
+class NotReady(WorldError):
+    """{lease} was rented {seconds} s ago and cannot be reached yet: {detail}. Its meter runs."""
+
+    code = "not-ready"
+    retry = True
+    next_step = "sojourn run (again, it waits on), or sojourn down {lease}"
+
+
 def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:
     """The newest lease on this site that is not let go."""
     return next((one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name), None)
+
+
+def is_to_rent(ctx: Context, site: Site) -> bool:
+    """Its provider rents, and has no machine for it that can be reached."""
+    record = open_lease(ctx, site)
+    return provider_of(site).rents and (record is None or not record.lease.address)
 
 
 def is_cleared(record: LeaseRecord) -> bool:
@@ -54,6 +93,98 @@ def reopen(ctx: Context, site: Site) -> None:
             ctx.store.append("reopened", lease=name)
 
 
+def rented(ctx: Context, site: Site, need: Need) -> Box:
+    """The machine of a site whose provider rents, reached: the one that it has, else a new one.
+
+    Cut off anywhere, the same again finds what was asked for by its token.
+    Raises: NothingToRent, NotRented, RentUnknown, NotReady, WorldError.
+    """
+    provider = provider_of(site)
+    with ctx.alone(f"lease {site.name}"):
+        record = open_lease(ctx, site)
+        lease = None if record is None else record.lease
+        if lease is not None and record is not None and record.state == "leasing":
+            lease = _found(ctx, provider, lease)
+        if lease is None:
+            lease = _asked_for(ctx, provider, site, need)
+        if not lease.address:
+            lease = _reached(ctx, provider, lease)
+    return ctx.box(site, lease.name)
+
+
+def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need) -> Lease:
+    offers = provider.offers(need)
+    if not offers:
+        raise NothingToRent(site=site.name)
+    offer, token = offers[0], f"sojourn-{ctx.token()}"
+    _tell_clocks(ctx, site)
+    asked = Lease(
+        name=site.name,
+        site=site.name,
+        provider=site.provider,
+        native="",
+        rate_micro_per_h=offer.rate_micro_per_h,
+        currency=offer.currency,
+        began_s=ctx.now_s(),
+        stop_verb=provider.stop_verb,
+        is_final=provider.is_final,
+        is_rate_known=offer.is_rate_known,
+        token=token,
+    )
+    ctx.store.append("leasing", lease=asdict(asked), offer=offer.native)
+    ctx.say(f"{site.name}: renting {offer.native}")
+    answer = provider.take(offer, token, ctx.now_s())
+    if isinstance(answer, Lease):
+        return _kept(ctx, answer, asked)
+    if isinstance(answer, Rejected):
+        ctx.store.append("not-leased", lease=asked.name, why=answer.why)
+        raise NotRented(provider=site.provider, site=site.name, why=answer.why)
+    ctx.say(f"{site.name}: whether it was rented is not known ({answer.detail}); looking for it")
+    found = _found(ctx, provider, asked)
+    if found is None:
+        raise NotRented(provider=site.provider, site=site.name, why=_NOT_LISTED)
+    return found
+
+
+def _found(ctx: Context, provider: Provider, asked: Lease) -> Lease | None:
+    """What became of a taking of which nobody knows, None for nothing; a provider's list may lag behind what it took.
+
+    Raises: RentUnknown.
+    """
+    give_up_s = ctx.now_s() + FIND_S
+    while True:
+        answer = provider.find(asked.token, ctx.now_s())
+        if isinstance(answer, Lease):
+            return _kept(ctx, answer, asked)
+        if ctx.now_s() >= give_up_s:
+            break
+        ctx.sleep(LOOK_S)
+    if isinstance(answer, NoAnswer):
+        raise RentUnknown(site=asked.site, detail=f"{asked.provider} does not answer: {answer.kind}", token=asked.token)
+    ctx.store.append("not-leased", lease=asked.name, why=_NOT_LISTED)
+    return None
+
+
+def _kept(ctx: Context, lease: Lease, asked: Lease) -> Lease:
+    """The lease journaled, under the name that the intent has."""
+    lease = replace(lease, name=asked.name, token=asked.token)
+    ctx.store.append("leased", lease=asdict(lease))
+    return lease
+
+
+def _reached(ctx: Context, provider: Provider, lease: Lease) -> Lease:
+    began_s = ctx.now_s()
+    give_up_s = began_s + READY_S
+    while True:
+        answer = provider.ready(lease, CALL_S)
+        if isinstance(answer, Lease):
+            return _kept(ctx, answer, lease)
+        if ctx.now_s() >= give_up_s:
+            raise NotReady(lease=lease.name, seconds=round(ctx.now_s() - lease.began_s), detail=answer.detail)
+        ctx.say(f"{lease.name}: waiting for its machine ({answer.detail or answer.kind})")
+        ctx.sleep(LOOK_S)
+
+
 @contextmanager
 def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
     """The lease that a run goes onto: journal the run's `launching` inside. Meanwhile nobody lets go of it.
@@ -79,6 +210,7 @@ def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
         for line in rates.words(box.site, box.provider.metered):
             ctx.say(line)
     lease = box.provider.take(offers[0], f"{box.site.name}-{len(before)}", ctx.now_s())
+    assert isinstance(lease, Lease), lease  # it was there before
     # A meter that the settings say began earlier was counted until its last lease ended.
     counted_s = max((one.ended_s or 0.0 for one in before), default=0.0)
     lease = replace(lease, began_s=max(lease.began_s, counted_s))

@@ -28,7 +28,7 @@ def resume(ctx: Context, run: str, *, wait_s: float = 60.0) -> Launch:
     """
     began_s = ctx.now_s()
     known = ctx.store.index.find(run)
-    box = ctx.box(known.site)
+    box = ctx.box(known.site, known.lease)
     with ctx.alone(known.id):
         view = refresh_one(ctx, ctx.store.index.find(known.id))
         record, status = view.record, view.status

@@ -11,12 +11,12 @@ from sojourn.core.values import Finding, Site
 from sojourn.store.job.values import JobFile
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch, worst
-from sojourn.verbs.context import Box, Context, NoSuchBackend
+from sojourn.verbs.context import Box, Context, NoSuchBackend, provider_of
 from sojourn.verbs.launch import boxcheck, launch, preflight, rates
 from sojourn.verbs.launch.decide import Decision, decide
 from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
-from sojourn.verbs.launch.renting import reopen
+from sojourn.verbs.launch.renting import rented, reopen
 from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import quote, units
@@ -80,7 +80,7 @@ def run(
         other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
-        bid = best_bid(ctx, prepared, site)
+        bid = best_bid(ctx, prepared, site, may_rent=True)
         decision = bid.decision
         refuse(ctx, prepared, bid)
         if decision.do == "nothing" and bid.view is not None:
@@ -99,10 +99,11 @@ def run(
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
-def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
+def best_bid(ctx: Context, prepared: Prepared, site: str, may_rent: bool = False) -> Bid:
     """The site named; else where the run already is; else the first candidate that answers and has what is needed.
 
-    Where none does, the first one's trouble. Raises: Misuse, Unreachable, WorldError.
+    Where none does, the first one's trouble. A machine is rented for it only where it `may_rent`.
+    Raises: Misuse, Unreachable, WorldError.
     """
     known = ctx.store.index.run(prepared.id)
     view = refresh_one(ctx, known) if known is not None and known.attempt else None
@@ -117,7 +118,7 @@ def best_bid(ctx: Context, prepared: Prepared, site: str) -> Bid:
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
-            bid = _bid(ctx, prepared, ctx.site(one), view)
+            bid = _bid(ctx, prepared, ctx.site(one), view, may_rent)
         except (NoSuchBackend, WorldError) as error:
             if len(names) == 1:
                 raise
@@ -158,9 +159,11 @@ def _stays(ctx: Context, prepared: Prepared, view: RunView, excluded: Mapping[st
         raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
 
 
-def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None) -> Bid:
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may_rent: bool) -> Bid:
     decision = decide(view, prepared.spec, site.name)
-    box = ctx.box(site if view is None or view.record.site_name != site.name else view.record.site)
+    is_there = view is not None and view.record.site_name == site.name
+    is_new = may_rent and not is_there and decision.do in ("new", "continue") and provider_of(site).rents
+    box = rented(ctx, site, prepared.need) if is_new else ctx.box(view.record.site if view and is_there else site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
     refuse_there(prepared.job, box)

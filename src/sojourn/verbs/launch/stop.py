@@ -31,7 +31,7 @@ def stop(
     record, status = view.record, view.status
     if status.state is State.QUEUED and record.queue:
         confirmed(confirm, _ask_queued(record))
-        if withdraw(ctx, ctx.box(record.site), record.queue, [record.id], "stop"):
+        if withdraw(ctx, ctx.box(record.site, record.lease), record.queue, [record.id], "stop"):
             fresh = refresh_one(ctx, ctx.store.index.find(record.id))
             return _answer(fresh, True, "it was taken from its queue before it began")
         view = refresh_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
@@ -41,7 +41,7 @@ def stop(
     attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
     grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
     confirmed(confirm, _ask(view, attempt, grace_s))
-    box = ctx.box(record.site)
+    box = ctx.box(record.site, record.lease)
     ctx.store.append("stopping", run=record.id, attempt=attempt)
     answer = box.answer("stop", run=record.id, attempt=attempt, grace_s=grace_s, why="stop")
     if box.schedules:

@@ -30,7 +30,7 @@ def each(ctx: Context, records: Sequence[RunRecord], do: Callable[[Context, RunR
         yield from (do(ctx, record) for record in records)
         return
     for some in sites.values():
-        ctx.box(some[0].site)  # made here: the map of boxes is shared
+        ctx.box(some[0].site, some[0].lease)  # made here: the map of boxes is shared
     answers: dict[str, Future[T]] = {record.id: Future() for record in records}
     waiting, stop, mouth = list(sites.values()), threading.Event(), threading.Lock()
 

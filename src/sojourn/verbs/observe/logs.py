@@ -49,7 +49,7 @@ def logs(
     record = ctx.store.index.find(run)
     if record.attempt == 0:
         raise NoLog(run=record.id, of="", why="it was never launched")
-    box = ctx.box(record.site)
+    box = ctx.box(record.site, record.lease)
     view = refresh_one(ctx, record)
     newest = max(view.status.attempt, view.record.attempt)
     number = newest if attempt is None else attempt

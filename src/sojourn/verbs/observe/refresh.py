@@ -120,7 +120,7 @@ def ask_site(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Said:
     offsets, moved = {record.id: record.offset for record in asked[0]}, asked[1]
     until_s = ctx.now_s() + timeout_s
     try:
-        box = ctx.box(asked[0][0].site)
+        box = ctx.box(asked[0][0].site, asked[0][0].lease)
         for _ in range(MOST_QUESTIONS):
             answer = box.ask("since", timeout_s=timeout_s, runs=offsets, moved=moved, limit_bytes=LIMIT_BYTES)
             if isinstance(answer, NoAnswer):
@@ -218,7 +218,7 @@ def _keep_queues(ctx: Context, views: Iterable[RunView]) -> None:
             continue
         ctx.say(f"{sweep}: its queue on {site} goes on")
         try:
-            start(ctx.box(view.record.site), queue["argv"])
+            start(ctx.box(view.record.site, view.record.lease), queue["argv"])
         except WorldError as error:
             ctx.say(error.message)
 
@@ -230,7 +230,7 @@ def _with_ends_recorded(ctx: Context, views: dict[str, RunView], timeout_s: floa
     for record in ended:
         ctx.say(f"{record.id}: recording how it ended")
     try:
-        _record(ctx.box(ended[0].site), [views[record.id] for record in ended], timeout_s)
+        _record(ctx.box(ended[0].site, ended[0].lease), [views[record.id] for record in ended], timeout_s)
     except WorldError as error:
         ctx.say(error.message)
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)

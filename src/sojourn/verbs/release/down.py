@@ -82,7 +82,7 @@ def down(
         record = ctx.store.index.lease(found.name) or found
         runs = ctx.store.index.runs_on(record.name)
         own = [run.site for run in runs if run.site_name == record.lease.site]
-        box = ctx.box(own[-1] if own else ctx.site(record.lease.site))
+        box = ctx.box(own[-1] if own else ctx.site(record.lease.site), record.name)
         if not record.is_open:
             return _answer(ctx, record, runs, "it was let go before")
         if is_stopped:

@@ -73,7 +73,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     row = found.rows.get(record.id) if found else None
     if row is not None and found is not None and record.site_name != found.asked.site.name:
         state = State(row["state"]) if row["state"] in set(State) else State.LOST
-    box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site)
+    box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site, record.lease)
     lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
     document: Mapping[str, Any] = {}
     is_fresh = False

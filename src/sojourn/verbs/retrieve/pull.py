@@ -83,7 +83,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
     view = refresh_one(ctx, record)
-    record, box = view.record, ctx.box(record.site)
+    record, box = view.record, ctx.box(record.site, record.lease)
     is_live = not view.status.state.is_final
     if not is_live:
         ctx.store.append("pulling", run=record.id)

@@ -103,7 +103,7 @@ def handbook(ctx: Context, run: str) -> Handbook:
     record = view.record
     if record.attempt == 0:
         raise NotLaunched(run=record.id)
-    box = ctx.box(record.site)
+    box = ctx.box(record.site, record.lease)
     argv, why = _keeper_argv(box, view)
     root = argv[-1]
     lacking = tuple(str(name) for name in record.run.spec.get("secrets") or ())

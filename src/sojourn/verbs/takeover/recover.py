@@ -10,7 +10,7 @@ from sojourn.backends.keeper import root_files
 from sojourn.backends.keeper.decode import BadAnswer
 from sojourn.core.need import Need
 from sojourn.core.ports import Handle
-from sojourn.core.values import State
+from sojourn.core.values import Lease, State
 from sojourn.core.verdict import SICK
 from sojourn.store.index import NotFound
 from sojourn.verbs.answers import document
@@ -222,11 +222,12 @@ def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:
         known = open_lease(ctx, site)
         if known is not None:
             return known.name
-        if provider.metered and provider.stops_itself:
+        if provider.rents:
             return ""
         before = [one for one in ctx.store.index.leases(open_only=False) if one.lease.site == site.name]
         began_s = min([ctx.now_s(), *(_planned_s(row) for row in rows if _planned_s(row))])
         lease = provider.take(provider.offers(Need())[0], f"{site.name}-{len(before)}", began_s)
+        assert isinstance(lease, Lease), lease  # it was there before
         ctx.store.append("leased", lease=asdict(lease), runs=_homeless(ctx, box, rows))
         return lease.name
 
