@@ -167,6 +167,9 @@ def test_whatever_becomes_of_the_answer_nothing_is_rented_twice_or_forgotten(
     if fault == "killed":
         (row,) = ann("leases", "--json")["leases"]
         assert row["meter"] == "unknown"
+        ann("down", "cloud", "--confirm", "cloud")
+        assert [one["on"] for one in ann.machines().values()] == [False] and not ann("leases", "--json")["leases"]
+        return
     if fault == "full":
         assert "no capacity" in first.stderr and ann("leases", "--json")["leases"] == []
         return

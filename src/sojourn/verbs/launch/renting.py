@@ -112,6 +112,19 @@ def rented(ctx: Context, site: Site, need: Need) -> Box:
     return ctx.box(site, lease.name)
 
 
+def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | None:
+    """A lease whose taking was cut off, with what its provider's list says of it and its machine reached; None where
+    nothing was rented. To be called inside `alone`.   Raises: RentUnknown, NotReady, WorldError.
+    """
+    provider = provider_of(site)
+    lease = _found(ctx, provider, record.lease) if record.state == "leasing" else record.lease
+    if lease is None:
+        return None
+    if provider.rents and not lease.address:
+        _reached(ctx, provider, lease)
+    return ctx.store.index.lease(record.name)
+
+
 def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need) -> Lease:
     offers = provider.offers(need)
     if not offers:

@@ -13,6 +13,7 @@ from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Down
 from sojourn.verbs.confirm import confirmed
 from sojourn.verbs.context import Box, Context
+from sojourn.verbs.launch.renting import looked_for
 from sojourn.verbs.observe.leases import spent_micro
 from sojourn.verbs.release.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.release.hooks import before_down
@@ -82,7 +83,13 @@ def down(
         record = ctx.store.index.lease(found.name) or found
         runs = ctx.store.index.runs_on(record.name)
         own = [run.site for run in runs if run.site_name == record.lease.site]
-        box = ctx.box(own[-1] if own else ctx.site(record.lease.site), record.name)
+        site = own[-1] if own else ctx.site(record.lease.site)
+        if record.is_open and not is_stopped and not record.lease.address:
+            reached = looked_for(ctx, site, record)
+            if reached is None:
+                return _answer(ctx, ctx.store.index.lease(record.name) or record, runs, "nothing was rented")
+            record = reached
+        box = ctx.box(site, record.name)
         if not record.is_open:
             return _answer(ctx, record, runs, "it was let go before")
         if is_stopped:
