@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sojourn.core.ports import Handle
 from sojourn.core.values import Lease, NoAnswer, Place, Site
@@ -22,7 +22,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.keeper.client import Answer, Keeper
-    from sojourn.core.ports import Launcher, Provider, Transport
+    from sojourn.core.ports import Launcher, Provider, Scheduler, Transport
     from sojourn.verbs.answers import Confirm
 
 T = TypeVar("T")
@@ -186,9 +186,9 @@ class Box:
         return replace(self, site=site, keeper=Keeper(self.transport, site))
 
     @property
-    def schedules(self) -> bool:
-        """The launcher asks somebody for the machine that runs: what it starts may wait, and runs elsewhere."""
-        return bool(getattr(self.launcher, "schedules", False))
+    def scheduler(self) -> Scheduler | None:
+        """The launcher, where it asks somebody for the machine: what it starts may wait, and runs elsewhere."""
+        return cast("Scheduler", self.launcher) if getattr(self.launcher, "schedules", False) else None
 
     def ask(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer | NoAnswer:
         """One question to the box's keeper program. Raises: WorldError where the box says no."""

@@ -50,7 +50,7 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     looked, sick = _looked(box) if hello else ({}, refused)
     if looked:
         own = boxcheck.judge(box.site, looked)
-        findings = boxcheck.joined(boxcheck.without_cards(own) if box.schedules else own, findings)
+        findings = boxcheck.joined(boxcheck.without_cards(own) if box.scheduler else own, findings)
     is_sick = isinstance(sick, BadAnswer)
     if sick is not None and (is_sick or not any(f.severity == "blocker" for f in findings)):
         findings.insert(0, _blocker(sick))

@@ -165,7 +165,7 @@ def _card(looks: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 def _words(box: Box, probes: Mapping[str, Any], entry: Mapping[str, Any], count: int) -> str:
     """Why nothing is told of cards, or of which machine it is told; "" where there is nothing to add."""
-    seat = "these are of the login node; a run is given another machine" if box.schedules else ""
+    seat = "these are of the login node; a run is given another machine" if box.scheduler else ""
     if count:
         return seat
     said = str(entry.get("stderr") or entry.get("stdout") or "").strip().splitlines()

@@ -193,7 +193,7 @@ def _asked(ctx: Context, record: RunRecord, attempt: int) -> tuple[Answer, dict[
     if isinstance(answers, NoAnswer):
         return f"{answers.kind}: {answers.detail}".removesuffix(": ")
     document = dict(answers[1].value["evidence"])
-    if box.schedules:  # what ended it may have seen more than what it ended
+    if box.scheduler:  # what ended it may have seen more than what it ended
         from sojourn.verbs.observe import scheduled
 
         document["probes"] = {**(document.get("probes") or {}), **scheduled.evidence(box, record)}

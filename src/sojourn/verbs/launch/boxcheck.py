@@ -63,7 +63,7 @@ def beside(
     """What speaks against a job there, and what against the box itself; the cards of a login node say nothing.
     `looked`: the box's answer to `asked`."""
     own = for_job(judge(box.site, looked["evidence"]), envs, wants_cards=wants_cards)
-    return tuple(joined(without_cards(own) if box.schedules else own, findings))
+    return tuple(joined(without_cards(own) if box.scheduler else own, findings))
 
 
 def joined(own: Sequence[Finding], others: Sequence[Finding]) -> list[Finding]:

@@ -64,7 +64,7 @@ class Begun:
 def order(ctx: Context, box: Box, record: RunRecord) -> LaunchRequest:
     """What a launcher that gets the machine too must know of this run. Raises: NotFound, NeverReady (its `after`)."""
     after: tuple[str, ...] = ()
-    if box.schedules and record.run.spec.get("after"):
+    if box.scheduler and record.run.spec.get("after"):
         from sojourn.verbs.launch.after import awaited
 
         after = awaited(ctx, record.run.spec, box.site.name)
@@ -199,7 +199,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
                 has_settled = view is begun.view and begun.is_proven or now_s - started_s >= SETTLE_S
                 if status.beat_at >= status.started_at and has_settled:
                     return view
-        elif view.has_root and not box.schedules and view.keeper in ("gone", "none") and now_s - keeper_s >= RESTART_S:
+        elif view.has_root and not box.scheduler and view.keeper in ("gone", "none") and now_s - keeper_s >= RESTART_S:
             start(box, view.argv)
             keeper_s = now_s
         if now_s - began_s >= wait_s:

@@ -44,7 +44,7 @@ def stop(
     box = ctx.box(record.site, record.lease)
     ctx.store.append("stopping", run=record.id, attempt=attempt)
     answer = box.answer("stop", run=record.id, attempt=attempt, grace_s=grace_s, why="stop")
-    if box.schedules:
+    if box.scheduler:
         _dequeue(box, view)
     elif answer.value["keeper"] != "alive":
         box.must(start(box, answer.value["argv"]))

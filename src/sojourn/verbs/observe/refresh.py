@@ -132,7 +132,7 @@ def ask_site(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Said:
             if not offsets or not any(answer.blobs) or ctx.now_s() >= until_s:
                 break
             moved = {}
-        if box.schedules:
+        if box.scheduler:
             from sojourn.verbs.observe import scheduled
 
             for run, word in scheduled.ask(box, [record for record in asked[0] if record.id in said]).items():
@@ -247,7 +247,7 @@ def _with_ends_recorded(ctx: Context, views: dict[str, RunView], timeout_s: floa
 
 def _record(box: Box, views: list[RunView], timeout_s: float) -> None:
     """Have the box write down how these ended: by their own keepers, or by what the scheduler says of them."""
-    if box.schedules:
+    if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
         scheduled.judge(box, views, timeout_s)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.backends.keeper.client import KeeperRefused
 from sojourn.core.fold import Status
-from sojourn.core.ports import Handle, SchedulerStatus
+from sojourn.core.ports import Handle, Scheduler, SchedulerStatus
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box
@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 _UNKNOWN = SchedulerStatus(Pulse.UNKNOWN, reason="how it was submitted is not on record here")
 
 
+def scheduler_of(box: Box) -> Scheduler:
+    """The scheduler of a site that has one."""
+    assert box.scheduler is not None, box.site.name
+    return box.scheduler
+
+
 def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, SchedulerStatus]:
     """The scheduler's word on each run, by id."""
     tethers = {record.id: tether for record in records if (tether := tether_of(record)) is not None}
-    said = box.launcher.words(box.transport, list(tethers.values())) if tethers else ()  # type: ignore[attr-defined]
+    said = scheduler_of(box).words(box.transport, list(tethers.values())) if tethers else ()
     words = dict(zip(tethers, said, strict=True))
     return {record.id: words.get(record.id, _UNKNOWN) for record in records}
 
@@ -43,24 +49,24 @@ def withdraw(box: Box, views: Sequence[RunView]) -> None:
     """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
     tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
     if tethers:
-        box.must(box.launcher.withdraw(box.transport, tethers))  # type: ignore[attr-defined]
+        box.must(scheduler_of(box).withdraw(box.transport, tethers))
 
 
 def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     """Those of these runs, by their tethers there, that the scheduler will never start: what waits is taken from its
     queue. What it has started stays. Raises: Unreachable.
     """
-    launcher: Any = box.launcher
+    scheduler = scheduler_of(box)
     tethers = {
         run: Handle(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
         for run, one in known.items()
         if one
     }
-    said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+    said = dict(zip(tethers, scheduler.words(box.transport, list(tethers.values())), strict=True))
     waiting = [tethers[run] for run, word in said.items() if word.is_waiting]
     if waiting:
-        box.must(launcher.withdraw(box.transport, waiting))
-        said = dict(zip(tethers, launcher.words(box.transport, list(tethers.values())), strict=True))
+        box.must(scheduler.withdraw(box.transport, waiting))
+        said = dict(zip(tethers, scheduler.words(box.transport, list(tethers.values())), strict=True))
     return [run for run in known if run not in said or said[run].pulse is Pulse.GONE]
 
 
@@ -69,7 +75,7 @@ def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
     tether = tether_of(record)
     if tether is None or not record.run.root:
         return {}
-    said = box.launcher.records(box.transport, tether, record.run.root)  # type: ignore[attr-defined]
+    said = scheduler_of(box).records(box.transport, tether, record.run.root)
     return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
             for name, (rc, text) in said.items()}  # fmt: skip
 
@@ -77,7 +83,7 @@ def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
 def used(box: Box, records: Sequence[RunRecord]) -> str:
     """What these took of what the scheduler shares out; "" where nobody knows."""
     tethers = [tether for record in records if (tether := tether_of(record)) is not None]
-    return str(box.launcher.used(box.transport, tethers)) if tethers else ""  # type: ignore[attr-defined]
+    return scheduler_of(box).used(box.transport, tethers) if tethers else ""
 
 
 def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:

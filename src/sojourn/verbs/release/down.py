@@ -149,7 +149,7 @@ def _let_go(
     ctx.say(f"letting go of {record.name}")
     law.in_time(clearance, ctx.now_s())
     line = box.provider.release(lease, clearance)
-    if box.schedules:
+    if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
         line = "; ".join(part for part in (line, scheduled.used(box, runs)) if part)

@@ -16,6 +16,7 @@ from sojourn.verbs.launch.after import awaited
 from sojourn.verbs.launch.launch import write_s
 from sojourn.verbs.launch.push import push
 from sojourn.verbs.launch.renting import moving_in
+from sojourn.verbs.observe.scheduled import scheduler_of
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
@@ -62,13 +63,13 @@ def submit(
             *argv, root = answer.value["argv"]
             parts.setdefault(tuple(argv), []).append(ArrayTask(root, cell.attempt))
         ops, blobs = [], []
-    launcher: Any = box.launcher
+    scheduler = scheduler_of(box)
     known = map(ctx.store.index.run, (cell.run for cell in cells))
     order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
         home = posixpath.join(base, "queues", sweep, "arrays")
-        command = launcher.command_all(argv, home, roots, order, at_once)
-        tethers = launcher.read_all(box.must(box.transport.call(command, timeout_s=SUBMIT_S)), roots)
+        command = scheduler.command_all(argv, home, roots, order, at_once)
+        tethers = scheduler.read_all(box.must(box.transport.call(command, timeout_s=SUBMIT_S)), roots)
         natives = {posixpath.basename(one.root): tether.native for one, tether in zip(roots, tethers, strict=True)}
         tether = {"launcher": box.site.launcher, "native": "", "facts": {}}
         ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=list(natives), tether=tether, natives=natives)

@@ -41,7 +41,7 @@ def enqueue(
 
     Raises: Unreachable, WorldError (name-taken: a cell's name is another run there; nothing was made then).
     """
-    if box.schedules:
+    if box.scheduler:
         from sojourn.verbs.sweep import array
 
         return array.submit(

@@ -95,7 +95,7 @@ def recall(ctx: Context, sweep: str) -> list[str]:
     for name, known in by_site.items():
         box, runs = ctx.box(sites[name]), list(known)
         try:
-            if box.schedules:
+            if box.scheduler:
                 runs = scheduled.recalled(box, known)
             answer = box.ask("withdraw", queue=sweep, runs=runs, why="move")
         except WorldError as error:
@@ -150,7 +150,7 @@ def _offers(
             remarks.append(f"{name} takes no cell: it lacks the code, which is not the same here any more")
             continue
         need = job.need if job is not None else Need()
-        if offer.box.schedules:
+        if offer.box.scheduler:
             offers[name] = replace(offer, lanes=("",) * len(cells))
             continue
         try:

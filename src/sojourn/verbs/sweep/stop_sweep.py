@@ -102,7 +102,7 @@ def _stop_there(ctx: Context, sweep: str, views: Sequence[RunView], grace_s: flo
         ctx.store.append("stopping", run=view.record.id, attempt=attempt)
         ops.append({"op": "stop", "run": view.record.id, "attempt": attempt, "grace_s": grace_s, "why": "stop"})
     answers = box.answer_all(ops) if ops else []
-    if box.schedules:
+    if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
         scheduled.withdraw(box, [view for view in living if view.keeper == "queued"])

@@ -225,7 +225,7 @@ def _offers(
         try:
             if error is not None:
                 raise error
-            if offer.box.schedules:  # it has machines of its own to give, and counts them itself
+            if offer.box.scheduler:  # it has machines of its own to give, and counts them itself
                 offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells))))
                 continue
             if not slots and offer.hello.get("lanes"):

@@ -111,9 +111,9 @@ def handbook(ctx: Context, run: str) -> Handbook:
     if lacking:
         remarks.append(f"its log on the box may hold the value of {', '.join(lacking)} until the run is over")
     hand: Mapping[str, str] = {}
-    if box.schedules:
+    if box.scheduler:
         tether = tether_of(record)
-        hand = box.launcher.by_hand(root, tether.native if tether else "")  # type: ignore[attr-defined]
+        hand = box.scheduler.by_hand(root, tether.native if tether else "")
         remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
     remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as ever")
     return Handbook(
