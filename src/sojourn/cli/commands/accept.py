@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "read and load a folder again on another machine, and write down what it found"
+GROUP, PLACE = "Retrieve and verify", 350
 ABOUT = (
     "Every byte is read and every file loaded, whatever was proven before. The acceptance names this machine, the user,"
     " the time, the libraries and what each file held. It is refused on the machine that made the manifest.",

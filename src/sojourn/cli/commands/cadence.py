@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "how often to write a checkpoint"
+GROUP, PLACE = "Prepare", 160
 ABOUT = (
     "The interval that loses the least: writing more often costs more time, writing less often costs more work at the"
     " next interruption (Young 1974). The Checkpointer of sojourn.train measures all of it and does this by itself.",

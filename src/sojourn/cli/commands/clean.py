@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "what we left on a box, with sizes; removes what is home"
+GROUP, PLACE = "Release and clean up", 440
 ABOUT = (
     "Lists runs, code snapshots, environments, keepers and queues on the site's box. With names of runs it deletes"
     " their folders there: only when every output owed is home, unchanged on the box since, and loaded here. A run that"

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "hold two acceptances against each other"
+GROUP, PLACE = "Retrieve and verify", 360
 ABOUT = (
     "Compared is what the files are and what they held, not who loaded them or with which libraries. Two acceptances of"
     " one machine are refused: they prove no more than one.",

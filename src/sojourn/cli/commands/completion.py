@@ -7,6 +7,7 @@ import argparse
 from sojourn.cli.screen import Screen
 
 SUMMARY = "print what makes your shell complete sojourn's commands"
+GROUP, PLACE = "Shell", 710
 ABOUT = ("Prints a script for bash, zsh or fish, made from this very grammar. It reads no run and asks no box.",)
 EXAMPLES = (
     ('eval "$(sojourn completion bash)"', "in ~/.bashrc"),

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "money: what every lease and every run has cost"
+GROUP, PLACE = "Release and clean up", 430
 ABOUT = ("Open leases and closed ones. An amount is shown with its currency; currencies are never added up.",)
 EXAMPLES = (
     ("sojourn cost", "everything so far"),

@@ -8,6 +8,7 @@ from sojourn.cli.parser import BadCommandLine, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "what a machine has, and what speaks against running there"
+GROUP, PLACE = "Prepare", 120
 ABOUT = (
     "Asks the machine itself: Python, disk and inodes, memory and CPU limits, GPUs, the launcher, whether a logout"
     " kills what was started. No run is started; sojourn's keeper program is put there where it is not yet.",

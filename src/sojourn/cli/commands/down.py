@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "give a machine back, once everything owed is home and loaded"
+GROUP, PLACE = "Release and clean up", 410
 ABOUT = (
     "Every output of every run on the machine must be home, unchanged on the machine since, and loaded here, and so"
     " must the newest checkpoint of a run that has not succeeded. Otherwise the command is refused and lists what is"

@@ -10,6 +10,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "known ways to lose work or money: list, show, search"
+GROUP, PLACE = "Knowledge base", 610
 ABOUT = (
     "`list` names every entry, `show ID` tells one (an id, a number of the seed documents, or a unique beginning)."
     " `search` takes what you would type or paste: words in English or Chinese, an error, a traceback, a whole log"

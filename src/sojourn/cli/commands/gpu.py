@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "how a machine's cards are, and who holds them"
+GROUP, PLACE = "Prepare", 130
 ABOUT = (
     "Watches the cards through the driver's library, or nvidia-smi, for two seconds: memory, clocks, power, throttling,"
     " ECC, remapped rows, and Xid lines of the kernel's log. Clocks and power are judged while a card works; an idle"

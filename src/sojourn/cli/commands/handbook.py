@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "the exact commands to take a run over with a bare shell"
+GROUP, PLACE = "Take over a run", 520
 ABOUT = (
     "How to reach its box, see its log, tell whether it lives, stop it, go on with it, and copy and check what it made,"
     " without sojourn. Text that stands alone: save it before you need it.",

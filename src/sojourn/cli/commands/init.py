@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "look at the project and write a commented sojourn.yaml that runs"
+GROUP, PLACE = "Prepare", 110
 ABOUT = (
     "Reads the project's source without running any of it: the training script and its flags, what it must have"
     " installed, the files it writes. An existing sojourn.yaml is left as it is.",

@@ -9,6 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "draft a gotcha or a platform fact from what happened; edits nothing"
+GROUP, PLACE = "Knowledge base", 630
 ABOUT = (
     "With an evidence file or a log alone it prints a draft: what is known of it as a TOML file, and LACKS where a"
     " person must say it. With the filled draft it prints a patch with the entry and its specimens, for review and"

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "what is still open: machines, their meters and danger clocks"
+GROUP, PLACE = "Release and clean up", 420
 ABOUT = ("Every lease that was not given back, what it has cost so far, and what happens to it when.",)
 EXAMPLES = (("sojourn leases", "every open lease"),)
 EXITS = ((0, "listed"),)

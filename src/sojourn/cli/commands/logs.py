@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
 SUMMARY = "the run's own log"
+GROUP, PLACE = "Run and monitor", 250
 ABOUT = (
     "In a pipe or a file the bytes are the log's own. On a terminal colours are dropped, and of a progress bar that"
     " rewrites its line only what was last seen is shown.",

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "whether messages reach you: `notify test`"
+GROUP, PLACE = "Run and monitor", 290
 ABOUT = (
     "`watch` tells your channels of alarms (stalled, ended too fast, done but billing, idle), of failures and of the"
     " end. A channel is a URL of apprise (ntfy, mail, chats, ...), or env:NAME, where the variable NAME of this machine"

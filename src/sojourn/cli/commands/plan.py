@@ -9,6 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.quote import join
 
 SUMMARY = "what `run` would do and cost; changes nothing"
+GROUP, PLACE = "Prepare", 140
 ABOUT = (
     "Asks the site once: is this run new, going on or done; what would be copied there and whether it fits; whether"
     " the run's folder outlives the stop of the machine; what it costs an hour and at most.",

@@ -9,6 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "what ends a platform's meter, and what it takes away"
+GROUP, PLACE = "Knowledge base", 620
 ABOUT = (
     "`list` names the platforms that are known; `show NAME` tells one: what stops its meter, what storage outlives"
     " that, its danger clocks, how it interrupts, where things belong there. Every fact about money, storage or"

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "bring outputs and logs home and prove every file by loading it"
+GROUP, PLACE = "Retrieve and verify", 310
 ABOUT = (
     "Takes the manifest on the box, fetches what is not home yet, compares every hash and loads every artifact here."
     " Of each output the newest that loads comes, whichever attempt made it; of a run that has not succeeded, also"

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_confirm, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "end leftover processes that hold a card, each proven"
+GROUP, PLACE = "Release and clean up", 450
 ABOUT = (
     "Lists who holds the cards of a machine, and what is left over of our runs there, with the proof that nobody waits"
     " for it: its run is over by its own records, or its parent is gone. That a process is idle, or that no tool lists"

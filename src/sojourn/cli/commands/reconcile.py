@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "every cell expected, against what exists, against what loads"
+GROUP, PLACE = "Retrieve and verify", 330
 ABOUT = (
     "Tells apart what is home and loads, what exists and is not home, what is missing, what failed and why, what never"
     " began, and what two boxes began. With --repair it asks again, with the identical specification, for what failed"

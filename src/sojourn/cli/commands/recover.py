@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "rebuild this machine's records of a site's runs from the box"
+GROUP, PLACE = "Take over a run", 510
 ABOUT = (
     "For a lost disk, and for a second machine to work from: every run that lies on the box becomes known here, and all"
     " commands work on it. Runs that are known already are left alone. Nothing on the box is changed.",

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "the next attempt of a run that ended, with the same arguments"
+GROUP, PLACE = "Run and monitor", 280
 ABOUT = (
     "Needs no job file: the box has the run's code and specification. The training goes on from its newest checkpoint."
     " After `stop` this is the only way on.",

@@ -9,6 +9,7 @@ from sojourn.cli.parser import add_job, add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "push, launch detached, and come back with the run's id"
+GROUP, PLACE = "Run and monitor", 210
 ABOUT = (
     "Comes back when the process is proven alive; it needs this terminal no longer. The identical command again does"
     " nothing while the run lives or has succeeded, and starts the next attempt when it is dead.",

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "close a run's folder: copied, proven and renamed in, or set aside"
+GROUP, PLACE = "Retrieve and verify", 340
 ABOUT = (
     "ROOT holds active/RUN (mutable), export/RUN (sealed) and quarantine/RUN--N; a layout file may name other folders,"
     " files that must be there or must stay behind, and keys that a file must hold. What does not prove is set aside"

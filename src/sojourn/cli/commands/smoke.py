@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, duration, pair
 from sojourn.cli.screen import Screen
 
 SUMMARY = "the job's `smoke` command here, on CPU, before any money"
+GROUP, PLACE = "Prepare", 150
 ABOUT = (
     "Runs it in a private copy of what would be pushed, so a file that .gitignore keeps back is missed now and not on"
     " the rented machine. No GPU is visible, experiment trackers are switched off, and nothing is left behind.",

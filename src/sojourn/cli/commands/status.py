@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import StatusReport
 
 SUMMARY = "one look at every run: state, progress, what is home, money"
+GROUP, PLACE = "Run and monitor", 230
 ABOUT = (
     "Every box is asked once, for a bounded time. What cannot be reached keeps its last known state, and says so."
     " Without RUN: every run that is not final, and the newest of those that are.",

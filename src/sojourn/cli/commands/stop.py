@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
 SUMMARY = "end a run's process, with time to save; asks for the run's name"
+GROUP, PLACE = "Run and monitor", 270
 ABOUT = (
     "The process is asked to end (SIGTERM) and ended (SIGKILL) when its time is over; a Checkpointer saves in between."
     " Everything it wrote stays where it is. Only `sojourn resume` goes on with it; the lease and its meter run on.",

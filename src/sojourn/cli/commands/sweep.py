@@ -8,6 +8,7 @@ from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, metric, pai
 from sojourn.cli.screen import Screen
 
 SUMMARY = "many cells over one or several boxes, in a queue on each"
+GROUP, PLACE = "Run and monitor", 220
 ABOUT = (
     "Expands the job file's sweep, refuses what would collide or not fit before anything runs, places the longest"
     " cells first, pushes the code once a box, and leaves each box a queue that goes on without this machine.",

@@ -9,6 +9,7 @@ from sojourn.cli.parser import add_json, duration, whole
 from sojourn.cli.screen import Screen
 
 SUMMARY = "a port of the run's box, here: TensorBoard, Jupyter"
+GROUP, PLACE = "Take over a run", 530
 ABOUT = (
     "Forwards 127.0.0.1:PORT of the run's box to the same port here, or to a free one where that is taken, for as long"
     " as the command runs. Nobody but users of this machine can reach it.",

@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "load every artifact below a path; needs no history of sojourn"
+GROUP, PLACE = "Retrieve and verify", 320
 ABOUT = (
     "Every file is read whole, its structure checked, and loaded by the loader of its format, which runs nothing that"
     " it reads. With a manifest the bytes are also compared with what they should be. What was proven and is unchanged"

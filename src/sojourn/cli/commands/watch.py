@@ -8,6 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "a live table until every run is final; says so when nothing is new"
+GROUP, PLACE = "Run and monitor", 240
 ABOUT = (
     "On a terminal one table that replaces itself; in a pipe or a log file a line for each change, and now and then"
     " one line that nothing is new. Ending it ends no run.",

@@ -9,6 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "what happened to a run, with evidence and the fix"
+GROUP, PLACE = "Run and monitor", 260
 ABOUT = (
     "Judges a run by what its box says, in one connection and alive or ended; or a log, or an evidence file. The"
     " catalog of known causes decides: the earliest cause stands first, what follows"
