@@ -173,6 +173,7 @@ def test_help_lists_every_command(words: list[str]) -> None:
     done = sojourn(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")) == list(names())
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
 def test_an_old_python_would_get_one_line_and_the_version_costs_no_grammar() -> None:
