@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sojourn.cli.parser import GROUPS, overview, page
+from sojourn.cli.parser import groups, overview, page
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/commands.md"
 
@@ -23,8 +23,8 @@ def text() -> str:
         "",
         *_block(overview()),
     ]
-    for title, names in GROUPS:
-        lines += ["", f"## {title[0].upper()}{title[1:]}"]
+    for title, names in groups():
+        lines += ["", f"## {title}"]
         for name in names:
             lines += ["", f"### sojourn {name}", "", *_block(page(name))]
     return "\n".join(lines) + "\n"

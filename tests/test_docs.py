@@ -184,12 +184,12 @@ def test_an_error_at_fault_is_found() -> None:
 
 
 def test_every_command_that_a_page_names_exists() -> None:
-    from sojourn.cli.parser import NAMES
+    from sojourn.cli.parser import names
 
     wrong = []
     for page in [p for p in pages() if p.name not in ("errors.md",) and "decisions" not in p.parts]:
         for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", page.read_text()):
-            if verb not in NAMES:
+            if verb not in names():
                 wrong.append(f"{page.relative_to(ROOT)}: sojourn {verb}")
     assert not wrong, "\n".join(wrong)
 

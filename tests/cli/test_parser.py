@@ -1,22 +1,70 @@
 """The grammar: every command explains itself with an example, says how it ends, and takes the flags it is known for."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import sojourn
 from scripts import commands_page
-from sojourn.cli import commands
-from sojourn.cli.parser import NAMES, BadCommandLine, build, load, page, parse
+from sojourn.cli.parser import BadCommandLine, build, groups, load, names, page, parse
 from sojourn.cli.show.text import width
 
-FOLDER = Path(commands.__file__).parent
+NAMES = names()
 READING = set(NAMES) - {"completion"}
+HELLO = '''"""`sojourn hello`."""
+from sojourn.cli.parser import add_json
+GROUP, PLACE = "Greetings", 150
+SUMMARY = "greet somebody"
+ABOUT = ("Greets whoever is named.",)
+EXAMPLES = (("sojourn hello ada", "greet Ada"),)
+EXITS = ((0, "greeted"),)
+def arguments(parser):
+    parser.add_argument("who", metavar="WHO", help="whom to greet")
+    add_json(parser)
+def call(args, screen):
+    screen.show([f"hello {args.who}"])
+    return 0
+'''
 
 
-def test_every_file_of_commands_is_in_the_list_and_the_other_way_round() -> None:
-    assert sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__") == sorted(NAMES)
+def test_a_file_dropped_into_commands_is_a_command_with_its_help_and_its_completion(tmp_path: Path) -> None:
+    """A copy of the package with one more file, and nothing else changed."""
+    whole, copy = Path(sojourn.__file__).parent, tmp_path / "sojourn"
+    copy.mkdir()
+    for entry in whole.iterdir():
+        if entry.name == "cli":
+            shutil.copytree(entry, copy / "cli", ignore=shutil.ignore_patterns("__pycache__"))
+        elif entry.name != "__pycache__":
+            (copy / entry.name).symlink_to(entry)
+    (copy / "cli/commands/hello.py").write_text(HELLO)
+
+    def said(*words: str) -> str:
+        argv = [sys.executable, "-m", "sojourn", *words]
+        env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    overview = said("--help").splitlines()
+    at = overview.index("Greetings")
+    assert overview[at + 1] == "  hello       greet somebody"
+    assert overview.index("Prepare") < at < overview.index("Run and monitor")  # by its PLACE
+    assert said("hello", "--help").startswith("sojourn hello: greet somebody\n\nusage    sojourn hello [--json] WHO\n")
+    assert said("hello", "ada") == "hello ada\n"
+    assert "hello" in said("completion", "bash")
+
+
+def test_every_command_says_itself_where_it_stands_in_the_help() -> None:
+    assert all({"GROUP", "PLACE"} <= vars(load(name)).keys() for name in NAMES)
+    assert len({load(name).PLACE for name in NAMES}) == len(NAMES)
+    assert sum(len(members) for _, members in groups()) == len(NAMES)
+    titles = [title for title, _ in groups()]
+    places = [load(name).GROUP for name in sorted(NAMES, key=lambda name: load(name).PLACE)]
+    assert [title for n, title in enumerate(places) if not n or places[n - 1] != title] == titles  # no group is torn
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,7 +109,7 @@ def test_several_variables_are_kept_in_their_order() -> None:
 
 
 def test_an_option_is_never_guessed_from_its_beginning() -> None:
-    with pytest.raises(BadCommandLine, match="there is no option --conf, did you mean --confirm"):
+    with pytest.raises(BadCommandLine, match="unknown option --conf; did you mean --confirm"):
         parse("stop", ["a", "--conf", "a"])
 
 

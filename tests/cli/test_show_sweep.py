@@ -54,7 +54,7 @@ def test_a_sweep_is_a_matrix_of_sites_and_states_with_its_failures_by_cause() ->
     lines = tally.lines(StatusReport(rows, AT, 100, (whole,)), 80)
     assert lines == [
         "sweep    ab, 4 cells: 1 running, 1 queued, 2 failed",
-        "done     40 %, 0 home",
+        "done     40 %, results of 0 cells here",
         "left     about 3 m 00 s",
         "cost     1.50 USD",
         "SITE  CELLS  QUEUED  RUNNING  FAILED  DONE  HOME  LEFT      COST      BOX",
@@ -64,7 +64,7 @@ def test_a_sweep_is_a_matrix_of_sites_and_states_with_its_failures_by_cause() ->
         "RUN   STATE    STEP  DONE  LEFT      COST  AGE    SITE",
         "ab-1  running  4/10   40%  1 m 00 s  free  0.0 s  gpu1",
         "2 failed: exit status 4: ab-3, ab-4",
-        "gpu2 does not answer (timeout)",
+        "gpu2: no answer (timeout)",
         "next     sojourn watch ab",
     ]
     assert all(width(line) <= 80 for line in lines)
@@ -88,11 +88,11 @@ def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
     assert reconcile.lines(answer, 80) == [
         "sweep    ab",
         "cells    5 expected, 2 present, 1 loaded",
-        "         1 not home yet: ab-1",
+        "         1 not pulled yet: ab-1",
         "         2 failed: exit status 4: ab-2, ab-3",
         "         1 unknown: x: ab-4",
-        "twice    ab-0 was begun on gpu1 and on gpu2",
-        "repair   1 cell asked for again",
+        "twice    ab-0 was started on gpu1 and on gpu2",
+        "repair   1 cell requested again",
         "next     sojourn watch ab",
     ]
     assert answer.exit_status == 1 and answer.as_json()["present"] == ["ab-0", "ab-1"]

@@ -47,18 +47,18 @@ def at_terminal(how: str, typed: bytes = b"", *, wait_for: bytes = b"", **env: s
 
 
 def test_a_question_shows_what_it_is_about_and_takes_what_is_typed() -> None:
-    status, shown = at_terminal("ask", b"digits\n", wait_for=b"alone): ")
+    status, shown = at_terminal("ask", b"digits\n", wait_for=b"cancels): ")
     assert status == 0
     assert shown.splitlines()[0] == r"stop digits\x1b[2J, attempt 1"
     assert shown.splitlines()[-1] == "answer 'digits'"
 
 
 def test_a_question_that_gets_no_answer_gets_an_empty_one() -> None:
-    assert at_terminal("ask", b"\x04", wait_for=b"alone): ")[1].splitlines()[-1].endswith("answer ''")
+    assert at_terminal("ask", b"\x04", wait_for=b"cancels): ")[1].splitlines()[-1].endswith("answer ''")
 
 
 def test_ctrl_c_at_a_question_changes_nothing() -> None:
-    status, shown = at_terminal("ask", b"\x03", wait_for=b"alone): ")
+    status, shown = at_terminal("ask", b"\x03", wait_for=b"cancels): ")
     assert (status, shown.splitlines()[-1]) == (130, "sojourn: interrupted. Nothing was changed.")
 
 
@@ -74,7 +74,7 @@ def test_a_watched_table_replaces_itself() -> None:
     status, shown = at_terminal("watch")
     assert status == 0
     assert "\x1b[1A" in shown or "\x1b[2K" in shown  # the cursor went back up
-    assert shown.count("next look in 0.1 s, Ctrl-C ends no run") == 1
+    assert shown.count("next check in 0.1 s; Ctrl-C does not stop any run") == 1
     assert shown.splitlines()[-2].startswith("next     sojourn watch")  # the last table stays; then the cursor is shown
 
 
@@ -114,4 +114,4 @@ def test_progress_at_a_terminal_replaces_itself_and_is_gone_at_the_end() -> None
 
 def test_nothing_is_coloured() -> None:
     for how in ("watch", "ask", "slow"):
-        assert "\x1b[3" not in at_terminal(how, b"x\n", wait_for=b"alone): ")[1]
+        assert "\x1b[3" not in at_terminal(how, b"x\n", wait_for=b"cancels): ")[1]

@@ -142,7 +142,7 @@ def test_a_root_that_cannot_be_read_is_named_and_the_others_are_taken(desk: Desk
 
 def test_an_empty_box_is_said_in_one_line(desk: Desk) -> None:
     said = desk("recover", "local")
-    assert said.out.splitlines() == ["no run of ours is on local", "next     sojourn run"]
+    assert said.out.splitlines() == ["no sojourn runs on local", "next     sojourn run"]
     assert not os.path.exists(desk.state / "journal.jsonl")
 
 

@@ -61,7 +61,8 @@ def test_a_file_that_no_library_here_loads_is_home_and_not_loaded(world: World, 
     (found,) = answer.artifacts
     assert (answer.exit_status, answer.ok, found["ok"], found["state"]) == (1, False, True, "bytes-only")
     lines = [" ".join(line.split()) for line in show.lines(answer, 200)]
-    assert "loaded 0 of 1" in lines and "bytes big.jpg: bytes proven, not loaded (more than 67108864 pixels)" in lines
+    assert "loaded 0 of 1" in lines
+    assert "bytes big.jpg: size and SHA-256 checked, not loaded (more than 67108864 pixels)" in lines
     assert answer.next == "sojourn down local --accept digits:big.jpg"
     (receipt,) = world.record().receipts
     assert receipt.state == "bytes-only" and receipt.kind == "jpeg" and not world.record().is_home
@@ -83,7 +84,7 @@ def test_where_a_library_is_missing_it_says_which_and_is_not_proven() -> None:
     (first, _) = tale.shown(told)
     assert (first["state"], first["needs"]) == ("bytes-only", "install pyarrow")
     shown = " ".join(" ".join(artifacts.artifacts([show._worded(first)], 200)).split())
-    assert "t.parquet: bytes proven, not loaded (install pyarrow)" in shown and "t.parquet: small" in shown
+    assert "t.parquet: size and SHA-256 checked, not loaded (install pyarrow)" in shown and "t.parquet: small" in shown
     assert "loaded 0 of 1" in shown and "is not installed here" not in shown
 
 

@@ -191,6 +191,6 @@ def test_the_command_shows_it_at_80_columns(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stdout.splitlines()[0] == "ran      echo looking; ls nowhere"
-    assert done.stdout.splitlines()[1].startswith("bad      ended with exit status 2 after")
+    assert done.stdout.splitlines()[1].startswith("failed   exit status 2 after")
     assert done.stdout.splitlines()[2:4] == ["log", "  looking"]
     assert done.stdout.splitlines()[-1] == f"next     sojourn smoke '{file}'"

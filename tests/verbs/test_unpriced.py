@@ -52,7 +52,7 @@ def test_what_an_unpriced_box_costs_is_unknown_in_every_command(world: World, mo
     assert (lease["meter"], lease["rate"], lease["spent"]) == ("unknown", None, None)
     assert open_now.as_json()["unpriced"] == ["local"] and open_now.as_json()["total"] == []
     told = "\n".join(show_leases.lines(open_now, 80))
-    assert "what local cost is not known" in told and "free" not in told
+    assert "cost of local unknown" in told and "free" not in told
     (run,) = cost(world.ctx).runs
     assert run["spent"] is None
 

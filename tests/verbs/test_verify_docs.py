@@ -39,4 +39,4 @@ def test_the_commands_about_sealed_runs_do_what_the_page_says(tmp_path: Path) ->
         said.append(done.stdout)
     assert re.search(r"lr3 +yes +yes", said[1]) and re.search(r"lr4 +yes$", said[1], re.M)
     assert sorted(p.name for p in (tmp_path / "project/export/lr4").iterdir()) == ["checkpoints", "metrics.json"]
-    assert "laptop and office say the same of 3 files" in said[-1]
+    assert "laptop and office agree on 3 files" in said[-1]

@@ -1,4 +1,4 @@
-"""Asks for the exact NAME before something is stopped or let go. `-y` never answers here."""
+"""Asks for the exact NAME before something is stopped or released. `-y` never answers here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import Ask, Confirm
 
 
-def confirm(screen: Screen, given: str) -> Confirm:
-    """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None)."""
+def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
+    """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None).
+
+    `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it").
+    """
 
     def answer(ask: Ask) -> str | None:
         if given and not ask.is_again:
@@ -20,11 +23,11 @@ def confirm(screen: Screen, given: str) -> Confirm:
         if given or not screen.may_ask:
             return None
         if ask.is_again:
-            screen.say_line("The list has changed since you were asked:")
+            screen.say_line("The list changed while you were answering:")
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)
-        doing = {"down": "let it go", "run": "start on it all the same"}.get(ask.verb, f"{ask.verb} it")
-        return screen.prompt(f"Type {clean(ask.name)} to {clean(doing)} (anything else leaves it alone): ").strip()
+        what = clean(doing or f"{ask.verb} it")
+        return screen.prompt(f"Type {clean(ask.name)} to {what} (anything else cancels): ").strip()
 
     return answer

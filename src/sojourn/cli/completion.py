@@ -15,7 +15,7 @@ FOLDERS = {"DIR", "FOLDER"}
 
 
 class UnknownShell(Misuse):
-    """There is no completion for the shell {shell!r}; there is for {known}{hint}."""
+    """No completion script for the shell {shell!r}{hint} Supported shells: {known}."""
 
     code = "unknown-shell"
     next_step = "sojourn completion bash"
@@ -29,7 +29,7 @@ def script(parser: argparse.ArgumentParser, shell: str) -> str:
     """
     if shell not in SHELLS:
         near = nearest(shell, SHELLS)
-        hint = f", did you mean {near}?" if near else ""
+        hint = f"; did you mean {near}?" if near else "."
         raise UnknownShell(shell=shell, known=", ".join(SHELLS), hint=hint)
     import shtab
 

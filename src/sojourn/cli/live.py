@@ -60,7 +60,7 @@ def _pace(look: Snapshot) -> str:
         new = f"nothing new since {clock(now_s - look.quiet_s, now_s)}"
     elif not new and look.quiet_s:
         new = f"nothing new for {say_seconds(look.quiet_s)}"
-    look_in = f"next look in {say_seconds(look.next_look_s)}, Ctrl-C ends no run"
+    look_in = f"next check in {say_seconds(look.next_look_s)}; Ctrl-C does not stop any run"
     return f"{clock(now_s, now_s)}  {new}{'; ' if new else ''}{look_in}"
 
 

@@ -14,8 +14,8 @@ from sojourn.wire.quote import join
 
 INTERRUPTED = 130
 _REPORT = (
-    "This is a defect of sojourn, not of your input. Please report the lines above, the command and `sojourn --version`"
-    " to the project this copy came from (README.md, Reporting a defect)."
+    "This is a bug in sojourn, not in your input. Please report it with the lines above, the command and the output of"
+    " `sojourn --version` to the project this copy came from (README.md, Reporting a defect)."
 )
 # What a full, read-only or forbidden disk says; anything else that the system says is ours to explain.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOTDIR)

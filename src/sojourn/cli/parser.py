@@ -1,9 +1,12 @@
-"""The command line's grammar: every command is a file in `cli/commands`, its help is written here. Imports no verb."""
+"""The command line's grammar: every file in `cli/commands` is a command; its help is laid out here. Imports no verb."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import os
+import pkgutil
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
@@ -13,18 +16,9 @@ from sojourn.wire import units
 from sojourn.wire.errors import Misuse
 from sojourn.wire.names import nearest
 
-# The order of `sojourn --help`. Each name is a module of cli/commands; a test holds the two together.
-GROUPS = (
-    ("before it costs anything", ("init", "doctor", "gpu", "plan", "smoke", "cadence")),
-    ("run it", ("run", "sweep", "status", "watch", "notify", "logs", "why", "stop", "resume")),
-    ("bring it home", ("pull", "verify", "reconcile", "seal", "accept", "compare")),
-    ("let go", ("down", "leases", "cost", "clean", "reap")),
-    ("take over", ("recover", "handbook", "tunnel")),
-    ("what is known", ("gotchas", "platforms", "learn")),
-    ("your shell", ("completion",)),
-)
-NAMES = tuple(name for _, names in GROUPS for name in names)
+PURPOSE = "run a training job on another machine and bring back verified results"
 WIDE = 80  # columns of every help page, so that it is the same everywhere
+_FOLDER = os.path.join(os.path.dirname(__file__), "commands")
 
 
 class BadCommandLine(Misuse):
@@ -46,14 +40,33 @@ class Parser(argparse.ArgumentParser):
 
 def build() -> Parser:
     """The whole grammar, as shell completion wants it. Imports every file of cli/commands and no verb."""
-    top = Parser(prog="sojourn", description="Take a training run to another machine and bring it home, proven.")
+    top = Parser(prog="sojourn", description=f"{PURPOSE[0].upper()}{PURPOSE[1:]}.")
     top.add_argument("--version", action="version", version="sojourn")
-    commands = top.add_subparsers(metavar="COMMAND", dest="command", parser_class=Parser)
-    for name in NAMES:
-        module = load(name)
-        child = commands.add_parser(name, help=module.SUMMARY, add_help=False, allow_abbrev=False)
-        _fill(child, module)
+    subparsers = top.add_subparsers(metavar="COMMAND", dest="command", parser_class=Parser)
+    for _, members in groups():
+        for name in members:
+            module = load(name)
+            child = subparsers.add_parser(name, help=module.SUMMARY, add_help=False, allow_abbrev=False)
+            _fill(child, module)
     return top
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """Every command: the files of cli/commands, by name. The folder is the list. Imports none of them."""
+    return tuple(sorted(found.name for found in pkgutil.iter_modules([_FOLDER])))
+
+
+def groups() -> list[tuple[str, list[str]]]:
+    """(heading, names of commands) in the order of `sojourn --help`. Imports every file of cli/commands.
+
+    A command's file says its heading (GROUP) and where it stands (PLACE, lowest first); a heading stands where its
+    first command does. A file that says neither stands last, under "Other".
+    """
+    out: dict[str, list[str]] = {}
+    for name in sorted(names(), key=lambda name: (getattr(load(name), "PLACE", 9999), name)):
+        out.setdefault(getattr(load(name), "GROUP", "Other"), []).append(name)
+    return list(out.items())
 
 
 def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
@@ -67,21 +80,18 @@ def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
         wrong = unknown[0]
         flag = wrong.split("=")[0]
         near = nearest(flag, [s for action in child._actions for s in action.option_strings])
-        what = (
-            f"there is no option {flag}"
-            if flag.startswith("-") and flag != "-"
-            else f"{wrong!r} is one argument too many"
-        )
-        child.error(what + (f", did you mean {near}?" if near else ""))
+        is_option = flag.startswith("-") and flag != "-"
+        what = f"unknown option {flag}" if is_option else f"unexpected argument {wrong!r}"
+        child.error(what + (f"; did you mean {near}?" if near else ""))
     return args
 
 
 def load(name: str) -> ModuleType:
     """The module of a command. Raises: BadCommandLine with the nearest name."""
-    if name not in NAMES:
-        near = nearest(name, NAMES)
+    if name not in names():
+        near = nearest(name, names())
         raise BadCommandLine(
-            detail=f"there is no command {name!r}" + (f", did you mean {near}?" if near else ""), help="sojourn"
+            detail=f"unknown command {name!r}" + (f"; did you mean {near}?" if near else ""), help="sojourn"
         )
     return importlib.import_module(f"sojourn.cli.commands.{name}")
 
@@ -93,56 +103,54 @@ def page(name: str) -> list[str]:
 
 def overview() -> list[str]:
     """What `sojourn --help` shows."""
-    lines = ["sojourn: take a training run to another machine and bring it home, proven.", ""]
-    for title, names in GROUPS:
-        lines.append(title)
-        lines += [f"  sojourn {pad(name, 10)}  {load(name).SUMMARY}" for name in names]
+    lines = [f"sojourn: {PURPOSE}", "", "usage    sojourn COMMAND ..."]
+    for title, members in groups():
+        lines += ["", title]
+        lines += [f"  {pad(name, 10)}  {load(name).SUMMARY}" for name in members]
     return [
         *lines,
         "",
-        "Every command has --help with an example; every reading one has --json.",
-        "A run, a lease or a site may be named by any unique beginning of its name.",
+        "For options and examples: sojourn COMMAND --help. Most commands accept --json.",
+        "Runs, sweeps, leases and sites can be given by any unique prefix of their name.",
     ]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """`--json`, the same for every command that answers with a document."""
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout instead of text")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
 def add_reopen(parser: argparse.ArgumentParser) -> None:
     """`--confirm LEASE` of a command that starts something."""
-    words = "start also on this lease, which was cleared to be stopped; its exact name"
+    words = "start even though this lease is cleared for release; its exact name"
     parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
     """What names a job and where it runs: FILE, --site, --name, --env."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
-    parser.add_argument("--site", default="", metavar="S", help="run there, whatever the job file says")
-    parser.add_argument("--name", default="", metavar="N", help="the run's name, whatever the job file says")
+    parser.add_argument("--site", default="", metavar="S", help="run on this site, overriding the job file")
+    parser.add_argument("--name", default="", metavar="N", help="name the run, overriding the job file")
     parser.add_argument(
-        "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
+        "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"
     )
 
 
 def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
     """`--confirm NAME`, and `-y`, which is taken and answers nothing."""
-    parser.add_argument(
-        "--confirm", default="", metavar=what, help="the exact name, for scripts; no beginning of it will do"
-    )
-    parser.add_argument("-y", "--yes", action="store_true", help="taken, but never an answer here: give the name")
+    parser.add_argument("--confirm", default="", metavar=what, help="confirm by exact name, for scripts; no prefix")
+    parser.add_argument("-y", "--yes", action="store_true", help="accepted, but does not confirm: give the name")
 
 
 def add_giving_up(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--abandon` and `--accept`: what is let go of though it is not home, or was not loaded."""
+    """`--abandon` and `--accept`: results given up though they were not pulled, or could not be loaded."""
     parser.add_argument(
         "--abandon",
         nargs="+",
         action="extend",
         default=[],
         metavar=what,
-        help="give up what is not home, by its full name",
+        help="give up results that were not pulled, by full name",
     )
     parser.add_argument(
         "--accept",
@@ -150,7 +158,7 @@ def add_giving_up(parser: argparse.ArgumentParser, what: str) -> None:
         action="extend",
         default=[],
         metavar="RUN:PATH",
-        help="accept a file that is home, byte for byte, and was not loaded",
+        help="accept a file pulled byte for byte that could not be loaded",
     )
 
 
@@ -192,7 +200,7 @@ def _child(name: str) -> Parser:
 def _fill(child: Parser, module: ModuleType) -> Parser:
     child.spec = module
     module.arguments(child)
-    child.add_argument("-h", "--help", action="help", help="this page")
+    child.add_argument("-h", "--help", action="help", help="show this help")
     return child
 
 

@@ -7,28 +7,30 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "read and load a folder again on another machine, and write down what it found"
+SUMMARY = "verify a copied folder on another machine and write a report"
+GROUP, PLACE = "Retrieve and verify", 350
 ABOUT = (
-    "Every byte is read and every file loaded, whatever was proven before. The acceptance names this machine, the user,"
-    " the time, the libraries and what each file held. It is refused on the machine that made the manifest.",
+    "Reads every byte and loads every file, whatever was verified before. The acceptance report names this machine,"
+    " the user, the time, the library versions and the contents of each file. Refused on the machine that wrote the"
+    " manifest.",
 )
 EXAMPLES = (
-    ("sojourn accept lr3 --manifest lr3.manifest.json --to acceptance.json", "after copying lr3 here"),
+    ("sojourn accept lr3 --manifest lr3.manifest.json --to acceptance.json", "after copying lr3 to this machine"),
     ("sojourn accept lr3 --manifest lr3.manifest.json --to b.json --node office", "name this machine yourself"),
 )
 EXITS = (
-    (0, "every file is as the manifest says, and proves"),
-    (1, "something does not prove: no acceptance is written"),
-    (2, "no such folder or manifest, or this machine made the manifest"),
+    (0, "every file matches the manifest and verifies"),
+    (1, "a file failed verification; no report was written"),
+    (2, "no such folder or manifest, or this machine wrote the manifest"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("path", metavar="PATH", help="the folder, as it was copied here")
-    parser.add_argument("--manifest", required=True, metavar="FILE", help="what was sealed, or what `pull` wrote")
-    parser.add_argument("--to", required=True, metavar="FILE", help="the acceptance: a new file")
-    parser.add_argument("--node", default="", metavar="NAME", help="what to call this machine (default: its own name)")
+    parser.add_argument("path", metavar="PATH", help="the copied folder")
+    parser.add_argument("--manifest", required=True, metavar="FILE", help="the manifest written by `seal` or `pull`")
+    parser.add_argument("--to", required=True, metavar="FILE", help="where to write the report (a new file)")
+    parser.add_argument("--node", default="", metavar="NAME", help="a name for this machine (default: its host name)")
     add_json(parser)
 
 

@@ -7,16 +7,21 @@ import argparse
 from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
-SUMMARY = "how often to write a checkpoint"
+SUMMARY = "compute how often to write a checkpoint"
+GROUP, PLACE = "Prepare", 160
 ABOUT = (
-    "The interval that loses the least: writing more often costs more time, writing less often costs more work at the"
-    " next interruption (Young 1974). The Checkpointer of sojourn.train measures all of it and does this by itself.",
+    "Prints the checkpoint interval that wastes the least time: frequent checkpoints cost write time, rare ones cost"
+    " work lost at the next interruption (Young 1974). The Checkpointer in sojourn.train measures both and picks the"
+    " interval itself.",
 )
 EXAMPLES = (
-    ("sojourn cadence --mtbf 6h --write 40s", "a spot machine taken away every six hours, a slow disk"),
-    ("sojourn cadence --mtbf 1d --write 2s --step 350ms", "in whole steps"),
+    ("sojourn cadence --mtbf 6h --write 40s", "a spot instance preempted every six hours, on a slow disk"),
+    ("sojourn cadence --mtbf 1d --write 2s --step 350ms", "rounded to whole steps"),
 )
-EXITS = ((0, "that often"), (10, "a write takes so long that hardly any work is left"))
+EXITS = (
+    (0, "printed"),
+    (10, "writing a checkpoint takes so long that little time is left for training"),
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +30,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--mtbf", type=duration, required=True, metavar="TIME", help="mean time between interruptions: 6h, 2d"
     )
     parser.add_argument(
-        "--write", type=duration, required=True, metavar="TIME", help="what one checkpoint costs the training"
+        "--write", type=duration, required=True, metavar="TIME", help="time one checkpoint takes away from training"
     )
-    parser.add_argument("--step", type=duration, default=0.0, metavar="TIME", help="one step: answer in whole steps")
+    parser.add_argument(
+        "--step",
+        type=duration,
+        default=0.0,
+        metavar="TIME",
+        help="duration of one step; also print the interval in steps",
+    )
     add_json(parser)
 
 

@@ -7,23 +7,24 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "hold two acceptances against each other"
+SUMMARY = "compare two acceptance reports"
+GROUP, PLACE = "Retrieve and verify", 360
 ABOUT = (
-    "Compared is what the files are and what they held, not who loaded them or with which libraries. Two acceptances of"
-    " one machine are refused: they prove no more than one.",
+    "Compares the files and their contents, and ignores who verified them and with which libraries. Two reports from"
+    " the same machine are refused: the second proves nothing new.",
 )
-EXAMPLES = (("sojourn compare laptop.json office.json", "two machines, one sealed run"),)
+EXAMPLES = (("sojourn compare laptop.json office.json", "one sealed run, verified on two machines"),)
 EXITS = (
-    (0, "they say the same"),
-    (1, "they differ"),
-    (2, "one cannot be trusted, or both come from one machine"),
+    (0, "the reports agree"),
+    (1, "the reports differ"),
+    (2, "a report is invalid, or both come from one machine"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("first", metavar="A", help="an acceptance")
-    parser.add_argument("second", metavar="B", help="another, from another machine")
+    parser.add_argument("first", metavar="A", help="an acceptance report")
+    parser.add_argument("second", metavar="B", help="a report from another machine")
     add_json(parser)
 
 

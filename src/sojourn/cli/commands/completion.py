@@ -6,16 +6,17 @@ import argparse
 
 from sojourn.cli.screen import Screen
 
-SUMMARY = "print what makes your shell complete sojourn's commands"
-ABOUT = ("Prints a script for bash, zsh or fish, made from this very grammar. It reads no run and asks no box.",)
+SUMMARY = "print a completion script for your shell"
+GROUP, PLACE = "Shell", 710
+ABOUT = ("Prints a script for bash, zsh or fish, generated from the installed version's own commands and options.",)
 EXAMPLES = (
     ('eval "$(sojourn completion bash)"', "in ~/.bashrc"),
-    ("sojourn completion zsh > ~/.zfunc/_sojourn", "a folder of your fpath"),
+    ("sojourn completion zsh > ~/.zfunc/_sojourn", "a folder on your fpath"),
     ("sojourn completion fish | source", "in ~/.config/fish/config.fish"),
 )
 EXITS = (
     (0, "printed"),
-    (2, "no such shell"),
+    (2, "unsupported shell"),
 )
 
 

@@ -7,8 +7,9 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "money: what every lease and every run has cost"
-ABOUT = ("Open leases and closed ones. An amount is shown with its currency; currencies are never added up.",)
+SUMMARY = "show what each lease and run has cost"
+GROUP, PLACE = "Release and clean up", 430
+ABOUT = ("Includes closed leases. Every amount has its currency; amounts in different currencies are never added up.",)
 EXAMPLES = (
     ("sojourn cost", "everything so far"),
     ("sojourn cost digits", "one run"),
@@ -21,7 +22,7 @@ EXITS = (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run (any unique prefix of its name)")
     add_json(parser)
 
 

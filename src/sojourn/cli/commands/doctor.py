@@ -7,26 +7,27 @@ import argparse
 from sojourn.cli.parser import BadCommandLine, add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "what a machine has, and what speaks against running there"
+SUMMARY = "check a machine and list anything that would break a run"
+GROUP, PLACE = "Prepare", 120
 ABOUT = (
-    "Asks the machine itself: Python, disk and inodes, memory and CPU limits, GPUs, the launcher, whether a logout"
-    " kills what was started. No run is started; sojourn's keeper program is put there where it is not yet.",
-    "With --code it reads Python files here instead and says which known traps of training they show: seeds of workers,"
-    " checkpoints that lack half of the state, calls that one rank makes alone. They are parsed, never run.",
+    "Checks Python, disk space and inodes, memory and CPU limits, GPUs, the launcher, and whether logging out kills"
+    " background processes. Starts no run; copies sojourn's keeper program to the box if it is not there yet.",
+    "With --code, checks Python files on this machine instead for known training bugs: worker seeding, checkpoints"
+    " that omit part of the state, collective calls made by one rank only. The files are parsed, never executed.",
 )
 EXAMPLES = (
     ("sojourn doctor", "this machine"),
-    ("sojourn doctor ssh:gpu-box", "a machine of ~/.ssh/config"),
-    ("sojourn doctor lab --json", "a site of the settings, for a script"),
+    ("sojourn doctor ssh:gpu-box", "a host from ~/.ssh/config"),
+    ("sojourn doctor lab --json", "a site from your settings, as JSON"),
     ("sojourn doctor --code", "the project in this folder"),
 )
 EXITS = (
-    (0, "nothing speaks against a run there"),
-    (2, "there is no such site, or no Python file"),
-    (3, "it cannot be reached"),
-    (5, "it answers with an error, or with what cannot be right"),
+    (0, "no problems found"),
+    (2, "no such site, or no Python file"),
+    (3, "cannot reach the site"),
+    (5, "the site returned an error or an invalid answer"),
     (10, "warnings"),
-    (11, "a confirmed blocker: no run would work there now"),
+    (11, "a confirmed blocker: a run would fail there now"),
 )
 
 
@@ -37,14 +38,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SITE",
-        help="local, ssh:ALIAS, or a name of the settings (default: local)",
+        help="local, ssh:ALIAS, or a site from your settings (default: local)",
     )
     parser.add_argument(
         "--code",
         nargs="?",
         const=".",
         metavar="PATH",
-        help="judge a project's Python source, or one file (default: this folder)",
+        help="check a project's Python source, or one file (default: this folder)",
     )
     add_json(parser)
 
@@ -69,7 +70,7 @@ def _code(args: argparse.Namespace, screen: Screen) -> int:
 
     if args.site:
         raise BadCommandLine(
-            detail=f"--code reads files of this machine; {args.site!r} is a site", help="sojourn doctor"
+            detail=f"--code checks files on this machine; it takes no site ({args.site!r})", help="sojourn doctor"
         )
     answer = doctor_code(args.code)
     screen.answer(answer, show.code_lines, is_json=args.json)

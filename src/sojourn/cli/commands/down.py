@@ -7,46 +7,50 @@ import argparse
 from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "give a machine back, once everything owed is home and loaded"
+SUMMARY = "release a machine once all required outputs are here and load"
+GROUP, PLACE = "Release and clean up", 410
 ABOUT = (
-    "Every output of every run on the machine must be home, unchanged on the machine since, and loaded here, and so"
-    " must the newest checkpoint of a run that has not succeeded. Otherwise the command is refused and lists what is"
-    " missing. Asks for the lease's name; -y never answers that.",
-    "Runs that another client started on the same machine count too: recover them, or give them up by name.",
-    "On a lease without a meter only the records are closed: nothing on the machine is deleted.",
-    "A machine that only you can stop is cleared first; once it is stopped, say so with --already-stopped.",
+    "Every required output of every run on the machine must have been pulled, must not have changed there since, and"
+    " must load here; so must the newest checkpoint of any run that has not succeeded. Otherwise the command is"
+    " refused and lists what is missing. To confirm, type the lease's name; -y does not answer this question.",
+    "Runs that another client started on the machine count too: recover them first, or abandon them by name.",
+    "For a lease without a meter, only the records are closed; nothing on the machine is deleted.",
+    "If only you can stop the machine, `down` clears it for release first. Stop it, then run `down` again with"
+    " --already-stopped.",
 )
 EXAMPLES = (
-    ("sojourn down digits", "the lease that the run digits is on"),
-    ("sojourn down local --confirm local", "in a script: the exact name of the lease"),
-    ("sojourn down local --abandon pixel-3", "give up what the run pixel-3 has not brought home"),
-    ("sojourn down gpu1 --abandon pixel-3:checkpoint", "give up only the checkpoint that pixel-3 would resume from"),
-    ("sojourn down gpu1 --accept pixel-3:table.parquet", "accept a file that is home and was not loaded"),
+    ("sojourn down digits", "release the lease that the run digits is on"),
+    ("sojourn down local --confirm local", "in a script: give the exact name of the lease"),
+    ("sojourn down local --abandon pixel-3", "give up the results of pixel-3 that were not pulled"),
+    ("sojourn down gpu1 --abandon pixel-3:checkpoint", "give up only the checkpoint pixel-3 would resume from"),
+    ("sojourn down gpu1 --accept pixel-3:table.parquet", "accept a pulled file that could not be loaded"),
     ("sojourn down gpu1 --already-stopped", "you stopped it in the provider's console"),
 )
 EXITS = (
-    (0, "given back"),
-    (1, "gone already, and something was lost with it"),
+    (0, "released"),
+    (1, "the machine was already gone, and data was lost with it"),
     (2, "no such lease, site or run"),
-    (3, "the other side cannot be reached"),
-    (4, "refused: something is not home, or the name was not given"),
+    (3, "cannot reach the box or the provider"),
+    (4, "refused: some results were not pulled or do not load, or the name was not given"),
 )
-INTERRUPTED = "See sojourn leases; the identical `sojourn down` goes on."
+INTERRUPTED = "Check `sojourn leases`, then run the same `sojourn down` again to continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument(
-        "target", metavar="LEASE|SITE|RUN", help="a run stands for its lease, with every other run on it"
+        "target",
+        metavar="LEASE|SITE|RUN",
+        help="what to release; a run means its whole lease, with every other run on it",
     )
     add_giving_up(parser, "RUN|RUN:checkpoint|BOX:BASE/RUN")
     parser.add_argument(
-        "--keep-disk", action="store_true", help="stop the machine in the way that keeps its disk, where it has one"
+        "--keep-disk", action="store_true", help="stop the machine but keep its disk, if the platform can"
     )
     parser.add_argument(
         "--already-stopped",
         action="store_true",
-        help="you stopped the machine yourself: end its meter in the records, and list what is lost",
+        help="you stopped the machine yourself: close its lease here and list what was lost",
     )
     add_confirm(parser, "LEASE")
     add_json(parser)
@@ -63,7 +67,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = down(
             ctx,
             args.target,
-            confirm=confirm(screen, args.confirm),
+            confirm=confirm(screen, args.confirm, doing="release it"),
             abandon=args.abandon,
             accept=args.accept,
             keeps_disk=args.keep_disk,

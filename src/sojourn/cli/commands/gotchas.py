@@ -9,23 +9,24 @@ from sojourn.cli.parser import add_json, whole
 from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
-SUMMARY = "known ways to lose work or money: list, show, search"
+SUMMARY = "list, show and search known ways to lose work or money"
+GROUP, PLACE = "Knowledge base", 610
 ABOUT = (
-    "`list` names every entry, `show ID` tells one (an id, a number of the seed documents, or a unique beginning)."
-    " `search` takes what you would type or paste: words in English or Chinese, an error, a traceback, a whole log"
-    " (with - from stdin); it says what made it find each. Nothing leaves this machine.",
+    "`list` prints every entry. `show ID` prints one (its id, its number in the seed documents, or a unique prefix)."
+    " `search` takes whatever you would type or paste: English or Chinese words, an error, a traceback, or a whole"
+    " log (- reads stdin), and says why each entry matched. It works offline.",
 )
 EXAMPLES = (
     ('sojourn gotchas search "df shows free space but no space left on device"', "in your own words"),
     ('sojourn gotchas search "断开 ssh 训练就停了"', "in Chinese, or mixed"),
-    ("sojourn gotchas search - < train.log", "what a log speaks of"),
-    ("sojourn gotchas show U7", "one entry, all of it"),
-    ("sojourn gotchas list --theme storage", "the entries of a theme"),
+    ("sojourn gotchas search - < train.log", "known problems in a log"),
+    ("sojourn gotchas show U7", "one entry in full"),
+    ("sojourn gotchas list --theme storage", "all entries about storage"),
 )
 EXITS = (
-    (0, "told"),
-    (1, "nothing was found"),
-    (2, "no entry is called so; the nearest name is told"),
+    (0, "found"),
+    (1, "no entry matched"),
+    (2, "no such entry; the nearest name is suggested"),
 )
 MAX_STDIN = 16 << 20
 
@@ -34,10 +35,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("what", choices=("list", "show", "search"), metavar="list|show|search", help="what to do")
     parser.add_argument("text", nargs="*", metavar="TEXT", help="show: the ID; search: the words, or - for stdin")
-    parser.add_argument("--theme", default="", metavar="T", help="list: only this theme, say storage or gpu")
-    parser.add_argument("--scope", default="", metavar="P", help="list, search: of this platform, say slurm or autodl")
+    parser.add_argument("--theme", default="", metavar="T", help="list: only this theme, such as storage or gpu")
+    parser.add_argument(
+        "--scope", default="", metavar="P", help="list, search: only this platform, such as slurm or autodl"
+    )
     parser.add_argument("--severity", default="", metavar="V", help="list: only blocker, warning or note")
-    parser.add_argument("--limit", type=whole, default=5, metavar="N", help="search: at most so many (default 5)")
+    parser.add_argument("--limit", type=whole, default=5, metavar="N", help="search: at most N results (default: 5)")
     add_json(parser)
 
 

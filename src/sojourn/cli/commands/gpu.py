@@ -7,25 +7,27 @@ import argparse
 from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
-SUMMARY = "how a machine's cards are, and who holds them"
+SUMMARY = "show GPU health and which processes use each GPU"
+GROUP, PLACE = "Prepare", 130
 ABOUT = (
-    "Watches the cards through the driver's library, or nvidia-smi, for two seconds: memory, clocks, power, throttling,"
-    " ECC, remapped rows, and Xid lines of the kernel's log. Clocks and power are judged while a card works; an idle"
-    " card is slow and healthy.",
-    "With --matmul cards that nobody uses multiply for some seconds, with the site's Python that has torch: the product"
-    " must come out the same each time. Every process that holds a card is named, also those that no tool lists.",
+    "Samples the GPUs for two seconds through NVML or nvidia-smi: memory, clocks, power, throttling, ECC errors,"
+    " remapped rows, and Xid errors in the kernel log. Clocks and power are judged only under load; a low clock on"
+    " an idle GPU is normal.",
+    "--matmul runs matrix multiplications on idle GPUs for a few seconds, using the site's Python with torch, and"
+    " checks that the result is the same each time. Every process that holds a GPU is listed, including those that"
+    " nvidia-smi does not show.",
 )
 EXAMPLES = (
     ("sojourn gpu", "this machine"),
-    ("sojourn gpu ssh:gpu-box --matmul", "under load, cards in use left alone"),
-    ("sojourn gpu lab --json", "for a script"),
+    ("sojourn gpu ssh:gpu-box --matmul", "under load; GPUs in use are left alone"),
+    ("sojourn gpu lab --json", "as JSON, for a script"),
 )
 EXITS = (
-    (0, "nothing is wrong, or there are no cards"),
-    (2, "there is no such site"),
-    (3, "it cannot be reached"),
-    (10, "warnings: a card slows itself down, or an orphan holds one"),
-    (11, "a confirmed blocker: a card is lost or broken, or the driver is not there"),
+    (0, "no problems found, or no GPUs"),
+    (2, "no such site"),
+    (3, "cannot reach the site"),
+    (10, "warnings: a GPU is throttled, or an orphaned process holds one"),
+    (11, "a confirmed blocker: a GPU is lost or faulty, or the driver is missing"),
 )
 
 
@@ -36,15 +38,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SITE",
-        help="local, ssh:ALIAS, or a name of the settings (default: local)",
+        help="local, ssh:ALIAS, or a site from your settings (default: local)",
     )
-    parser.add_argument("--matmul", action="store_true", help="let cards that nobody uses multiply meanwhile")
+    parser.add_argument("--matmul", action="store_true", help="run matrix multiplications on idle GPUs meanwhile")
     parser.add_argument(
         "--seconds",
         type=duration,
         default=0.0,
         metavar="TIME",
-        help="how long to watch, a minute at most (default: 2s; 5s with --matmul)",
+        help="how long to sample, up to 1m (default: 2s; 5s with --matmul)",
     )
     add_json(parser)
 

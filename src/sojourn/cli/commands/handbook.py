@@ -7,21 +7,22 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "the exact commands to take a run over with a bare shell"
+SUMMARY = "print the shell commands to take over a run without sojourn"
+GROUP, PLACE = "Take over a run", 520
 ABOUT = (
-    "How to reach its box, see its log, tell whether it lives, stop it, go on with it, and copy and check what it made,"
-    " without sojourn. Text that stands alone: save it before you need it.",
+    "Prints exact commands to reach the box, read the log, check whether the run is alive, stop it, resume it, and"
+    " copy and verify its results. The text needs nothing else: save it before you need it.",
 )
-EXAMPLES = (("sojourn handbook digits > digits.txt", "to keep beside the project, or to give to a colleague"),)
+EXAMPLES = (("sojourn handbook digits > digits.txt", "to keep with the project or give to a colleague"),)
 EXITS = (
-    (0, "shown; where the site does not answer, as last known"),
+    (0, "printed; if the site does not answer, from the last known state"),
     (2, "no such run, or it was never launched"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
     add_json(parser)
 
 

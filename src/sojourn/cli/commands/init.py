@@ -7,19 +7,20 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "look at the project and write a commented sojourn.yaml that runs"
+SUMMARY = "inspect the project and write a commented, runnable sojourn.yaml"
+GROUP, PLACE = "Prepare", 110
 ABOUT = (
-    "Reads the project's source without running any of it: the training script and its flags, what it must have"
-    " installed, the files it writes. An existing sojourn.yaml is left as it is.",
+    "Reads the project's source without executing it to find the training script and its flags, the packages it"
+    " needs and the files it writes. Does not touch an existing sojourn.yaml.",
 )
 EXAMPLES = (
     ("sojourn init", "write ./sojourn.yaml"),
-    ("sojourn init --dry-run", "only print what would be written"),
-    ("sojourn init ~/projects/digits", "for the project in another folder"),
+    ("sojourn init --dry-run", "print the file instead of writing it"),
+    ("sojourn init ~/projects/digits", "for a project in another folder"),
 )
 EXITS = (
     (0, "written (or printed)"),
-    (2, "there is a sojourn.yaml already, or no such folder"),
+    (2, "sojourn.yaml already exists, or no such folder"),
 )
 INTERRUPTED = "Nothing was written."
 
@@ -28,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)")
     parser.add_argument("--name", default="", metavar="NAME", help="the job's name (default: the folder's)")
-    parser.add_argument("--force", action="store_true", help="write over an existing sojourn.yaml")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing sojourn.yaml")
     parser.add_argument("--dry-run", action="store_true", help="print the file instead of writing it")
     add_json(parser)
 

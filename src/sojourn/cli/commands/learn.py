@@ -8,43 +8,49 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
-SUMMARY = "draft a gotcha or a platform fact from what happened; edits nothing"
+SUMMARY = "draft a gotcha or platform fact for review; edits nothing"
+GROUP, PLACE = "Knowledge base", 630
 ABOUT = (
-    "With an evidence file or a log alone it prints a draft: what is known of it as a TOML file, and LACKS where a"
-    " person must say it. With the filled draft it prints a patch with the entry and its specimens, for review and"
-    " `git apply`, and nothing is written.",
-    "A new entry is root-caused (--miss shows a case that looks alike and is not it), reproduced (--again shows it a"
-    " second time) or mechanistic (a source tells the mechanism), and the evidence must confirm it; else it is refused"
-    " with all that lacks. What is true of one project only is a --note. Secrets are taken out of all of it.",
+    "Given only an evidence file or a log, prints a draft TOML file with what is known, and LACKS wherever you must"
+    " fill something in. Given the completed draft too, prints a patch with the entry and its test cases, to review"
+    " and apply with `git apply`. Writes no files.",
+    "A new entry must be confirmed by the evidence, and be root-caused (--miss gives a case that looks alike but has"
+    " another cause), reproduced (--again gives a second case) or mechanistic (a source explains the mechanism);"
+    " otherwise it is refused with a list of what is missing. For something that holds only for this project, use"
+    " --note. Secrets are removed.",
 )
 EXAMPLES = (
     ("sojourn learn b.json > nic.toml", "a draft from evidence"),
     ("sojourn learn b.json --draft nic.toml --because root-caused --miss near.json", "a patch"),
-    ('sojourn learn train.log --note "the old cluster needs LD_PRELOAD"', "a note"),
-    ("sojourn learn --site ssh:gpu7 --as lab >> settings.toml", "remember how a box is set up"),
+    ('sojourn learn train.log --note "the old cluster needs LD_PRELOAD"', "a note for this project"),
+    ("sojourn learn --site ssh:gpu7 --as lab >> settings.toml", "record how a box is set up"),
     ('sojourn learn --platform runpod --fact traffic.out --is 0 --source "its page"', "a platform fact"),
 )
 EXITS = (
-    (0, "the draft or the patch stands on stdout"),
+    (0, "the draft or patch is on stdout"),
     (2, "no such file, platform or fact"),
-    (4, "refused: not root-caused, reproduced or mechanistic, or known already"),
+    (4, "refused: not root-caused, reproduced or mechanistic, or already known"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("evidence", nargs="?", default="", metavar="EVIDENCE", help="an evidence file, or a log")
-    parser.add_argument("--draft", default="", metavar="FILE", help="the filled draft")
+    parser.add_argument("evidence", nargs="?", default="", metavar="EVIDENCE", help="an evidence file or a log")
+    parser.add_argument("--draft", default="", metavar="FILE", help="the completed draft")
     parser.add_argument("--because", default="", metavar="G", help="root-caused, reproduced or mechanistic")
-    parser.add_argument("--again", default="", metavar="FILE", help="a second case in which it happened")
-    parser.add_argument("--miss", default="", metavar="FILE", help="a case that looks alike and is not it")
-    parser.add_argument("--note", default="", metavar="TEXT", help="a note for this project instead")
-    parser.add_argument("--site", default="", metavar="S", help="how this box is set up, for your settings, instead")
-    parser.add_argument("--as", default="", dest="name", metavar="NAME", help="what the site is to be called")
-    parser.add_argument("--platform", default="", metavar="NAME", help="a fact of this platform instead")
-    parser.add_argument("--fact", default="", metavar="T.KEY", help="which fact, say stop.verb or traffic.out")
-    parser.add_argument("--is", default="", dest="says", metavar="TEXT", help="what the fact says")
-    parser.add_argument("--source", default="", metavar="TEXT", help="where it stands, or how it was seen")
+    parser.add_argument("--again", default="", metavar="FILE", help="a second case of the same problem")
+    parser.add_argument("--miss", default="", metavar="FILE", help="a case that looks alike but has another cause")
+    parser.add_argument("--note", default="", metavar="TEXT", help="instead: write a note for this project")
+    parser.add_argument(
+        "--site", default="", metavar="S", help="instead: record how this box is set up, for your settings"
+    )
+    parser.add_argument("--as", default="", dest="name", metavar="NAME", help="a name for the site")
+    parser.add_argument("--platform", default="", metavar="NAME", help="instead: draft a fact about this platform")
+    parser.add_argument("--fact", default="", metavar="T.KEY", help="which fact, such as stop.verb or traffic.out")
+    parser.add_argument("--is", default="", dest="says", metavar="TEXT", help="the value of the fact")
+    parser.add_argument(
+        "--source", default="", metavar="TEXT", help="where the fact is documented, or how it was observed"
+    )
     add_json(parser)
 
 

@@ -7,8 +7,12 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "what is still open: machines, their meters and danger clocks"
-ABOUT = ("Every lease that was not given back, what it has cost so far, and what happens to it when.",)
+SUMMARY = "list open leases with their cost and danger clocks"
+GROUP, PLACE = "Release and clean up", 420
+ABOUT = (
+    "Lists every lease that has not been released, what it has cost so far, and when the platform will stop or"
+    " delete it.",
+)
 EXAMPLES = (("sojourn leases", "every open lease"),)
 EXITS = ((0, "listed"),)
 

@@ -12,30 +12,31 @@ from sojourn.cli.screen import Screen
 if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
-SUMMARY = "the run's own log"
+SUMMARY = "show a run's log"
+GROUP, PLACE = "Run and monitor", 250
 ABOUT = (
-    "In a pipe or a file the bytes are the log's own. On a terminal colours are dropped, and of a progress bar that"
-    " rewrites its line only what was last seen is shown.",
+    "In a pipe or a file, the output is the log byte for byte. On a terminal, colors are removed and a progress bar"
+    " that rewrites its line is shown only in its latest state.",
 )
 EXAMPLES = (
-    ("sojourn logs digits", "all of the newest attempt's log"),
-    ("sojourn logs digits -f --tail 20", "the last lines, and what comes, until the run ends"),
-    ("sojourn logs digits --attempt 1 > 1.log", "the log of an earlier attempt, byte by byte"),
+    ("sojourn logs digits", "the whole log of the newest attempt"),
+    ("sojourn logs digits -f --tail 20", "the last 20 lines, then new ones until the run ends"),
+    ("sojourn logs digits --attempt 1 > 1.log", "an earlier attempt's log, byte for byte"),
 )
 EXITS = (
     (0, "shown"),
     (2, "no such run or attempt"),
-    (3, "the site cannot be reached"),
-    (5, "the site answered with an error"),
+    (3, "cannot reach the site"),
+    (5, "the site returned an error"),
 )
-INTERRUPTED = "The run goes on."
+INTERRUPTED = "The run continues."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
-    parser.add_argument("--attempt", type=whole, metavar="N", help="of this attempt (default: the newest)")
+    parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until the run ends")
+    parser.add_argument("--attempt", type=whole, metavar="N", help="show this attempt (default: the newest)")
     parser.add_argument("--tail", type=whole, metavar="N", help="only the last N lines")
     add_json(parser)
 

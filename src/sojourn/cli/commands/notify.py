@@ -7,27 +7,29 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "whether messages reach you: `notify test`"
+SUMMARY = "send a test message to your notification channels"
+GROUP, PLACE = "Run and monitor", 290
 ABOUT = (
-    "`watch` tells your channels of alarms (stalled, ended too fast, done but billing, idle), of failures and of the"
-    " end. A channel is a URL of apprise (ntfy, mail, chats, ...), or env:NAME, where the variable NAME of this machine"
-    ' holds it: `notify = ["env:NTFY_URL"]` in settings, or `notify` in a job file. URLs are never shown.',
+    "`watch` notifies your channels about alarms (stalled, ended too soon, finished but still billing, idle),"
+    " failures and completion. A channel is an apprise URL (ntfy, mail, chat services, ...), or env:NAME to read the"
+    ' URL from the environment variable NAME on this machine. Set channels with `notify = ["env:NTFY_URL"]` in your'
+    " settings or `notify` in a job file. URLs are never displayed.",
 )
 EXAMPLES = (
-    ("sojourn notify test", "a message to each channel of the settings"),
-    ("sojourn notify test digits", "and to those of a run or sweep"),
+    ("sojourn notify test", "every channel in your settings"),
+    ("sojourn notify test digits", "also the channels of a run or sweep"),
 )
 EXITS = (
-    (0, "every channel took the message"),
-    (1, "a channel did not take it"),
-    (2, "there is no channel, or apprise is not installed"),
+    (0, "every channel accepted the message"),
+    (1, "a channel did not accept it"),
+    (2, "no channels, or apprise is not installed"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("what", choices=("test",), metavar="test", help="what to do")
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="also the channels of these runs or sweeps")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="also test the channels of these runs or sweeps")
     add_json(parser)
 
 

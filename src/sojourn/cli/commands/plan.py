@@ -8,19 +8,20 @@ from sojourn.cli.parser import add_job, add_json
 from sojourn.cli.screen import Screen
 from sojourn.wire.quote import join
 
-SUMMARY = "what `run` would do and cost; changes nothing"
+SUMMARY = "show what `run` would do and cost, without changing anything"
+GROUP, PLACE = "Prepare", 140
 ABOUT = (
-    "Asks the site once: is this run new, going on or done; what would be copied there and whether it fits; whether"
-    " the run's folder outlives the stop of the machine; what it costs an hour and at most.",
+    "Checks the site once and reports whether the run is new, running or finished; what would be copied and whether"
+    " it fits; whether the run's folder survives stopping the machine; and the cost per hour and in total.",
 )
 EXAMPLES = (
     ("sojourn plan", "for ./sojourn.yaml"),
-    ("sojourn plan job.yaml --site local", "another job file, on this machine"),
+    ("sojourn plan job.yaml --site local", "for another job file, on this machine"),
 )
 EXITS = (
-    (0, "`run` would start it, or has nothing to do"),
-    (2, "the job file is wrong, or the name is taken by a run with another specification"),
-    (3, "the site cannot be reached, so only what is known here is told"),
+    (0, "`run` would start it, or there is nothing to do"),
+    (2, "the job file is invalid, or the name belongs to a run with another specification"),
+    (3, "cannot reach the site; only what is known on this machine is shown"),
     (10, "`run` would start it, with warnings"),
     (11, "a confirmed blocker: `run` would not start it"),
 )

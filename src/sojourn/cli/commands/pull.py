@@ -7,33 +7,32 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "bring outputs and logs home and prove every file by loading it"
+SUMMARY = "fetch outputs and logs, and verify every file by loading it"
+GROUP, PLACE = "Retrieve and verify", 310
 ABOUT = (
-    "Takes the manifest on the box, fetches what is not home yet, compares every hash and loads every artifact here."
-    " Of each output the newest that loads comes, whichever attempt made it; of a run that has not succeeded, also"
-    " the newest checkpoint. Again after a cut it goes on where it was. A run that is still going is pulled as it"
-    " stands.",
+    "Takes a manifest on the box, fetches the files that are not here yet, compares every hash and loads every file."
+    " For each output it fetches the newest version that loads, whichever attempt wrote it; for a run that has not"
+    " succeeded, also the newest checkpoint. After an interruption, the same command continues where it stopped."
+    " Pulling from a live run fetches what exists so far.",
 )
 EXAMPLES = (
-    ("sojourn pull", "every run that owes something"),
+    ("sojourn pull", "every run with outputs that are not here yet"),
     ("sojourn pull digits --to results", "one run, into ./results"),
 )
 EXITS = (
-    (0, "everything owed is home and loads"),
-    (1, "something is missing or does not load"),
+    (0, "every required output is here and loads"),
+    (1, "a required output is missing or does not load"),
     (2, "no such run"),
-    (3, "a box cannot be reached"),
-    (5, "a box answered with an error"),
+    (3, "cannot reach a box"),
+    (5, "a box returned an error"),
 )
-INTERRUPTED = "What has arrived is kept; the identical `sojourn pull` goes on."
+INTERRUPTED = "Received data is kept; run the same `sojourn pull` again to continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
-    parser.add_argument(
-        "--to", default="", metavar="DIR", help="into this folder; of several runs each into its own below it"
-    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
+    parser.add_argument("--to", default="", metavar="DIR", help="destination folder; several runs get a subfolder each")
     add_json(parser)
 
 

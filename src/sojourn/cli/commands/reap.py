@@ -7,28 +7,29 @@ import argparse
 from sojourn.cli.parser import add_confirm, add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "end leftover processes that hold a card, each proven"
+SUMMARY = "end leftover processes that hold a GPU"
+GROUP, PLACE = "Release and clean up", 450
 ABOUT = (
-    "Lists who holds the cards of a machine, and what is left over of our runs there, with the proof that nobody waits"
-    " for it: its run is over by its own records, or its parent is gone. That a process is idle, or that no tool lists"
-    " it, proves nothing; it is shown and never ended. Nor is another user's.",
-    "Asks for the name: of one process PID@START, number and start time together, of several the site's; -y never"
-    " answers that. The machine proves each again just before it ends it.",
+    "Lists the processes that hold a machine's GPUs, and any left over from sojourn runs, with the proof that"
+    " nothing needs them: the run has ended by its own records, or the parent process is gone. A process that is"
+    " merely idle or hidden from nvidia-smi is listed but never ended; nor is another user's process.",
+    "To confirm, type PID@START (process number and start time) for one process, or the site's name for several; -y"
+    " does not answer this question. The machine checks each process again just before ending it.",
 )
 EXAMPLES = (
-    ("sojourn reap", "lists, and asks where there is something to end"),
+    ("sojourn reap", "list them, and ask before ending any"),
     ("sojourn reap ssh:gpu1 4242@991237 --confirm 4242@991237", "in a script: exactly that process"),
-    ("sojourn reap ssh:gpu1 --confirm ssh:gpu1", "every orphan of several that is proven"),
+    ("sojourn reap ssh:gpu1 --confirm ssh:gpu1", "in a script: every proven orphan"),
 )
 EXITS = (
-    (0, "nothing is left over, or it was ended"),
-    (1, "something could not be ended"),
-    (2, "no such site, or no such orphan"),
-    (3, "the machine cannot be reached"),
-    (4, "there are orphans, and the name was not given: nothing was ended"),
+    (0, "no orphans, or all were ended"),
+    (1, "a process could not be ended"),
+    (2, "no such site or orphan"),
+    (3, "cannot reach the machine"),
+    (4, "orphans found, but the name was not given: nothing was ended"),
     (5, "the machine was restarted meanwhile"),
 )
-INTERRUPTED = "The identical `sojourn reap` goes on."
+INTERRUPTED = "Run the same `sojourn reap` again to continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SITE",
-        help="local, ssh:ALIAS, or a name of the settings (default: local)",
+        help="local, ssh:ALIAS, or a site from your settings (default: local)",
     )
-    parser.add_argument("holders", nargs="*", metavar="PID@START", help="end these alone")
+    parser.add_argument("holders", nargs="*", metavar="PID@START", help="end only these")
     add_confirm(parser, "NAME")
     add_json(parser)
 
@@ -56,7 +57,9 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     with Context.open(say=screen.progress) as ctx:
         found = reap.look(ctx, args.site)
         try:
-            answer = reap.end(ctx, found, args.holders, confirm=confirm(screen, args.confirm))
+            answer = reap.end(
+                ctx, found, args.holders, confirm=confirm(screen, args.confirm, doing="end what is listed above")
+            )
         except NotConfirmed:
             screen.answer(found, show.lines, is_json=args.json)  # what there is to end, for who could not be asked
             raise

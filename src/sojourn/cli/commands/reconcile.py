@@ -7,42 +7,43 @@ import argparse
 from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
-SUMMARY = "every cell expected, against what exists, against what loads"
+SUMMARY = "compare a sweep's cells with the results here, and repair gaps"
+GROUP, PLACE = "Retrieve and verify", 330
 ABOUT = (
-    "Tells apart what is home and loads, what exists and is not home, what is missing, what failed and why, what never"
-    " began, and what two boxes began. With --repair it asks again, with the identical specification, for what failed"
-    " or never began, and for what was lost with its box.",
-    "A box that does not answer proves nothing: its cells are placed elsewhere only when its lease is gone, or when you"
-    " give it up by name.",
+    "Reports which cells are here and load, exist but were not pulled, are missing, failed (and why), never started,"
+    " or ran on two boxes. --repair restarts, with the identical specification, cells that failed, never started, or"
+    " were lost with their box.",
+    "A box that does not answer may still be working: its cells are placed elsewhere only if its lease is gone or"
+    " you abandon it by name.",
 )
 EXAMPLES = (
-    ("sojourn reconcile ablation", "say what is not home and loaded, and why"),
-    ("sojourn reconcile ablation --repair", "ask again for what failed or never began"),
-    ("sojourn reconcile ablation --repair --abandon box3", "also for the cells of a box that is gone for good"),
+    ("sojourn reconcile ablation", "list cells without verified results, and why"),
+    ("sojourn reconcile ablation --repair", "restart cells that failed or never started"),
+    ("sojourn reconcile ablation --repair --abandon box3", "also restart the cells of a box that is gone for good"),
 )
 EXITS = (
-    (0, "every cell is home and loads, exactly once"),
-    (1, "something is missing, failed, doubled, or not home yet"),
+    (0, "every cell has verified results here, exactly once"),
+    (1, "a cell is missing, failed, duplicated or not pulled yet"),
     (2, "no such sweep, or the site to abandon answers"),
-    (3, "all that lacks is on boxes that cannot be reached"),
-    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
-    (5, "a box answered with an error"),
+    (3, "everything missing is on boxes that cannot be reached"),
+    (4, "refused: the lease is cleared for release, and its name was not given"),
+    (5, "a box returned an error"),
 )
-INTERRUPTED = "What was asked for again stays asked; the identical command goes on."
+INTERRUPTED = "Restarts already requested stand; run the same command again to continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("sweep", metavar="SWEEP", help="a sweep, or a unique beginning of its name")
-    parser.add_argument("--repair", action="store_true", help="ask again for what failed, was lost, or never began")
+    parser.add_argument("sweep", metavar="SWEEP", help="a sweep (any unique prefix of its name)")
+    parser.add_argument("--repair", action="store_true", help="restart cells that failed, were lost, or never started")
     parser.add_argument(
         "--abandon",
         action="append",
         default=[],
         metavar="SITE",
-        help="give up what is on this site, which does not answer; may be repeated",
+        help="give up this unreachable site's cells; repeatable",
     )
-    parser.add_argument("--sites", default="", metavar="A,B", help="also place cells on these")
+    parser.add_argument("--sites", default="", metavar="A,B", help="also place cells on these sites")
     add_reopen(parser)
     add_json(parser)
 
@@ -56,9 +57,9 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.sweep.reconcile import reconcile
 
     if args.abandon and not args.repair:
-        raise BadCommandLine(detail="--abandon goes with --repair", help="sojourn reconcile")
+        raise BadCommandLine(detail="--abandon needs --repair", help="sojourn reconcile")
     sites = [name for name in args.sites.split(",") if name]
-    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
         answer = reconcile(ctx, args.sweep, repair=args.repair, abandon=args.abandon, sites=sites)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")

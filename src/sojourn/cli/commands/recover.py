@@ -7,37 +7,39 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "rebuild this machine's records of a site's runs from the box"
+SUMMARY = "rebuild this machine's records of a site's runs"
+GROUP, PLACE = "Take over a run", 510
 ABOUT = (
-    "For a lost disk, and for a second machine to work from: every run that lies on the box becomes known here, and all"
-    " commands work on it. Runs that are known already are left alone. Nothing on the box is changed.",
-    "Where the journal of this machine was damaged, this makes its lost records good: once every run on a site's box"
-    " is known again, the damage holds no lease of that site. For a box that is gone for good, --accept-gap LEASE"
-    " says that what was lost on that lease is given up.",
-    "Receipts are not on the box: `sojourn pull` makes them anew. Hooks and notify of a job file are not there either.",
+    "Use it after losing this machine's state, or to work from a second machine. Every run on the box becomes known"
+    " here, and all commands work on it. Runs already known are left alone; nothing on the box changes.",
+    "If this machine's journal is damaged, recovering every run on a site makes up for the lost records, and leases"
+    " on that site can be released again. If the box is gone for good, --accept-gap LEASE gives up whatever the lost"
+    " records said about that lease.",
+    "Receipts are not stored on the box: `sojourn pull` creates them again. Neither are a job file's hooks and"
+    " notify settings.",
 )
 EXAMPLES = (
-    ("sojourn recover local", "after the state folder of this machine was lost"),
-    ("sojourn recover ssh:gpu1", "what another machine of yours has started there"),
-    ("sojourn recover rented --accept-gap rented", "the box of that lease is gone, and the journal is damaged"),
+    ("sojourn recover local", "after losing this machine's state folder"),
+    ("sojourn recover ssh:gpu1", "runs that you started there from another machine"),
+    ("sojourn recover rented --accept-gap rented", "the journal is damaged and the lease's box is gone"),
 )
 EXITS = (
     (0, "every run on the box is known here"),
-    (1, "one was left as it is: its name is taken here by another run, or it cannot be read"),
-    (2, "no such site, or no such lease of it"),
-    (3, "the site cannot be reached"),
+    (1, "a run was skipped: its name is taken here, or its records cannot be read"),
+    (2, "no such site, or it has no such lease"),
+    (3, "cannot reach the site"),
 )
-INTERRUPTED = "The identical `sojourn recover` goes on."
+INTERRUPTED = "Run the same `sojourn recover` again to continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("site", metavar="SITE", help="a site of the settings, local, or ssh:ALIAS")
+    parser.add_argument("site", metavar="SITE", help="local, ssh:ALIAS, or a site from your settings")
     parser.add_argument(
         "--accept-gap",
         metavar="LEASE",
         default="",
-        help="asks no box: what the damaged journal has lost holds this one lease, by its exact name, no more",
+        help="contact no box; give up what a damaged journal lost about this lease (exact name)",
     )
     add_json(parser)
 

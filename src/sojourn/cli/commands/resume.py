@@ -7,27 +7,28 @@ import argparse
 from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
-SUMMARY = "the next attempt of a run that ended, with the same arguments"
+SUMMARY = "start the next attempt of a run that ended"
+GROUP, PLACE = "Run and monitor", 280
 ABOUT = (
-    "Needs no job file: the box has the run's code and specification. The training goes on from its newest checkpoint."
-    " After `stop` this is the only way on.",
+    "Uses the same code and arguments as before, which are on the box, so no job file is needed. Training continues"
+    " from the newest checkpoint. After `stop`, only `resume` starts the run again.",
 )
 EXAMPLES = (("sojourn resume digits", "start its next attempt"),)
 EXITS = (
-    (0, "the run lives, or has succeeded and needs nothing"),
+    (0, "the run is alive, or has already succeeded"),
     (1, "its process ended at once with an error"),
     (2, "no such run"),
-    (3, "the site cannot be reached"),
-    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
-    (5, "the site answered with an error"),
+    (3, "cannot reach the site"),
+    (4, "refused: the lease is cleared for release, and its name was not given"),
+    (5, "the site returned an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
-INTERRUPTED = "What was launched goes on; see sojourn status."
+INTERRUPTED = "Anything launched keeps running; check `sojourn status`."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
     add_reopen(parser)
     add_json(parser)
 
@@ -39,7 +40,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
     from sojourn.verbs.launch.resume import resume
 
-    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
         answer = resume(ctx, args.run)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")

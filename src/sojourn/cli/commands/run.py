@@ -8,37 +8,40 @@ from sojourn.cli.commands import logs, plan
 from sojourn.cli.parser import add_job, add_json, add_reopen
 from sojourn.cli.screen import Screen
 
-SUMMARY = "push, launch detached, and come back with the run's id"
+SUMMARY = "push the code, launch it detached, and print the run's id"
+GROUP, PLACE = "Run and monitor", 210
 ABOUT = (
-    "Comes back when the process is proven alive; it needs this terminal no longer. The identical command again does"
-    " nothing while the run lives or has succeeded, and starts the next attempt when it is dead.",
+    "Returns once the process is confirmed alive; you can then close the terminal. The same command again does"
+    " nothing while the run is alive or after it succeeded, and starts the next attempt if it died.",
 )
 EXAMPLES = (
     ("sojourn run", "run ./sojourn.yaml"),
-    ("sojourn run --name digits-lr3 --env LR=0.3", "a second run, with another parameter"),
-    ("sojourn run --dry-run", "only say what would be done (the same as sojourn plan)"),
-    ("sojourn run -f", "stay with its log until it ends"),
+    ("sojourn run --name digits-lr3 --env LR=0.3", "a second run with another parameter"),
+    ("sojourn run --dry-run", "show what would happen (same as sojourn plan)"),
+    ("sojourn run -f", "follow the log until the run ends"),
 )
 EXITS = (
-    (0, "the run lives or has succeeded (with -f: has succeeded)"),
-    (1, "its process ended at once with an error (with -f: it did not succeed)"),
-    (2, "the job file is wrong, or the name is taken by a run with another specification"),
-    (3, "the site cannot be reached"),
-    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
-    (5, "the site answered with an error"),
+    (0, "the run is alive or has succeeded (with -f: has succeeded)"),
+    (1, "its process ended at once with an error (with -f: did not succeed)"),
+    (2, "the job file is invalid, or the name belongs to a run with another specification"),
+    (3, "cannot reach the site"),
+    (4, "refused: the lease is cleared for release, and its name was not given"),
+    (5, "the site returned an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
-INTERRUPTED = "What was launched goes on; the identical `sojourn run` finds it again."
+INTERRUPTED = "Anything launched keeps running; run the same `sojourn run` again to pick it up."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     add_job(parser)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done and cost")
+    parser.add_argument("--dry-run", action="store_true", help="show what it would do and cost, and stop")
     parser.add_argument("-f", "--follow", action="store_true", help="show the run's log until it ends")
-    parser.add_argument("-d", "--detach", action="store_true", help="come back at once (it always does, without -f)")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing on a free site)"
+        "-d", "--detach", action="store_true", help="return once the run is alive (the default without -f)"
+    )
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="start without asking; a cleared lease still needs --confirm"
     )
     add_reopen(parser)
     add_json(parser)
@@ -53,7 +56,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
     from sojourn.verbs.launch.run import run
 
-    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
         answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")

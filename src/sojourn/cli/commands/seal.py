@@ -7,32 +7,33 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "close a run's folder: copied, proven and renamed in, or set aside"
+SUMMARY = "verify a run's folder and seal it, or quarantine it"
+GROUP, PLACE = "Retrieve and verify", 340
 ABOUT = (
-    "ROOT holds active/RUN (mutable), export/RUN (sealed) and quarantine/RUN--N; a layout file may name other folders,"
-    " files that must be there or must stay behind, and keys that a file must hold. What does not prove is set aside"
-    " with the reason. A sealed run is never written again, and nothing is deleted. Without RUN: which runs there are,"
-    " and in which states.",
+    "ROOT contains active/RUN (still changing), export/RUN (sealed) and quarantine/RUN--N. A layout file can name"
+    " other folders, files that must be present or must stay behind, and keys that a file must contain. A run that"
+    " fails verification goes to quarantine with the reason. A sealed run is never written again, and nothing is"
+    " deleted. Without RUN, lists all runs and their states.",
 )
 EXAMPLES = (
-    ("sojourn seal results", "every run below ./results and its states"),
+    ("sojourn seal results", "list the runs in ./results and their states"),
     ("sojourn seal results lr3", "results/active/lr3 becomes results/export/lr3"),
-    ("sojourn seal results lr3 --layout layout.toml", "by the rules of a project"),
+    ("sojourn seal results lr3 --layout layout.toml", "with a project's own rules"),
 )
 EXITS = (
-    (0, "sealed"),
-    (1, "set aside in quarantine: something does not prove"),
-    (2, "no such run, or a bad layout file"),
-    (4, "it is sealed already"),
+    (0, "sealed, or listed"),
+    (1, "quarantined: the run failed verification"),
+    (2, "no such run, or an invalid layout file"),
+    (4, "already sealed"),
 )
-INTERRUPTED = "Nothing is sealed; active/RUN is as it was. The identical command begins again."
+INTERRUPTED = "Nothing was sealed and active/RUN is unchanged. The same command starts over."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("root", metavar="ROOT", help="the folder that holds active, export and quarantine")
-    parser.add_argument("run", nargs="?", default="", metavar="RUN", help="the run to close")
-    parser.add_argument("--layout", default="", metavar="FILE", help="folders and rules, as TOML (docs/verify.md)")
+    parser.add_argument("root", metavar="ROOT", help="the folder with active, export and quarantine in it")
+    parser.add_argument("run", nargs="?", default="", metavar="RUN", help="the run to seal")
+    parser.add_argument("--layout", default="", metavar="FILE", help="folders and rules, a TOML file (docs/verify.md)")
     add_json(parser)
 
 

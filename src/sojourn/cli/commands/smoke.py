@@ -7,32 +7,33 @@ import argparse
 from sojourn.cli.parser import add_json, duration, pair
 from sojourn.cli.screen import Screen
 
-SUMMARY = "the job's `smoke` command here, on CPU, before any money"
+SUMMARY = "run the job's `smoke` command here, on CPU, before you pay"
+GROUP, PLACE = "Prepare", 150
 ABOUT = (
-    "Runs it in a private copy of what would be pushed, so a file that .gitignore keeps back is missed now and not on"
-    " the rented machine. No GPU is visible, experiment trackers are switched off, and nothing is left behind.",
-    "It runs in this environment: `setup` is not run.",
+    "Runs in a private copy of the code that would be pushed, so a file excluded by .gitignore is missed now and not"
+    " on a rented machine. GPUs are hidden, experiment trackers are off, and the copy is removed afterwards.",
+    "Uses the current Python environment; `setup` is not run.",
 )
 EXAMPLES = (
     ("sojourn smoke", "for ./sojourn.yaml"),
-    ("sojourn smoke --timeout 2m", "give it two minutes"),
+    ("sojourn smoke --timeout 2m", "allow two minutes"),
 )
 EXITS = (
-    (0, "it ended well"),
-    (1, "it did not; its last lines are shown"),
-    (2, "the job file is wrong, or has no `smoke` line"),
+    (0, "the command succeeded"),
+    (1, "the command failed; its last lines are shown"),
+    (2, "the job file is invalid, or has no `smoke` line"),
 )
-INTERRUPTED = "The smoke command was ended and its copy removed."
+INTERRUPTED = "The smoke command was stopped and its copy removed."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
     parser.add_argument(
-        "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
+        "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"
     )
     parser.add_argument(
-        "--timeout", type=duration, default=300.0, metavar="TIME", help="end it after this long (default: 5m)"
+        "--timeout", type=duration, default=300.0, metavar="TIME", help="stop it after this long (default: 5m)"
     )
     add_json(parser)
 

@@ -11,44 +11,49 @@ from sojourn.cli.screen import Screen
 if TYPE_CHECKING:
     from sojourn.verbs.answers import StatusReport
 
-SUMMARY = "one look at every run: state, progress, what is home, money"
+SUMMARY = "check every run once: state, progress, results, cost"
+GROUP, PLACE = "Run and monitor", 230
 ABOUT = (
-    "Every box is asked once, for a bounded time. What cannot be reached keeps its last known state, and says so."
-    " Without RUN: every run that is not final, and the newest of those that are.",
+    "Asks each box once, with a timeout. A run whose box cannot be reached is shown in its last known state and"
+    " marked. Without RUN, shows every unfinished run and the most recent finished ones.",
 )
 EXAMPLES = (
-    ("sojourn status", "one line a run"),
+    ("sojourn status", "one line per run"),
     ("sojourn status digits", "everything known about one run"),
-    ("sojourn status ablation", "a sweep: its cells by state and site, time left, money"),
-    ("sojourn status --since 2d --json", "what changed its state within two days, as JSON"),
-    ("sojourn status digits --exit-status", "for scripts: the answer as an exit status"),
+    ("sojourn status ablation", "a sweep: cells by state and site, time left, cost"),
+    ("sojourn status --since 2d --json", "runs whose state changed in the last two days, as JSON"),
+    ("sojourn status digits --exit-status", "for scripts: the result as an exit status"),
 )
 EXITS = (
-    (0, "answered; with --exit-status: every run succeeded, is home and verified"),
+    (0, "answered; with --exit-status: every run succeeded and its results are here and verified"),
     (2, "no such run"),
-    (3, "no box could be reached"),
-    (5, "a box answered with an error, or with what cannot be right; the others are shown"),
+    (3, "cannot reach any box"),
+    (5, "a box returned an error or an invalid answer; the others are shown"),
     (100, "with --exit-status: a run failed, was killed, ran out of memory or was lost"),
     (101, "with --exit-status: not finished"),
     (102, "with --exit-status: no such run"),
     (103, "with --exit-status: cancelled"),
-    (110, "with --exit-status: succeeded, but not home and verified"),
-    (111, "with --exit-status: cannot be reached"),
+    (110, "with --exit-status: succeeded, but results are not all here and verified"),
+    (111, "with --exit-status: cannot reach the box"),
     (112, "with --exit-status: stalled"),
-    (113, "with --exit-status: ended by budget, walltime or clock"),
+    (113, "with --exit-status: stopped by budget, time limit or danger clock"),
 )
 FINAL_SHOWN = 20  # finished runs listed without --all
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
-    parser.add_argument("--since", type=duration, metavar="TIME", help="only runs whose state began within this time")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
+    parser.add_argument("--since", type=duration, metavar="TIME", help="only runs whose state changed within this time")
     parser.add_argument(
-        "-a", "--all", action="store_true", help=f"list every finished run, not the newest {FINAL_SHOWN}"
+        "-a", "--all", action="store_true", help=f"list every finished run, not only the newest {FINAL_SHOWN}"
     )
-    parser.add_argument("--exit-status", action="store_true", help="answer by exit status; of several runs the worst")
-    parser.add_argument("--timeout", type=duration, default=20.0, metavar="TIME", help="wait for a box so long (20s)")
+    parser.add_argument(
+        "--exit-status", action="store_true", help="report the result as an exit status; the worst of several runs"
+    )
+    parser.add_argument(
+        "--timeout", type=duration, default=20.0, metavar="TIME", help="how long to wait for a box (default: 20s)"
+    )
     add_json(parser)
 
 

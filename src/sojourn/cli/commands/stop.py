@@ -11,28 +11,30 @@ from sojourn.cli.screen import Screen
 if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
-SUMMARY = "end a run's process, with time to save; asks for the run's name"
+SUMMARY = "stop a run's process, giving it time to save"
+GROUP, PLACE = "Run and monitor", 270
 ABOUT = (
-    "The process is asked to end (SIGTERM) and ended (SIGKILL) when its time is over; a Checkpointer saves in between."
-    " Everything it wrote stays where it is. Only `sojourn resume` goes on with it; the lease and its meter run on.",
+    "Sends SIGTERM, then SIGKILL when the grace period is over; a Checkpointer saves in between. All files stay"
+    " where they are. To continue the run later, use `sojourn resume`. The lease and its meter keep running. To"
+    " confirm, type the run's name.",
 )
 EXAMPLES = (
-    ("sojourn stop digits", "asks, and waits until it has ended"),
+    ("sojourn stop digits", "ask, then wait until it has ended"),
     ("sojourn stop digits --confirm digits --grace 2m", "in a script, with two minutes to save"),
 )
 EXITS = (
-    (0, "it has ended, or was not alive"),
-    (1, "asked to end, and still there when the waiting was over"),
+    (0, "ended, or was not alive"),
+    (1, "still alive when the wait was over"),
     (2, "no such run"),
-    (3, "the site cannot be reached: nothing is concluded"),
+    (3, "cannot reach the site; the run's state is unknown"),
     (4, "not confirmed"),
 )
-INTERRUPTED = "What was asked stays asked: the box ends the run by itself. See sojourn status."
+INTERRUPTED = "The stop request stands, and the box carries it out by itself. Check `sojourn status`."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
+    parser.add_argument("run", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
     parser.add_argument(
         "--grace", type=duration, metavar="TIME", help="time to save before it is killed (default: 30s)"
     )

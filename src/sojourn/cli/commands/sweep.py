@@ -7,56 +7,70 @@ import argparse
 from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, metric, pair, whole
 from sojourn.cli.screen import Screen
 
-SUMMARY = "many cells over one or several boxes, in a queue on each"
+SUMMARY = "run a parameter sweep, queued on one or more boxes"
+GROUP, PLACE = "Run and monitor", 220
 ABOUT = (
-    "Expands the job file's sweep, refuses what would collide or not fit before anything runs, places the longest"
-    " cells first, pushes the code once a box, and leaves each box a queue that goes on without this machine.",
-    "The identical command again does nothing, or goes on where it was cut off; cells added to the job file are"
-    " appended to the living sweep.",
-    "`sweep results SWEEP` asks no box. It tells the metrics of every cell that is home and loaded, with its"
-    " parameters, their spread over seeds, which way is better, and what each change of one variable did. Metrics are"
-    " the numbers in the JSON, JSON-lines and CSV files that came home.",
+    "Expands the job file's sweep into cells, refuses anything that would collide or not fit before it starts,"
+    " places the longest cells first, pushes the code once per box, and leaves each box a queue that runs without"
+    " this machine.",
+    "The same command again does nothing, or continues after an interruption. Cells added to the job file are"
+    " appended to the sweep, even while it runs.",
+    "`sweep results SWEEP` contacts no box. It shows the metrics of every cell whose results are here and load, with"
+    " the cell's parameters, the spread over seeds, which direction is better, and the effect of changing one"
+    " variable. Metrics are the numbers in the pulled JSON, JSON Lines and CSV files.",
 )
 EXAMPLES = (
-    ("sojourn sweep", "every cell of ./sojourn.yaml, on its site or candidates"),
-    ("sojourn sweep --sites gpu1,gpu2 --dry-run", "only say which cell would go where"),
-    ("sojourn sweep --slots 2", "two cells at once on each box"),
-    ("sojourn sweep results ablation", "what came of it"),
-    ("sojourn sweep results ablation --metric accuracy=max --plot", "one metric, and a picture of it in ablation.png"),
-    ("sojourn sweep results ablation --csv > ablation.csv", "a row a cell, for other programs"),
+    ("sojourn sweep", "all cells of ./sojourn.yaml, on its site or candidates"),
+    ("sojourn sweep --sites gpu1,gpu2 --dry-run", "only show which cell would go where"),
+    ("sojourn sweep --slots 2", "two cells at a time on each box"),
+    ("sojourn sweep results ablation", "the results so far"),
+    ("sojourn sweep results ablation --metric accuracy=max --plot", "one metric, and its plot in ablation.png"),
+    ("sojourn sweep results ablation --csv > ablation.csv", "one row per cell, for other programs"),
 )
 EXITS = (
-    (0, "every cell is queued, or was; results: every cell counts"),
-    (1, "results: some cells are not home and loaded, or have no metric"),
-    (2, "the job file is wrong, cells collide, or a box would be oversubscribed"),
-    (3, "a site cannot be reached"),
-    (4, "refused: the lease was cleared to be stopped, and its name was not given"),
-    (5, "a site answered with an error"),
+    (0, "every cell is queued; results: every cell counts"),
+    (1, "results: some cells are not here and loaded, or have no metric"),
+    (2, "the job file is invalid, cells collide, or a box would be oversubscribed"),
+    (3, "cannot reach a site"),
+    (4, "refused: the lease is cleared for release, and its name was not given"),
+    (5, "a site returned an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
-INTERRUPTED = "What was queued goes on; the identical `sojourn sweep` queues the rest."
+INTERRUPTED = "Queued cells keep running; run the same `sojourn sweep` again to queue the rest."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument(
-        "file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml), or: results SWEEP"
+        "file",
+        nargs="?",
+        default="",
+        metavar="FILE",
+        help="the job file (default: ./sojourn.yaml), or the word results",
     )
-    parser.add_argument("sweep", nargs="?", default="", metavar="SWEEP", help="after `results`: a sweep's name")
-    parser.add_argument("--sites", default="", metavar="A,B", help="place on these, whatever the job file says")
+    parser.add_argument("sweep", nargs="?", default="", metavar="SWEEP", help="after `results`: the sweep's name")
     parser.add_argument(
-        "--slots", type=whole, default=0, metavar="N", help="cells at once on each box (as before, else one a GPU)"
-    )
-    parser.add_argument("--oversubscribe", action="store_true", help="also more cells at once than GPUs or CPUs")
-    parser.add_argument(
-        "--env", action="append", default=[], type=pair, metavar="K=V", help="set a variable; may be repeated"
+        "--sites", default="", metavar="A,B", help="place cells on these sites, overriding the job file"
     )
     parser.add_argument(
-        "--balance", action="store_true", help="also move cells that wait to boxes that are done sooner"
+        "--slots",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="cells at a time on each box (default: as before, else one per GPU)",
     )
-    parser.add_argument("--csv", action="store_true", help="results: a row a cell, for other programs")
+    parser.add_argument("--oversubscribe", action="store_true", help="allow more cells at a time than GPUs or CPUs")
     parser.add_argument(
-        "--plot", nargs="?", const="", metavar="FILE", help="results: also a picture (default: SWEEP.png; .svg, .pdf)"
+        "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"
+    )
+    parser.add_argument("--balance", action="store_true", help="also move waiting cells to boxes that finish sooner")
+    parser.add_argument("--csv", action="store_true", help="results: one row per cell, for other programs")
+    parser.add_argument(
+        "--plot",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="results: also write a plot (.png, .svg, .pdf; default: SWEEP.png)",
     )
     parser.add_argument(
         "--metric",
@@ -64,11 +78,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=metric,
         metavar="M[=max]",
-        help="results: only this metric, and which way is better (max or min); may be repeated",
+        help="results: only this metric, and whether max or min is better; repeatable",
     )
-    parser.add_argument("--seeds", default="", metavar="A,B", help="results: variables that only repeat a cell")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be placed where")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask before starting (it asks nothing)")
+    parser.add_argument(
+        "--seeds", default="", metavar="A,B", help="results: variables that only repeat a cell, such as seed"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show which cell would go where")
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="start without asking; a cleared lease still needs --confirm"
+    )
     add_reopen(parser)
     add_json(parser)
 
@@ -78,14 +96,16 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if args.file == "results":
         return _results(args, screen)
     if args.sweep or args.csv or args.plot is not None or args.metric or args.seeds:
-        raise BadCommandLine(detail="SWEEP, --csv, --plot, --metric and --seeds go with results", help="sojourn sweep")
+        raise BadCommandLine(
+            detail="SWEEP, --csv, --plot, --metric and --seeds belong to `sweep results`", help="sojourn sweep"
+        )
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import sweep as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.sweep.sweep import sweep
 
     sites = [name for name in args.sites.split(",") if name]
-    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm)) as ctx:
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
         answer = sweep(
             ctx,
             args.file,
@@ -106,7 +126,7 @@ def _results(args: argparse.Namespace, screen: Screen) -> int:
     if not args.sweep:
         raise BadCommandLine(detail="results needs the name of a sweep", help="sojourn sweep")
     if args.csv and args.json:
-        raise BadCommandLine(detail="--csv and --json are two answers: give one", help="sojourn sweep")
+        raise BadCommandLine(detail="give either --csv or --json, not both", help="sojourn sweep")
     from sojourn.cli.show import results as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.sweep.results import results
@@ -122,5 +142,5 @@ def _results(args: argparse.Namespace, screen: Screen) -> int:
     if args.plot is not None:
         from sojourn.cli.show import picture
 
-        screen.say(f"picture  {picture.write(answer, args.plot or f'{answer.id}.png')}")
+        screen.say(f"plot written to {picture.write(answer, args.plot or f'{answer.id}.png')}")
     return answer.exit_status

@@ -8,28 +8,33 @@ import contextlib
 from sojourn.cli.parser import add_json, duration, whole
 from sojourn.cli.screen import Screen
 
-SUMMARY = "a port of the run's box, here: TensorBoard, Jupyter"
+SUMMARY = "forward a port from the run's box (TensorBoard, Jupyter)"
+GROUP, PLACE = "Take over a run", 530
 ABOUT = (
-    "Forwards 127.0.0.1:PORT of the run's box to the same port here, or to a free one where that is taken, for as long"
-    " as the command runs. Nobody but users of this machine can reach it.",
+    "Forwards 127.0.0.1:PORT on the box to the same port on this machine, or to a free one if that is taken, until"
+    " the command ends. Only users of this machine can connect.",
 )
 EXAMPLES = (
-    ("sojourn tunnel digits 6006", "then open the address that it shows"),
-    ("sojourn tunnel digits 8888 --local 9999 --for 1h", "at port 9999 here, for an hour"),
+    ("sojourn tunnel digits 6006", "then open the address it prints"),
+    ("sojourn tunnel digits 8888 --local 9999 --for 1h", "on port 9999 here, for an hour"),
 )
 EXITS = (
-    (0, "it was closed with Ctrl-C, or its time was over; or the box is this machine"),
-    (2, "no such run, or no such port"),
-    (3, "the box cannot be reached, or the connection broke"),
+    (0, "closed by Ctrl-C or its time limit, or the box is this machine"),
+    (2, "no such run, or an invalid port"),
+    (3, "cannot reach the box, or the connection broke"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
     parser.add_argument("port", metavar="PORT", type=whole, help="the port on the box")
-    parser.add_argument("--local", type=whole, default=0, metavar="PORT", help="the port here (default: the same)")
-    parser.add_argument("--for", dest="limit_s", type=duration, metavar="TIME", help="close it then (default: 12h)")
+    parser.add_argument(
+        "--local", type=whole, default=0, metavar="PORT", help="the port on this machine (default: the same)"
+    )
+    parser.add_argument(
+        "--for", dest="limit_s", type=duration, metavar="TIME", help="close it after this long (default: 12h)"
+    )
     add_json(parser)
 
 

@@ -7,37 +7,36 @@ import argparse
 from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
-SUMMARY = "load every artifact below a path; needs no history of sojourn"
+SUMMARY = "check that every file under a path loads; needs no run"
+GROUP, PLACE = "Retrieve and verify", 320
 ABOUT = (
-    "Every file is read whole, its structure checked, and loaded by the loader of its format, which runs nothing that"
-    " it reads. With a manifest the bytes are also compared with what they should be. What was proven and is unchanged"
-    " since is not read again; a verify that was ended goes on where it was.",
+    "Reads each file in full, checks its structure, and loads it with the loader for its format, which executes no"
+    " code from the file. With a manifest, sizes and hashes are compared too. Files that were verified before and"
+    " have not changed are skipped; an interrupted verify continues where it stopped.",
 )
 EXAMPLES = (
-    ("sojourn verify results", "everything below a folder"),
+    ("sojourn verify results", "everything under a folder"),
     ("sojourn verify best.pt metrics.json", "two files"),
-    ("sojourn verify results --manifest manifest.json", "and compare sizes and hashes"),
-    ("sojourn verify results --fresh", "read every byte, also of files that were proven before"),
+    ("sojourn verify results --manifest manifest.json", "also compare sizes and hashes"),
+    ("sojourn verify results --fresh", "read every byte again"),
 )
 EXITS = (
-    (0, "everything loads"),
-    (1, "something does not load, or is missing"),
+    (0, "every file loads"),
+    (1, "a file does not load, or is missing"),
     (2, "no such manifest"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with everything below it")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, or a folder with everything in it")
     parser.add_argument(
-        "--manifest", default="", metavar="FILE", help="what should be there, as the box or `pull` wrote it"
+        "--manifest", default="", metavar="FILE", help="the expected files, as written by `pull` or the box"
     )
     parser.add_argument(
-        "--fresh", action="store_true", help="read also what was proven before and looks unchanged since"
+        "--fresh", action="store_true", help="also read files that were verified before and look unchanged"
     )
-    parser.add_argument(
-        "--cross-mounts", action="store_true", help="read also other file systems that are mounted below a path"
-    )
+    parser.add_argument("--cross-mounts", action="store_true", help="also read other file systems mounted under a path")
     add_json(parser)
 
 

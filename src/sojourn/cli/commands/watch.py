@@ -7,39 +7,48 @@ import argparse
 from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
-SUMMARY = "a live table until every run is final; says so when nothing is new"
+SUMMARY = "follow runs in a live table until they finish"
+GROUP, PLACE = "Run and monitor", 240
 ABOUT = (
-    "On a terminal one table that replaces itself; in a pipe or a log file a line for each change, and now and then"
-    " one line that nothing is new. Ending it ends no run.",
+    "On a terminal, one table that updates in place. In a pipe or a log file, one line per change, and an occasional"
+    " line when nothing is new. Sends notifications (see `sojourn notify`). Ending the command does not end any run.",
 )
 EXAMPLES = (
-    ("sojourn watch", "every run that is not final"),
-    ("sojourn watch digits --limit 1h", "one run, for an hour at most"),
-    ("sojourn watch --json", "one JSON object a look"),
+    ("sojourn watch", "every unfinished run"),
+    ("sojourn watch digits --limit 1h", "one run, for at most an hour"),
+    ("sojourn watch --json", "one JSON object per check"),
 )
 EXITS = (
-    (0, "every run succeeded, is home and verified"),
-    (5, "a box answers with an error, or with what cannot be right"),
+    (0, "every run succeeded, and its results are here and verified"),
+    (5, "a box returned an error or an invalid answer"),
     (100, "a run failed, was killed, ran out of memory or was lost"),
     (101, "not finished when the limit was reached"),
     (102, "no such run"),
     (103, "cancelled"),
-    (110, "succeeded, but not home and verified"),
-    (111, "cannot be reached"),
+    (110, "succeeded, but results are not all here and verified"),
+    (111, "cannot reach the box"),
     (112, "stalled"),
-    (113, "ended by budget, walltime or clock"),
+    (113, "stopped by budget, time limit or danger clock"),
 )
-INTERRUPTED = "The runs go on."
+INTERRUPTED = "The runs continue."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep, or a unique beginning of its name")
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
     parser.add_argument(
-        "--every", type=duration, default=2.0, metavar="TIME", help="look so often at first (2s); rarer when quiet"
+        "--every",
+        type=duration,
+        default=2.0,
+        metavar="TIME",
+        help="first check interval (default: 2s); grows while nothing changes",
     )
     parser.add_argument(
-        "--limit", type=duration, default=None, metavar="TIME", help="end after this long (default: when all is final)"
+        "--limit",
+        type=duration,
+        default=None,
+        metavar="TIME",
+        help="stop watching after this long (default: when all runs have finished)",
     )
     add_json(parser)
 

@@ -8,38 +8,38 @@ from sojourn.cli.parser import add_json, whole
 from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
-SUMMARY = "what happened to a run, with evidence and the fix"
+SUMMARY = "explain what happened to a run, with evidence and a fix"
+GROUP, PLACE = "Run and monitor", 260
 ABOUT = (
-    "Judges a run by what its box says, in one connection and alive or ended; or a log, or an evidence file. The"
-    " catalog of known causes decides: the earliest cause stands first, what follows"
-    " from it below; what was ruled out and by what is in --json. What is not known is said to be unknown, with the"
-    " probe that would settle it.",
+    "Examines a run, alive or ended, over one connection to its box; or a log; or an evidence file. Matches it"
+    " against the catalog of known causes and prints the earliest cause first, then its consequences, then causes"
+    " excluded by the evidence. Where evidence is missing, names the probe that would settle the question.",
 )
 EXAMPLES = (
-    ("sojourn why digits", "a run: asks its box for everything that can be known"),
-    ("sojourn why digits --save digits.json", "and keeps the evidence, for --evidence or somebody else"),
-    ("sojourn why --log train.log", "a log, all of it, whoever wrote it"),
-    ("sojourn why --evidence bundle.json", "what was recorded on a machine"),
-    ("sojourn why --log train.log --json", "with everything that was weighed"),
+    ("sojourn why digits", "a run: collects everything its box can tell"),
+    ("sojourn why digits --save digits.json", "also saves the evidence, for --evidence or a colleague"),
+    ("sojourn why --log train.log", "any log, from any program"),
+    ("sojourn why --evidence bundle.json", "evidence recorded on a machine"),
+    ("sojourn why --log train.log --json", "with every cause that was considered"),
 )
 EXITS = (
     (0, "nothing is wrong"),
     (1, "a cause was found"),
     (2, "no such run or file, or not an evidence file"),
-    (5, "the box answered with an error"),
-    (10, "undetermined; also where the box does not answer, from which nothing is concluded"),
+    (5, "the box returned an error"),
+    (10, "undetermined, also if the box does not answer"),
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("run", nargs="?", default="", metavar="RUN", help="a run, or a unique beginning of its name")
+    parser.add_argument("run", nargs="?", default="", metavar="RUN", help="a run (any unique prefix of its name)")
     parser.add_argument(
-        "--attempt", type=whole, default=0, metavar="N", help="of RUN this attempt (default: the newest)"
+        "--attempt", type=whole, default=0, metavar="N", help="with RUN: examine this attempt (default: the newest)"
     )
-    parser.add_argument("--save", default="", metavar="FILE", help="write the evidence of RUN to this file")
-    parser.add_argument("--log", default="", metavar="FILE", help="judge this log")
-    parser.add_argument("--evidence", default="", metavar="FILE", help="judge this evidence file (JSON)")
+    parser.add_argument("--save", default="", metavar="FILE", help="with RUN: write the evidence to this file")
+    parser.add_argument("--log", default="", metavar="FILE", help="examine this log")
+    parser.add_argument("--evidence", default="", metavar="FILE", help="examine this evidence file (JSON)")
     add_json(parser)
 
 
@@ -49,9 +49,9 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.explain import why
 
     if sum(map(bool, (args.run, args.log, args.evidence))) != 1:
-        raise Misuse(detail="give one of RUN, --log FILE and --evidence FILE")
+        raise Misuse(detail="give exactly one of RUN, --log FILE or --evidence FILE")
     if (args.attempt or args.save) and not args.run:
-        raise Misuse(detail="--attempt and --save go with RUN")
+        raise Misuse(detail="--attempt and --save need a RUN")
     if args.run:
         from sojourn.verbs.context import Context
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Cadence, columns: int) -> list[str]:
-    """The interval, what is lost all the same, and how to say it to the Checkpointer."""
+    """The interval, what is lost even so, and how to set it in the Checkpointer."""
     often = say_seconds(answer.interval_s) + (f", or {answer.steps:,} steps" if answer.steps else "")
     out = line("every", often, columns)
-    out += line("lost", f"{answer.waste:.1%} of all time, by writing and by work done twice", columns)
+    out += line("lost", f"{answer.waste:.1%} of the time, to writing checkpoints and repeating work", columns)
     if not answer.is_sound:
-        why = "a write takes half of the time between interruptions, or more: write less, or to a faster disk"
+        why = "one checkpoint takes at least half the time between interruptions: save less, or use a faster disk"
         return out + line("warning", why, columns)
     how = f"every_steps={answer.steps}" if answer.steps else f"every_s={answer.interval_s:.0f}"
-    return out + line("so", f"Checkpointer(..., {how}); without it, it measures and decides by itself", columns)
+    return out + line("set", f"Checkpointer(..., {how}); by default it measures and picks the interval itself", columns)

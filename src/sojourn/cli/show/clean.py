@@ -19,16 +19,16 @@ def lines(answer: Clean, columns: int) -> list[str]:
     out: list[str] = []
     if answer.removed:
         out += _table(answer.removed, columns)
-        out += ["", *line("removed", f"{_total(answer.removed)} from {clean(answer.site)}", columns)]
+        out += ["", *line("deleted", f"{_total(answer.removed)} from {clean(answer.site)}", columns)]
     if answer.left:
-        out += ["", *line("kept", "", columns)] if answer.removed else []
+        out += ["", *line("left", "on the box:", columns)] if answer.removed else []
         out += _table(answer.left, columns)
         out += ["", *line("total", _total(answer.left), columns)]
-    for label, texts in (("without", answer.acknowledged), ("gave up", answer.abandoned)):
+    for label, texts in (("missing", answer.acknowledged), ("gave up", answer.abandoned)):
         for text in texts:
             out += line(label, clean(text), columns)
     if not out:
-        out = [f"nothing of ours is on {clean(answer.site)}"]
+        out = [f"{clean(answer.site)} holds nothing from sojourn"]
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 

@@ -1,4 +1,4 @@
-"""What a machine has, and what speaks against running there."""
+"""What a machine has, and what would break a run there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lines(answer: Doctor, columns: int) -> list[str]:
             out += line(label, clean(text), columns)
     out += findings.lines(answer.findings, columns)
     if not answer.findings:
-        out += line("fine", "nothing speaks against a run there", columns)
+        out += line("ok", "no problems found", columns)
     return [*out, command("next", clean(answer.next))]
 
 
@@ -33,10 +33,10 @@ def code_lines(answer: DoctorCode, columns: int) -> list[str]:
     facts = answer.facts
     out = line("code", f"{clean(answer.path)}  {count(facts['files'], 'Python file')}", columns)
     if facts["unread"]:
-        out += line("unread", ", ".join(clean(name) for name in facts["unread"]), columns)
+        out += line("skipped", ", ".join(clean(name) for name in facts["unread"]), columns)
     out += findings.lines(answer.findings, columns)
     if not answer.findings:
-        out += line("fine", "none of the known traps is seen in it", columns)
+        out += line("ok", "no known training bugs found", columns)
     return [*out, command("next", clean(answer.next))]
 
 
@@ -46,10 +46,10 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     system, cgroup, has = facts.get("os") or {}, facts.get("cgroup") or {}, facts.get("has") or {}
     quota, limit, memory = cgroup.get("cpu_quota"), cgroup.get("memory_limit_bytes"), facts.get("memory_bytes")
     box = f"{facts.get('host')}  user {facts.get('user')}  {system.get('system')} {system.get('release')}"
-    cpus = count(facts.get("cpus") or 0, "core") + (f", of which {quota:g} are yours" if quota else "")
+    cpus = count(facts.get("cpus") or 0, "core") + (f", {quota:g} available to you" if quota else "")
     ram = say_bytes(memory) if memory else ""
     if limit:
-        ram += f", of which {say_bytes(limit)} are yours" if not memory or limit < memory else ""
+        ram += f", {say_bytes(limit)} available to you" if not memory or limit < memory else ""
     absent = ", ".join(name for name, is_there in sorted(has.items()) if not is_there)
     present = ", ".join(name for name, is_there in sorted(has.items()) if is_there)
     return [
@@ -59,7 +59,7 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("memory", ram),
         *(("disk", _disk(path, room)) for path, room in _disks(facts.get("disks") or {})),
         ("gpu", _gpus(facts.get("gpus") or [])),
-        ("has", present + (f"; not: {absent}" if absent else "")),
+        ("tools", present + (f"; missing: {absent}" if absent else "")),
         ("clock", _clock(facts)),
     ]
 
@@ -89,4 +89,6 @@ def _gpus(gpus: list[Mapping[str, Any]]) -> str:
 
 def _clock(facts: Mapping[str, Any]) -> str:
     offset_s = facts.get("clock_offset_s")
-    return "" if offset_s is None else f"{offset_s:+.1f} s against ours (+- {facts.get('clock_unsure_s', 0.0):.1f} s)"
+    if offset_s is None:
+        return ""
+    return f"{offset_s:+.1f} s relative to this machine (+- {facts.get('clock_unsure_s', 0.0):.1f} s)"

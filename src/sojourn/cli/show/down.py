@@ -1,4 +1,4 @@
-"""What `down` came to."""
+"""The outcome of `down`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 def lines(answer: Down, columns: int) -> list[str]:
     """The lease, what the provider did, what was given up or lost, what it cost."""
-    word = "let go" if answer.released else "settled" if answer.settled else "cleared"
+    word = "released" if answer.released else "closed" if answer.settled else "cleared"
     out = line(word, f"{clean(answer.lease)}  ({', '.join(clean(run) for run in answer.runs) or 'no runs'})", columns)
     for label, texts in (
         ("", (answer.line,) if answer.line else ()),
-        ("without", answer.acknowledged),
+        ("missing", answer.acknowledged),
         ("gave up", answer.abandoned),
         ("accepted", answer.accepted),
         ("lost", answer.lost),

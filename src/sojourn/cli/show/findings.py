@@ -30,7 +30,7 @@ def details(finding: Finding, columns: int) -> list[str]:
         seen = f"{clean(evidence.what)} = {clean(evidence.value)} ({clean(evidence.source)})"
         out += line(
             "",
-            f"open: {clean(evidence.what)}, {clean(evidence.source)}"
+            f"unknown: {clean(evidence.what)} ({clean(evidence.source.removeprefix('unknown; '))})"
             if evidence.value is None and evidence.source.startswith("unknown;")
             else f"seen: {seen}",
             columns,

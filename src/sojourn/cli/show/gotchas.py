@@ -23,26 +23,26 @@ def listed(answer: Listed, columns: int) -> list[str]:
         number = f" ({one.was})" if one.was else ""
         told = fold(clean(one.title) + number, max(20, columns - wide - 4))
         out += [f"  {pad(one.id if not i else '', wide)}  {part}" for i, part in enumerate(told)]
-    return [*out, "", *line("all", f"{count(len(answer.gotchas), 'entry', 'entries')}", columns), _next()]
+    return [*out, "", *line("total", f"{count(len(answer.gotchas), 'entry', 'entries')}", columns), _next()]
 
 
 def shown(answer: Shown, columns: int) -> list[str]:
-    """Symptom, cause, fix, what never to do; how it is decided; what is related."""
+    """Symptom, cause, fix, what never to do; how it is confirmed; related entries."""
     one = answer.gotcha
     out = line(one.severity, f"{clean(one.title)} [{_names(one)}]", columns)
     out += line("where", ", ".join(one.scope) if "universal" not in one.scope else "anywhere", columns)
-    out += line("seen", clean(one.symptom_en), columns)
+    out += line("symptom", clean(one.symptom_en), columns)
     out += line("", clean(one.symptom_zh), columns)
     for label, text in (("cause", one.cause), ("fix", one.fix), ("never", one.never.removeprefix("never "))):
         if text:
             out += line(label, clean(text), columns)
     for number, pattern in enumerate(one.patterns):
-        out += line("says" if not number else "", f"{clean(pattern.regex)}  ({pattern.where})", columns)
-    for label, conditions in (("proof", one.confirm), ("not if", one.refute)):
+        out += line("pattern" if not number else "", f"{clean(pattern.regex)}  ({pattern.where})", columns)
+    for label, conditions in (("confirms", one.confirm), ("unless", one.refute)):
         for number, condition in enumerate(conditions):
             out += line(label if not number else "", clean(condition), columns)
     if one.undecidable:
-        out += line("open", f"no fact decides it: {clean(one.undecidable)}", columns)
+        out += line("unknown", f"no available evidence decides it: {clean(one.undecidable)}", columns)
     for number, (name, title) in enumerate(answer.related):
         out += line("related" if not number else "", f"{name}: {clean(title)}", columns)
     out += line("source", "; ".join(clean(source) for source in one.sources), columns)
@@ -52,7 +52,7 @@ def shown(answer: Shown, columns: int) -> list[str]:
 def searched(answer: Searched, columns: int) -> list[str]:
     """What was found, why, and the first one's fix."""
     if not answer.results:
-        return [*line("nothing", "no entry speaks of that; other words, or the error itself, may", columns), _next()]
+        return [*line("found", "no matching entry; try other words, or paste the error itself", columns), _next()]
     out: list[str] = []
     for number, found in enumerate(answer.results):
         was = f" {found.was}" if found.was else ""
@@ -62,7 +62,7 @@ def searched(answer: Searched, columns: int) -> list[str]:
             out += line("", f"fix: {clean(answer.best.fix)}", columns)
             if answer.best.never:
                 out += line("", f"never: {clean(answer.best.never.removeprefix('never '))}", columns)
-        out += line("", f"found by {clean('; '.join(found.why[:2]))}", columns)
+        out += line("", f"matched by {clean('; '.join(found.why[:2]))}", columns)
     ids = {found.id for found in answer.results}
     related = [name for name in answer.results[0].related if name not in ids]
     if related:

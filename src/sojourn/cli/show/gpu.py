@@ -1,4 +1,4 @@
-"""The cards of a machine, who holds them, and what speaks against them."""
+"""The GPUs of a machine, who holds them, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show import findings
+from sojourn.cli.show.reap import LABELS
 from sojourn.cli.show.text import clean, command, count, line
 from sojourn.wire.units import say_bytes
 
@@ -20,40 +21,44 @@ def lines(answer: Gpu, columns: int) -> list[str]:
     cuda = f", CUDA {clean(facts['cuda'])}" if facts.get("cuda") else ""
     out = line("site", f"{clean(answer.site)}  {clean(facts.get('host'))}{driver}{cuda}", columns)
     for card in facts["cards"]:
-        out += line(f"card {card['index']}", clean(_card(card)), columns)
+        out += line(f"gpu {card['index']}", clean(_card(card)), columns)
         out += line("", clean(_clocks(card)), columns)
     if not facts["cards"]:
-        out += line("cards", f"none that can be asked: {clean(facts['words'])}", columns)
+        out += line("gpus", f"none available: {clean(facts['words'])}", columns)
     elif facts["words"]:
         out += line("note", clean(facts["words"]), columns)
     for one in facts["holders"]:
-        what = ", ".join(one["devices"] or []) or "no card"
+        what = ", ".join(one["devices"] or []) or "no GPU"
         size = f", {say_bytes(one['gpu_bytes'])}" if one.get("gpu_bytes") else ""
-        out += line(one["kind"], clean(f"{one['name']} {one['comm']}, {what}{size}: {one['why']}"), columns)
+        out += line(
+            LABELS.get(one["kind"], one["kind"]),
+            clean(f"{one['name']} {one['comm']}, {what}{size}: {one['why']}"),
+            columns,
+        )
     if facts["hidden"] and facts["cards"]:
         who = count(facts["hidden"], "process", "processes")
-        out += line("hidden", f"{who} of others that we may not look into", columns)
+        out += line("hidden", f"{who} of other users (no permission to inspect)", columns)
     out += _matmul(facts.get("matmul"), columns)
     if facts.get("kernel_log") is False and facts["cards"]:
-        out += line("open", "the kernel's log may not be read, so Xid lines cannot be seen", columns)
+        out += line("unknown", "Xid errors: no permission to read the kernel log", columns)
     out += findings.lines(answer.findings, columns)
     if not answer.findings and facts["cards"]:
-        out += line("fine", "nothing speaks against these cards", columns)
+        out += line("ok", "no problems found", columns)
     return [*out, command("next", clean(answer.next))]
 
 
 def _card(card: Mapping[str, Any]) -> str:
     used, total = card["used_bytes"], card["memory_bytes"]
     memory = f"{say_bytes(used)} of {say_bytes(total)} used" if used is not None and total else "memory unknown"
-    parts = [str(card["name"] or "a card without a name"), memory]
+    parts = [str(card["name"] or "unnamed GPU"), memory]
     if card["util_pct"] is not None:
         parts.append(f"{card['util_pct']:g} % busy")
     if card["ecc_uncorrected"]:
         parts.append(f"{card['ecc_uncorrected']} uncorrected ECC errors")
     if card["remap_failed"]:
-        parts.append("a row could not be remapped")
+        parts.append("row remapping failed")
     elif card["remap_pending"]:
-        parts.append("a row waits for a reset to be remapped")
+        parts.append("row remapping pending (needs a GPU reset)")
     return ", ".join(parts)
 
 
@@ -67,7 +72,7 @@ def _clocks(card: Mapping[str, Any]) -> str:
     if card["clock_share"] is not None:
         parts.append(f"clock {card['clock_mhz']:g} of {card['clock_max_mhz']:g} MHz")
     if card["throttle"]:
-        parts.append("held back: " + ", ".join(card["throttle"]))
+        parts.append("throttled: " + ", ".join(card["throttle"]))
     return ", ".join([*parts, f"judged {card['judged']}" if card["judged"] == "under load" else card["judged"]])
 
 
@@ -76,8 +81,8 @@ def _matmul(told: Mapping[str, Any] | None, columns: int) -> list[str]:
         return []
     out: list[str] = []
     for one in told["cards"]:
-        said = f"{one.get('tflops')} TFLOPS, the same each time" if one.get("ok") else str(one.get("said"))
-        out += line("product", clean(f"card {one['card']}: {said}"), columns)
+        said = f"{one.get('tflops')} TFLOPS, same result each time" if one.get("ok") else str(one.get("said"))
+        out += line("matmul", clean(f"GPU {one['card']}: {said}"), columns)
     if told["words"]:
-        out += line("product", clean(told["words"]), columns)
+        out += line("matmul", clean(told["words"]), columns)
     return out

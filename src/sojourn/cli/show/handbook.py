@@ -14,7 +14,7 @@ WIDE = 80  # of the words between the commands, wherever it is shown: it is mean
 
 def lines(answer: Handbook) -> list[str]:
     """What the run is, then every step: why, where, and its commands. Lines of `#` are no commands."""
-    known = f"not reached ({clean(answer.reach)}); as last known" if answer.reach else "as its box says"
+    known = f"last known state, box not reached ({clean(answer.reach)})" if answer.reach else "read from its box"
     out = [
         f"# How to take over the run {clean(answer.run)} with a bare shell",
         f"# site {clean(answer.site)}, attempt {answer.attempt}, {answer.state.value}; {answer.at}, {known}",
@@ -23,8 +23,8 @@ def lines(answer: Handbook) -> list[str]:
     for remark in answer.remarks:
         out += _comment(remark)
     for number, step in enumerate(answer.steps, 1):
-        where = "" if step.where == "box" else " (here)"
-        mark = ", CHANGES IT" if step.changes else ""
+        where = "" if step.where == "box" else " (on this machine)"
+        mark = ", CHANGES THE RUN" if step.changes else ""
         out += ["", f"# {number}. {step.title}{where}{mark}", *_comment(step.why)]
         out += [f"  {clean(command)}" for command in step.commands]
     return out

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def lines(draft: Draft, columns: int) -> list[str]:
-    """The file itself when nothing was written; else what was recognised, what to look at, the next command."""
+    """The file itself when nothing was written; else what was recognised, what to check, the next command."""
     if not draft.written:
         return [clean(text) for text in draft.text.splitlines()]
     out = line("wrote", clean(draft.path), columns)
     if draft.script:
         out += line("script", f"{clean(draft.script)}  ({', '.join(clean(why) for why in draft.why)})", columns)
     for other in draft.others:
-        out += line("not", f"{clean(other)}, which may be a training too", columns)
+        out += line("other", f"{clean(other)} may be a training script too", columns)
     if draft.outputs:
-        out += line("owes", ", ".join(clean(glob) for glob in draft.outputs), columns)
+        out += line("outputs", ", ".join(clean(glob) for glob in draft.outputs), columns)
     for note in draft.notes:
-        out += line("look at", clean(note), columns)
+        out += line("check", clean(note), columns)
     return [*out, command("next", clean(draft.next))]

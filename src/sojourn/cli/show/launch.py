@@ -1,4 +1,4 @@
-"""What `run` and `resume` came to."""
+"""The outcome of `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, command, line
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Launch
 
-_DID = {"launched": "started", "adopted": "adopted", "nothing": "nothing", "blocked": "blocked"}
+_DID = {"launched": "started", "adopted": "adopted", "nothing": "skipped", "blocked": "blocked"}
 
 
 def lines(answer: Launch, columns: int) -> list[str]:

@@ -16,7 +16,7 @@ HEAD = ("LEASE", "SITE", "METER", "RATE", "COST", "SINCE", "IDLE", "RUNS")
 def lines(answer: Leases, columns: int) -> list[str]:
     """A table, the danger clocks below it, the total, the next command. `cost` also lists what each run spent."""
     if not answer.rows:
-        nothing = "no open leases: no meter of ours runs" if answer.kind == "leases" else "nothing was ever leased"
+        nothing = "no open leases, so nothing is billing" if answer.kind == "leases" else "no leases yet"
         return [nothing, command("next", "sojourn run")]
     now_s = unstamp(answer.at)
     out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
@@ -33,7 +33,7 @@ def lines(answer: Leases, columns: int) -> list[str]:
     totals = [say_money(micro, currency) for micro, currency in answer.total if micro]
     is_free = all(row.rate_micro_per_h == 0 for row in answer.rows)
     known = ", ".join(totals) or ("free" if is_free else "" if len(answer.unpriced) == len(answer.rows) else "0.00")
-    missing = f"what {', '.join(map(clean, answer.unpriced))} cost is not known" if answer.unpriced else ""
+    missing = f"cost of {', '.join(map(clean, answer.unpriced))} unknown" if answer.unpriced else ""
     out += line("total", "; ".join(part for part in (known, missing) if part), columns)
     still = sorted((row for row in answer.rows if not row.ended), key=lambda row: row.rate_micro_per_h == 0)
     step = f"sojourn down {still[0].id}" if still else ""
@@ -48,7 +48,7 @@ def _cells(row: LeaseRow, now_s: float) -> tuple[str, ...]:
     return (
         clean(row.id),
         clean(row.site) if row.site != row.id else "",
-        "given back" if row.ended else row.meter.value,
+        "released" if row.ended else row.meter.value,
         rate,
         cost,
         clock(unstamp(row.began), now_s) if row.began else "",

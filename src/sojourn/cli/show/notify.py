@@ -1,4 +1,4 @@
-"""What `notify test` came to: a line a channel."""
+"""The outcome of `notify test`: one line per channel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Notified, columns: int) -> list[str]:
-    """Each channel, and whether it took the message."""
+    """Each channel, and whether it accepted the message."""
     return [
         part
         for label, why in answer.channels

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sojourn.verbs.sweep.results import Metric, Results
 
 _MOST = 6  # metrics in one picture
-_WAYS = {"max": "higher is better", "min": "lower is better", "": "no direction known"}
+_WAYS = {"max": "higher is better", "min": "lower is better", "": "direction unknown"}
 _LABELS = 30  # groups whose names are written out
 _FORMATS = ("png", "svg", "pdf")
 
 
 class NoPicture(Misuse):
-    """There is no picture: {why}."""
+    """Cannot draw the plot: {why}."""
 
     code = "no-picture"
     next_step = "{following}"
@@ -34,19 +34,19 @@ def write(answer: Results, path: str) -> str:
     suffix = os.path.splitext(path)[1].lstrip(".").lower()
     again = f"sojourn sweep results {answer.id} --csv"
     if suffix not in _FORMATS:
-        raise NoPicture(why=f"its file name ends in one of {', '.join(_FORMATS)}, not {suffix!r}", following=again)
+        raise NoPicture(why=f"the file name must end in one of {', '.join(_FORMATS)}, not {suffix!r}", following=again)
     metrics = sorted(answer.metrics, key=lambda metric: not metric.direction)[:_MOST]
     if not metrics:
         raise NoPicture(why="no loaded cell has a metric", following=answer.next or f"sojourn reconcile {answer.id}")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        why = "matplotlib, which draws it, is not installed here; the answer itself needs nothing"
+        why = "matplotlib is not installed (results without --plot do not need it)"
         raise NoPicture(why=why, following="pip install 'sojourn[plot]'") from error
     high = max(3.0, 0.28 * min(len(answer.groups), _LABELS))
     figure = Figure(figsize=(8, high * len(metrics)), layout="constrained")
     figure.suptitle(f"{answer.id}: {len(answer.cells)} of {answer.expected} cells loaded")
-    figure.supxlabel("dot: a cell; diamond: mean, green the best; bar: standard deviation", fontsize="small")
+    figure.supxlabel("dot: one cell; diamond: mean (green: best); bar: standard deviation", fontsize="small")
     for axes, metric in zip(figure.subplots(len(metrics), 1, squeeze=False)[:, 0], metrics, strict=True):
         _draw(axes, answer, metric)
     data = io.BytesIO()

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import Plan
 
 _DO = {
-    "new": "start it, attempt 1",
-    "continue": "finish the start that was cut off",
-    "adopt": "put a keeper back in charge of the living process",
+    "new": "start attempt 1",
+    "continue": "finish the interrupted start",
+    "adopt": "put a keeper back in charge of the live process",
     "next-attempt": "start the next attempt",
-    "nothing": "nothing",
+    "nothing": "none",
     "refuse": "refuse",
-    "unknown": "not be known now",
+    "unknown": "unknown",
 }
 
 
@@ -28,29 +28,27 @@ def lines(answer: Plan, columns: int) -> list[str]:
     decision, push, disk, survival = answer.decision, answer.push, answer.disk, answer.survival
     out = line("run", f"{clean(answer.id)}  on {clean(answer.site)}", columns)
     why = f": {clean(decision['why'])}" if decision.get("why") else ""
-    out += line("would", _DO.get(decision["do"], decision["do"]) + why, columns)
+    out += line("action", _DO.get(decision["do"], decision["do"]) + why, columns)
     for what in decision.get("differs") or ():
         out += line("differs", clean(what), columns)
     out += line("push", _push(push), columns)
     if answer.setup.get("text"):
-        reused = {True: "there already", False: "made now", None: "not known whether it is there"}[
-            answer.setup["reused"]
-        ]
+        reused = {True: "already there", False: "built now", None: "not known if it is there"}[answer.setup["reused"]]
         out += line("setup", f"{clean(answer.setup['text'])}  ({reused})", columns)
     if disk:
         room = f"needs {say_bytes(disk['needed_bytes'])} and {count(disk['needed_inodes'], 'inode')}"
-        room += f"; free are {say_bytes(disk['free_bytes'])} and {disk['free_inodes']:,} at {clean(disk['path'])}"
+        room += f"; {say_bytes(disk['free_bytes'])} and {disk['free_inodes']:,} free at {clean(disk['path'])}"
         out += line("disk", room, columns)
     if survival:
         word = {True: "keeps", False: "loses", None: "unsure"}[survival["survives"]]
-        how = f"at the end: {clean(survival['verb'])}; {clean(survival['why'])}"
+        how = f"on release: {clean(survival['verb'])}; {clean(survival['why'])}"
         out += line(word, f"{clean(survival['path'])}  ({how})", columns)
-    out += line("owes", ", ".join(clean(glob) for glob in answer.outputs) or "nothing: no outputs are named", columns)
+    out += line("outputs", ", ".join(clean(glob) for glob in answer.outputs) or "none named in the job file", columns)
     out += line("cost", _cost(answer), columns)
     for danger in answer.clocks:
         out += line("clock", danger_clock(danger, 0.0), columns)
     if answer.reach.ok is False:
-        out += line("box", f"does not answer ({clean(answer.reach.error)}), so what it has is not known", columns)
+        out += line("box", f"no answer ({clean(answer.reach.error)}), so its contents are unknown", columns)
     out += findings.lines(answer.findings, columns)
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)
@@ -64,8 +62,8 @@ def _push(push: Mapping[str, Any]) -> str:
     if new_bytes is None:
         return what
     if new_bytes in (0, push["bytes"]):
-        return f"{what}, all of it {'new there' if new_bytes else 'there already'}"
-    return f"{what}, of which {say_bytes(new_bytes)} are new there"
+        return f"{what}, {'all new' if new_bytes else 'all there already'}"
+    return f"{what}, {say_bytes(new_bytes)} of it new"
 
 
 def _cost(answer: Plan) -> str:
@@ -76,4 +74,4 @@ def _cost(answer: Plan) -> str:
     most = (
         f", at most {say_money(answer.max_spent_micro, answer.currency)}" if answer.max_spent_micro is not None else ""
     )
-    return f"{say_money(answer.rate_micro_per_h, answer.currency)} an hour{most or ', without a limit'}"
+    return f"{say_money(answer.rate_micro_per_h, answer.currency)} per hour{most or ', no limit'}"

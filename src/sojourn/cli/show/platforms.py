@@ -13,30 +13,30 @@ if TYPE_CHECKING:
 _SSH = (("way", ""), ("user", "user"), ("scp", "scp"), ("host_stays", "host stays"), ("port_stays", "port stays"))
 _PAIRS = {
     "interruption": (("model", ""), ("signal", "signal"), ("grace_s", "grace in seconds"), ("seen_as", "seen as"))
-    + (("goes_on", "goes on"),),
+    + (("goes_on", "continues by"),),
     "storage": (("shared", "shared"), ("inodes", "inodes")),
-    "traffic": (("out", "out"), ("into", "in"), ("note", "but")),
+    "traffic": (("out", "out"), ("into", "in"), ("note", "note:")),
     "price": (("bills", "bills while it exists:"), ("read_by", "read by")),
     "detach": (("by", ""), ("else", "or"), ("survives", "survives"), ("dies_on", "dies on")),
     "network": (("proxy", "proxy"), ("mirror", "mirror")),
-    "ssh": (*_SSH, ("keys", "keys"), ("note", "but")),
+    "ssh": (*_SSH, ("keys", "keys"), ("note", "note:")),
     "credentials": (("env", "variable"), ("file", "file"), ("box", "on the box")),
     "ports": (("tensorboard", "tensorboard"), ("jupyter", "jupyter"), ("others", "others")),
     "api": (("base", ""), ("auth", "auth"), ("same_twice", "same call twice is harmless"), ("rate", "rate"))
-    + (("client", "client"), ("note", "but")),
+    + (("client", "client"), ("note", "note:")),
 }
 _LABELS = {"interruption": "cut off", "credentials": "secrets"}
 _SILENT = ("none", "does not apply", "")
 
 
 def listed(answer: Listed, columns: int) -> list[str]:
-    """One line a platform: its name, what ends its meter, how old the oldest grave fact is."""
+    """One entry per platform: its name, what stops its billing, how old the oldest money or storage fact is."""
     wide = max(len(card.platform) for card in answer.cards)
     out = []
     for card in answer.cards:
         out += _hanging(f"{pad(card.platform, wide)}  ", clean(_called(card.title, card.names)), columns)
         final = "final" if card.is_final else "not final"
-        out += _hanging(" " * (wide + 2), f"stop: {clean(card.stop_verb)}; {final}; looked at {card.oldest}", columns)
+        out += _hanging(" " * (wide + 2), f"stop: {clean(card.stop_verb)}; {final}; checked {card.oldest}", columns)
     return [*out, command("next", "sojourn platforms show NAME")]
 
 
@@ -46,23 +46,21 @@ def shown(answer: Shown, columns: int) -> list[str]:
     called = clean(_called(whole["title"], whole.get("names", ())))
     out = line("platform", f"{answer.platform}: {called}", columns)
     if whole.get("kind"):
-        out += line("kind", f"{clean(whole['kind'])}; worked by {clean(whole['control'])}", columns)
+        out += line("kind", f"{clean(whole['kind'])}; controlled by {clean(whole['control'])}", columns)
     stop = whole["stop"]
-    final = "final: what lies on the box goes with it" if stop["is_final"]["is"] else "not final: see what it keeps"
+    final = "final: deletes what is on the box" if stop["is_final"]["is"] else "not final: see what it keeps"
     out += line("stop", f"{clean(stop['verb']['is'])} ({final}) [{stop['verb']['verified']}]", columns)
     if "from_inside" in stop and stop["from_inside"]["is"] not in _SILENT:
         out += line("", f"from inside: {clean(stop['from_inside']['is'])}", columns)
     if "keeping" in stop:
-        out += line(
-            "", f"so that a disk stays: {clean(stop['keeping']['is'])} [{stop['keeping']['verified']}]", columns
-        )
+        out += line("", f"to keep a disk: {clean(stop['keeping']['is'])} [{stop['keeping']['verified']}]", columns)
     if whole.get("tier"):
         out += ["", *_survival(whole["tier"], columns)]
     for row in whole.get("verb", ()):
-        says = f"ends compute: {row['ends_compute']}; keeps {clean(row['keeps'])}; still bills {clean(row['bills'])}"
+        says = f"stops compute: {row['ends_compute']}; keeps {clean(row['keeps'])}; still bills {clean(row['bills'])}"
         note = f"; {clean(row['note'])}" if row.get("note") else ""
         out += ["", *line("verb", f"{clean(row['name'])} [{row['verified']}]", columns)]
-        out += line("", f"{says}; can be undone: {row['undo']}{note}", columns)
+        out += line("", f"{says}; reversible: {row['undo']}{note}", columns)
     out.append("")
     for row in whole.get("clock", ()):
         seen = f"; readable: {clean(row['readable'])}" if row.get("readable", "no") not in ("no", *_SILENT) else ""
@@ -74,7 +72,7 @@ def shown(answer: Shown, columns: int) -> list[str]:
     places = {k: v for k, v in whole.get("overrides", {}).items() if k not in ("source", "verified") and v}
     for number, (key, value) in enumerate(places.items()):
         out += line("settings" if not number else "", f"{key} = {clean(value)}", columns)
-    for label, key in (("quirk", "quirks"), ("at odds", "conflicts"), ("open", "open")):
+    for label, key in (("quirk", "quirks"), ("conflict", "conflicts"), ("unknown", "open")):
         for number, text in enumerate(whole.get(key, ())):
             out += line(label if not number else "", clean(text), columns)
     for number, source in enumerate(_sources(whole)):
@@ -85,14 +83,14 @@ def shown(answer: Shown, columns: int) -> list[str]:
 def stale(answer: Stale, columns: int) -> list[str]:
     """By month, oldest first; what is about money, storage or interruption stands first."""
     if not answer.facts:
-        return line("fresh", f"every fact was looked at in the {answer.months} months before {answer.at}", columns)
+        return line("ok", f"every fact was checked in the {answer.months} months before {answer.at}", columns)
     out: list[str] = []
     for fact in answer.facts:
         grave = "" if fact.is_grave else "  (not about money or storage)"
         out += line(fact.verified, f"{fact.platform}  {clean(fact.where)}{grave}", columns)
         out += line("", clean(fact.says), columns)
     grave_ones = sum(fact.is_grave for fact in answer.facts)
-    told = f"{count(len(answer.facts), 'fact')} not looked at for {answer.months} months before {answer.at}"
+    told = f"{count(len(answer.facts), 'fact')} not checked in the {answer.months} months before {answer.at}"
     return [*out, *line("stale", f"{told}; {grave_ones} about money, storage or interruption", columns)]
 
 

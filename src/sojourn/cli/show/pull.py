@@ -1,4 +1,4 @@
-"""What came home of one run."""
+"""What was pulled from one run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def lines(answer: Pull, columns: int) -> list[str]:
     size = f"{count(answer.files, 'file')}  {say_bytes(answer.bytes)}  in {say_seconds(answer.seconds)}"
     others = answer.files - len(answer.artifacts)
     if answer.ok and others > 0:
-        size += f"  ({others} of them logs and evidence)"
+        size += f"  ({others} are logs and evidence)"
     if answer.moved_files < answer.files:
         here = answer.files - answer.moved_files
-        size += f"  ({here} {'was' if here == 1 else 'were'} here already)"
+        size += f"  ({here} already here)"
     out = line("run", clean(answer.run), columns)
     out += line("pulled", size, columns)
     out += line("into", clean(answer.home), columns) if answer.home else []
     never_made = set(answer.missing)
     for what in answer.taken:
-        out += line("taken", clean(what), columns)
+        out += line("chosen", clean(what), columns)
     out += verify.artifacts([_worded(a) for a in answer.artifacts if a["path"] not in never_made], columns)
     for glob in answer.missing:
-        out += line("missing", f"{clean(glob)}: owed, and no such file was made", columns)
+        out += line("missing", f"{clean(glob)}: required, but the run wrote no such file", columns)
     if answer.why:
         out += line("result", clean(answer.why), columns)
     out += line("meter", _meter(answer), columns)
@@ -42,12 +42,13 @@ def _worded(artifact: Mapping[str, Any]) -> Mapping[str, Any]:
     if not artifact.get("needs"):
         return artifact
     others = [remark for remark in artifact["remarks"] if not remark.startswith("not loaded")]
-    return {**artifact, "remarks": [f"bytes proven, not loaded ({artifact['needs']})", *others]}
+    return {**artifact, "remarks": [f"size and SHA-256 checked, not loaded ({artifact['needs']})", *others]}
 
 
 def nothing(columns: int) -> list[str]:
-    """When no run owes anything."""
-    return [*line("pulled", "nothing: no run owes a file that is not home", columns), command("next", "sojourn status")]
+    """When every required output is here."""
+    text = "nothing to do: every required output is already here"
+    return [*line("pulled", text, columns), command("next", "sojourn status")]
 
 
 def _meter(answer: Pull) -> str:

@@ -1,4 +1,4 @@
-"""Who holds the cards of a machine, what was ended, and what was left alone and why."""
+"""Who holds the GPUs of a machine, what was ended, and what was left alone and why."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sojourn.verbs.explain.holders import Holder
     from sojourn.verbs.explain.reap import Reap
 
+LABELS = {"orphan": "orphan", "run": "run", "system": "system", "unproven": "holder"}
+
 
 def lines(answer: Reap, columns: int) -> list[str]:
     """The processes, orphans first; what became of them; then the next command."""
@@ -20,18 +22,18 @@ def lines(answer: Reap, columns: int) -> list[str]:
         for row in getattr(answer, what):
             out += line(what, f"{clean(row['name'])} {clean(row['comm'])}: {clean(row['why'])}", columns)
     if not answer.orphans:
-        out += line("fine", "nothing that is proven to be left over", columns)
+        out += line("ok", "no proven leftover processes", columns)
     return [*out, command("next", clean(answer.next))]
 
 
 def holders(some: Sequence[Holder], hidden: int, columns: int) -> list[str]:
-    """One process a line, with the proof or what lacks for one."""
+    """One line per process, with the proof that it is left over, or what is missing for one."""
     from sojourn.verbs.explain.reap import facts
 
-    labels = {"orphan": "orphan", "run": "run", "system": "system", "unproven": "holder"}
     out: list[str] = []
     for one in some:
-        out += line(labels[one.kind], clean(facts(one)), columns)
+        out += line(LABELS[one.kind], clean(facts(one)), columns)
     if hidden:
-        out += line("hidden", f"{count(hidden, 'process', 'processes')} of others that we may not look into", columns)
+        who = count(hidden, "process", "processes")
+        out += line("hidden", f"{who} of other users (no permission to inspect)", columns)
     return out

@@ -1,4 +1,4 @@
-"""What `reconcile` came to: three numbers, then what lacks, by cause."""
+"""The outcome of `reconcile`: three numbers, then what is missing, by cause."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 _LISTED = 8  # names of cells after a cause
 _WORDS = (
-    ("present", "not home yet"),
+    ("present", "not pulled yet"),
     ("running", "running"),
     ("waiting", "waiting"),
     ("missing", "missing"),
     ("failed", "failed"),
-    ("never_started", "never began"),
+    ("never_started", "never started"),
     ("stopped", "stopped"),
     ("unknown", "unknown"),
 )
@@ -37,7 +37,7 @@ def lines(answer: Reconciled, columns: int) -> list[str]:
                 said = f": {clean(why)}" if why else ""
                 out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
     for one in answer.duplicates:
-        out += line("twice", f"{clean(one['run'])} was begun on {' and on '.join(map(clean, one['sites']))}", columns)
+        out += line("twice", f"{clean(one['run'])} was started on {' and on '.join(map(clean, one['sites']))}", columns)
     if answer.relaunched:
-        out += line("repair", f"{count(len(answer.relaunched), 'cell')} asked for again", columns)
+        out += line("repair", f"{count(len(answer.relaunched), 'cell')} requested again", columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out

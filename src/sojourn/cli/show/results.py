@@ -1,4 +1,4 @@
-"""What came of a sweep: a row a group of seeds, the best marked, then each change of one variable."""
+"""Results of a sweep: a row a group of seeds, the best marked, then each change of one variable."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _METRICS = 4  # columns of metrics; a terminal is 80 wide
 _GROUPS = 40
 _CHANGES = 12
 _LISTED = 6
-_WAYS = {"max": "higher is better", "min": "lower is better", "": "no direction known"}
-_SAID = {"stated": "as stated", "checkpoint": "as the training says", "name": "by its name", "": ""}
+_WAYS = {"max": "higher is better", "min": "lower is better", "": "direction unknown"}
+_SAID = {"stated": "from --metric", "checkpoint": "from the training", "name": "from its name", "": ""}
 
 
 def lines(answer: Results, columns: int) -> list[str]:
@@ -25,7 +25,7 @@ def lines(answer: Results, columns: int) -> list[str]:
     out = line("sweep", f"{clean(answer.id)}, {len(answer.cells)} of {count(answer.expected, 'cell')} loaded", columns)
     shown = _shown(answer.metrics)
     for metric in shown:
-        said = f" ({_SAID[metric.by]})" if metric.by else f": state one with --metric {metric.name}=max"
+        said = f" ({_SAID[metric.by]})" if metric.by else f": set one with --metric {metric.name}=max"
         out += line("metric", f"{clean(metric.name)}, {_WAYS[metric.direction]}{clean(said)}", columns)
     if len(shown) < len(answer.metrics):
         rest = [metric.name for metric in answer.metrics if metric not in shown]
@@ -33,14 +33,14 @@ def lines(answer: Results, columns: int) -> list[str]:
             "", f"and {len(rest)} more: {clean(', '.join(rest[:_LISTED]))}{' ...' * (len(rest) > _LISTED)}", columns
         )
     if answer.held:
-        out += line("held", ", ".join(f"{clean(name)} {clean(value)}" for name, value in answer.held.items()), columns)
+        out += line("fixed", ", ".join(f"{clean(name)} {clean(value)}" for name, value in answer.held.items()), columns)
     if answer.seeds:
         out += line("seeds", ", ".join(map(clean, answer.seeds)), columns)
     if answer.groups and shown:
         out += ["", *_table(answer, shown, columns)]
     changes = [(one, metric) for one in answer.comparisons for metric in shown if metric.name in one.metrics]
     if changes:
-        out += ["", *line("changed", "one variable, all else equal", columns)]
+        out += ["", *line("effect", "of changing one variable, all else equal", columns)]
         for one, metric in changes[:_CHANGES]:
             out += line("", _change(one, metric), columns)
         if len(changes) > _CHANGES:
@@ -89,7 +89,8 @@ def _table(answer: Results, shown: list[Metric], columns: int) -> list[str]:
     head = (*map(clean, varied), "N", *(clean(metric.name) for metric in shown))
     out = table(head, rows, columns)
     more = len(answer.groups) - _GROUPS
-    return [*out, *([f"and {more} more: --csv or --json"] if more > 0 else []), "* best mean; +- standard deviation"]
+    rest = [f"and {more} more: --csv or --json"] if more > 0 else []
+    return [*out, *rest, "* best mean; +- is the standard deviation"]
 
 
 def _spread(spread: Spread) -> str:

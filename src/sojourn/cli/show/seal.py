@@ -1,4 +1,4 @@
-"""How closing a run ended, and which runs lie where."""
+"""How sealing a run ended, and which runs are in which state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def lines(answer: Sealed, columns: int) -> list[str]:
     """Where it lies now, what was wrong, the next command."""
     is_sealed = answer.state == "sealed"
-    label = "sealed" if is_sealed else "set aside"
+    label = "sealed" if is_sealed else "rejected"
     out = line(label, f"{clean(answer.run)}  {count(answer.files, 'file')}  {say_bytes(answer.bytes)}", columns)
     out += line("folder", clean(answer.path), columns)
     for why in answer.why:
@@ -24,7 +24,7 @@ def lines(answer: Sealed, columns: int) -> list[str]:
         for remark in artifact["remarks"] if artifact["ok"] else ():
             out += line("remark", f"{clean(artifact['path'])}: {clean(remark)}", columns)
     if answer.left:
-        out += line("left", f"{count(len(answer.left), 'file')} in active, by the layout", columns)
+        out += line("left", f"{count(len(answer.left), 'file')} stay in active, by the layout", columns)
     if is_sealed:
         name = clean(answer.run)
         out.append(command("next", f"sojourn accept {name} --manifest {name}.manifest.json --to FILE (elsewhere)"))
@@ -34,7 +34,7 @@ def lines(answer: Sealed, columns: int) -> list[str]:
 def states(answer: Standings, columns: int) -> list[str]:
     """One line a run."""
     if not answer.runs:
-        return line("none", f"there is no run below {clean(answer.root)}", columns)
+        return [f"no runs in {clean(answer.root)}"]
     rows = []
     for run, found in answer.runs.items():
         cells = [str(len(found[state])) if state in found else "" for state in STATES]

@@ -16,15 +16,15 @@ def lines(answer: Smoke, columns: int) -> list[str]:
     """The command, how it ended, its last lines when it was bad, the next command."""
     took = say_seconds(answer.seconds)
     how = {
-        "exit": f"ended with exit status {answer.rc} after {took}",
-        "signal": f"ended by signal {answer.rc} after {took}",
-        "timeout": f"was not done after {took}, and was ended",
+        "exit": f"exit status {answer.rc} after {took}",
+        "signal": f"killed by signal {answer.rc} after {took}",
+        "timeout": f"still running after {took}, stopped",
     }[answer.ended]
     out = line("ran", clean(answer.command), columns)
-    out += line("good" if answer.ok else "bad", how, columns)
+    out += line("ok" if answer.ok else "failed", how, columns)
     if not answer.ok:
         said = log.whole(answer.tail)
-        out += ["log", *("  " + text for text in said)] if said else line("log", "it said nothing", columns)
+        out += ["log", *("  " + text for text in said)] if said else line("log", "no output", columns)
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)
     return [*out, command("next", clean(answer.next))]

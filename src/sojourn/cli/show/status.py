@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import Row, StatusReport
 
 HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "AGE", "SITE", "BOX")
-_LEAVE_OUT = (9, 4, 2, 5, 10, 3)  # in this order, where the screen is too narrow for all
+_LEAVE_OUT = (9, 4, 2, 5, 10, 3, 11)  # in this order, where the screen is too narrow for all; a note repeats BOX
 
 _METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}
 
@@ -56,7 +56,7 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     if row.reach.ok is False:
         facts.append(("box", _unreached(row, now_s)))
         if row.reach.next:
-            facts.append(("to do", clean(row.reach.next)))
+            facts.append(("fix", clean(row.reach.next)))
     out = [part for label, text in facts for part in line(label, text, columns)]
     return [*out, command("next", clean(row.next))] if row.next else out
 
@@ -68,7 +68,7 @@ def notes_of(row: Row, now_s: float) -> list[str]:
     if row.reason:
         notes.append(f"{name}: {clean(row.reason)}")
     if row.missing and row.state.value == "succeeded":  # where it did not, that is no news
-        notes.append(f"{name}: no file for {', '.join(clean(glob) for glob in row.missing)}")
+        notes.append(f"{name}: no file matches {', '.join(clean(glob) for glob in row.missing)}")
     if row.reach.ok is False:
         notes.append(f"{name}: {_unreached(row, now_s)}")
     return notes
@@ -102,7 +102,7 @@ def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
         "" if row.meter.value == "free" else _METERS[row.meter.value],
         say_seconds(max(0.0, now_s - unstamp(row.since))) if row.since else "",
         clean(row.site) if several else "",
-        "bad answer" if row.reach.is_sick else "no answer" if row.reach.ok is False else "",
+        "invalid" if row.reach.is_sick else "no answer" if row.reach.ok is False else "",
     )
 
 
@@ -125,12 +125,12 @@ def _state(row: Row, now_s: float) -> str:
 
 
 def _home_words(row: Row) -> str:
-    missing = f"; no file for {', '.join(clean(glob) for glob in row.missing)}" if row.missing else ""
+    missing = f"; no file matches {', '.join(clean(glob) for glob in row.missing)}" if row.missing else ""
     if row.is_home:
-        return "everything owed is here and loads" + missing
+        return "every required output is here and loads" + missing
     if row.owed is None:
-        return "nothing yet: it is not known what it will owe" + missing
-    return f"{row.home} of {count(row.owed, 'file')} owed" + missing
+        return "nothing yet: the required outputs are not known" + missing
+    return f"{row.home} of {count(row.owed, 'required file')}" + missing
 
 
 def _cost(row: Row) -> str:
@@ -140,10 +140,10 @@ def _cost(row: Row) -> str:
 
 
 def _unreached(row: Row, now_s: float) -> str:
-    seen = f"; this is from {clock(unstamp(row.reach.last_ok), now_s)}" if row.reach.last_ok else ""
+    seen = f"; last seen {clock(unstamp(row.reach.last_ok), now_s)}" if row.reach.last_ok else ""
     if row.reach.is_sick:
-        return f"its answer cannot be used ({clean(row.reach.error)}){seen}"
-    return f"does not answer ({clean(row.reach.error) or 'no reason given'}){seen}"
+        return f"invalid answer ({clean(row.reach.error)}){seen}"
+    return f"no answer ({clean(row.reach.error) or 'no reason given'}){seen}"
 
 
 def _number(value: Any) -> str:

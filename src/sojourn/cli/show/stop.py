@@ -1,4 +1,4 @@
-"""What `stop` came to."""
+"""The outcome of `stop`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 def lines(answer: Stop, columns: int) -> list[str]:
     """Whether it has ended, how, and the next command."""
     out = line("run", f"{clean(answer.id)}, attempt {answer.attempt}", columns)
-    out += line("ended" if answer.ended else "asked", clean(answer.why), columns)
+    out += line("ended" if answer.ended else "stopping", clean(answer.why), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out

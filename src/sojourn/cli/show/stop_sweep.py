@@ -1,4 +1,4 @@
-"""What `stop` of a sweep came to."""
+"""The outcome of `stop` for a sweep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def lines(answer: StoppedSweep, columns: int) -> list[str]:
-    """How many cells never begin, how many ended, what is left, and the next command."""
+    """How many cells never start, how many ended, what is left, and the next command."""
     out = line("sweep", clean(answer.id), columns)
-    out += line("ended" if not answer.left else "asked", clean(answer.why), columns)
+    out += line("ended" if not answer.left else "stopping", clean(answer.why), columns)
     if answer.left:
-        out += line("left", f"{count(len(answer.left), 'cell')} not seen to end: {clean(answer.left[0])} ...", columns)
+        named = clean(answer.left[0]) + ", ..." * (len(answer.left) > 1)
+        out += line("left", f"{count(len(answer.left), 'cell')} not confirmed ended: {named}", columns)
     return [*out, command("next", clean(answer.next))]

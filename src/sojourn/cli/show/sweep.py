@@ -1,4 +1,4 @@
-"""What `sweep` came to: a line a site, then what was done."""
+"""The outcome of `sweep`: one line per site, then what was done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lines(answer: Swept, columns: int) -> list[str]:
             "", f"{clean(part.site)}: " + _some(part.cells, None if answer.did == "planned" else _LISTED), columns
         )
     out += findings.lines(answer.findings, columns)
-    out += line(answer.did, clean(answer.why), columns)
+    out += line("skipped" if answer.did == "nothing" else answer.did, clean(answer.why), columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 

@@ -25,7 +25,7 @@ def lines(answer: StatusReport, columns: int) -> list[str]:
     now_s = unstamp(answer.at)
     states = ", ".join(f"{number} {state}" for state, number in sweep["states"].items())
     out = line("sweep", f"{clean(sweep['id'])}, {count(sweep['cells'], 'cell')}: {states}", columns)
-    out += line("done", f"{sweep['percentage']:.0f} %, {sweep['home']} home", columns)
+    out += line("done", f"{sweep['percentage']:.0f} %, results of {count(sweep['home'], 'cell')} here", columns)
     if sweep["remaining_s"]:
         out += line("left", f"about {say_seconds(sweep['remaining_s'])}", columns)
     if sweep["spent"] or sweep["unpriced"]:
@@ -42,7 +42,7 @@ def lines(answer: StatusReport, columns: int) -> list[str]:
         out += fold(f"{len(one['cells'])} {one['what']}{said}: {named}{more}", columns)
     for site in sweep["sites"]:
         if site["reach"]["ok"] is False:
-            out += fold(f"{clean(site['site'])} does not answer ({clean(site['reach']['error'])})", columns)
+            out += fold(f"{clean(site['site'])}: no answer ({clean(site['reach']['error'])})", columns)
     return [*out, command("next", _next(sweep, answer))]
 
 

@@ -15,11 +15,11 @@ def lines(answer: Open, wanted: int, columns: int) -> list[str]:
     """Where the port is here, whether it is another one than `wanted`, and how it ends."""
     site = clean(answer.site)
     if not answer.is_forwarded:
-        out = line("here", f"http://{answer.address}: {site} is this machine, nothing had to be forwarded", columns)
-        return out if answer.answers else [*out, *line("", f"nothing listens at port {answer.port} yet", columns)]
-    out = line("tunnel", f"http://{answer.address} is port {answer.port} of {site}", columns)
+        out = line("here", f"http://{answer.address} ({site} is this machine: nothing to forward)", columns)
+        return out if answer.answers else [*out, *line("", f"nothing is listening on port {answer.port} yet", columns)]
+    out = line("tunnel", f"http://{answer.address} forwards to port {answer.port} on {site}", columns)
     if answer.local_port != wanted:
-        out += line("", f"port {wanted} is taken here, so it is another one", columns)
+        out += line("", f"port {wanted} is in use on this machine", columns)
     if not answer.answers:
-        out += line("", f"nothing listens at port {answer.port} there yet: start it, and reload", columns)
-    return [*out, *line("ends", f"with Ctrl-C, or after {say_seconds(answer.limit_s)}", columns)]
+        out += line("", f"nothing is listening on port {answer.port} there yet: start it, then reload", columns)
+    return [*out, *line("ends", f"on Ctrl-C, or after {say_seconds(answer.limit_s)}", columns)]

@@ -19,8 +19,8 @@ def lines(answer: Verified, columns: int) -> list[str]:
     size_bytes = sum(artifact.get("bytes") or 0 for artifact in answer.artifacts)
     out = line("checked", f"{count(len(answer.artifacts), 'file')}  {say_bytes(size_bytes)}", columns)
     if answer.remembered:
-        text = f"{count(answer.remembered, 'file')} unchanged since it was proven; --fresh reads all again"
-        out += line("known", text, columns)
+        text = f"{count(answer.remembered, 'file')} unchanged since the last check; --fresh reads everything again"
+        out += line("skipped", text, columns)
     return out + artifacts(answer.artifacts, columns)
 
 
@@ -33,7 +33,8 @@ def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
     out = line("loaded", f"{len(loaded)} of {len(found)}{_kinds(loaded)}", columns)
     read = [a for a, state in states if state == "content-read"]
     if read:
-        out += line("read", f"{len(read)} of {len(found)}{_kinds(read)} to the last value, no class built", columns)
+        how = "to the last value, without building objects"
+        out += line("read", f"{len(read)} of {len(found)}{_kinds(read)} {how}", columns)
     for artifact, state in states:
         path = clean(artifact["path"])
         label, remarks = "remark", [clean(remark) for remark in artifact["remarks"]]
@@ -41,9 +42,10 @@ def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
             why = ": ".join(clean(w) for w in (artifact["problem"], artifact["detail"]) if w)
             out += line("bad", f"{path}: {why}", columns)
         elif state == "bytes-only":
-            label, remarks = "bytes", remarks or ["only its bytes are proven"]
+            label, remarks = "bytes", remarks or ["only size and SHA-256 were checked"]
             is_known = artifact["kind"] != "unknown" and "bytes" in artifact["proved"]
-            remarks = [f"bytes proven, {r}" if is_known and r.startswith("not loaded") else r for r in remarks]
+            seen = "size and SHA-256 checked, " if is_known else ""
+            remarks = [seen + r if r.startswith("not loaded") else r for r in remarks]
         for remark in remarks:
             out += line(label, f"{path}: {remark}", columns)
     return out

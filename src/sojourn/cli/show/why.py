@@ -1,11 +1,11 @@
-"""What happened: the verdict, what decided it, what else is true, what would settle what is open."""
+"""What happened: the verdict, its evidence, what else is true, and what would settle the rest."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show import findings
-from sojourn.cli.show.text import clean, line
+from sojourn.cli.show.text import clean, command, line
 
 if TYPE_CHECKING:
     from sojourn.verbs.explain.why import Why
@@ -14,7 +14,7 @@ OTHERS = 4  # findings after the verdict
 
 
 def lines(answer: Why, columns: int) -> list[str]:
-    """The verdict first; then what else was found; then what is open."""
+    """The verdict first; then what else was found; then what is unknown."""
     judged = answer.judged
     out = line("read", f"{clean(answer.about)}  ({clean(answer.read)})", columns)
     out += _run(answer, columns)
@@ -24,13 +24,13 @@ def lines(answer: Why, columns: int) -> list[str]:
         out += line("verdict", f"{best.status}: {clean(best.title)} [{clean(best.id)}{number}]", columns)
         out += findings.details(best, columns)
     elif answer.row is not None and answer.row.reach.ok is False:
-        out += line("verdict", "blind: nothing is known about the run itself", columns)
+        out += line("verdict", "blind: the box does not answer, so the run's state is unknown", columns)
     elif judged.is_healthy:
-        out += line("verdict", "healthy: nothing speaks against it", columns)
+        out += line("verdict", "healthy: no problems found", columns)
     else:
-        out += line("verdict", "undetermined: nothing that was seen decides it", columns)
+        out += line("verdict", "undetermined: the evidence is inconclusive", columns)
     if answer.said:
-        out += line("said", clean(answer.said), columns)
+        out += line("log said", clean(answer.said), columns)
     shown = (
         ("confirmed", "conflict")
         if best is not None and best.status == "confirmed"
@@ -45,16 +45,31 @@ def lines(answer: Why, columns: int) -> list[str]:
     for finding in judged.findings:
         if finding.status == "ruled-out":
             by = ", ".join(f"{clean(e.what)} = {clean(e.value)}" for e in finding.evidence)
-            out += line("not", f"{clean(finding.title)} [{clean(finding.id)}]: {by}", columns)
+            out += line("excluded", f"{clean(finding.title)} [{clean(finding.id)}]: {by}", columns)
     for finding in judged.findings:
         if finding.status == "blind":
-            lacks = ", ".join(f"{clean(e.what)}: {clean(e.source)}" for e in finding.evidence)
-            out += line("open", f"{clean(finding.title)} [{clean(finding.id)}]: {lacks}", columns)
-    return out
+            lacks = ", ".join(
+                f"{clean(e.what)} ({clean(e.source.removeprefix('unknown; '))})" for e in finding.evidence
+            )
+            out += line("unknown", f"{clean(finding.title)} [{clean(finding.id)}]: {lacks}", columns)
+    step = _next(answer)
+    return [*out, command("next", step)] if step else out
+
+
+def _next(answer: Why) -> str:
+    """The run's own next command, else what the catalog says of the verdict, else a search in it."""
+    from sojourn.store.gotchas import gotchas
+
+    best = answer.judged.verdict
+    if answer.row is not None and answer.row.next and not answer.row.next.startswith("sojourn why"):
+        return clean(answer.row.next)
+    if best is not None:
+        return f"sojourn gotchas show {best.id}" if any(one.id == best.id for one in gotchas()) else ""
+    return "" if answer.judged.is_healthy else "sojourn gotchas search WORDS"
 
 
 def _run(answer: Why, columns: int) -> list[str]:
-    """How the run stands, as `status` has it."""
+    """The run's state, as `status` has it."""
     row = answer.row
     if row is None:
         return []
@@ -62,5 +77,5 @@ def _run(answer: Why, columns: int) -> list[str]:
     step = f", step {row.step}" + (f" of {row.total}" if row.total else "") if row.step is not None else ""
     out = line("run", f"{row.state.value} on {clean(row.site)}{attempt}{step}", columns)
     if row.reach.ok is False:
-        out += line("box", f"does not answer: {clean(row.reach.error) or 'no reason given'}", columns)
+        out += line("box", f"no answer: {clean(row.reach.error) or 'no reason given'}", columns)
     return out + (line("note", clean(answer.note), columns) if answer.note else [])
