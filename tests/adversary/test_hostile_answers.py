@@ -74,12 +74,13 @@ def judge(stage: Stage, name: str, kind: tuple[str, Key, int, str, str], seen: O
     if not name.startswith("logs"):  # a log is shown as it is, where stdout is no terminal
         assert not CONTROLS.search(seen.out.decode()), said
     assert not CONTROLS.search(seen.err), said
+    asked = {argv[4] for argv in seen.argvs if argv[2] in (bootstrap.SHORT, bootstrap.SCRIPT)}
     for argv in seen.argvs:
-        assert argv[:2] == ["sh", "-c"] and "pwned" not in argv[2], said
-        if argv[2] in (bootstrap.SHORT, bootstrap.SCRIPT):
-            assert argv[4] == str(stage.bases["sick"]) and "\0" not in "".join(argv), said
+        assert argv[:2] == ["sh", "-c"] and "pwned" not in argv[2] and "\0" not in "".join(argv), said
+    if not name.startswith("down"):  # `down` asks in every base that the box says it has; they are its own folders
+        assert asked <= {str(stage.bases["sick"])}, said
     for path in seen.puts:
-        assert path.startswith(str(stage.bases["sick"]) + "/"), said
+        assert any(path.startswith(f"{base}/") for base in asked), said
     if any(code in REFUSED for code in seen.refused) and not may_go_on(name, kind):
         assert seen.rc == 5 or (name.startswith("doctor") and seen.rc == 11 and "bad-answer" not in seen.refused), said
     if name in SHOWS_OTHERS:

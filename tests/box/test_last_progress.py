@@ -1,5 +1,7 @@
 """What a payload told of itself last is in the events when it has ended, whoever watched it."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from sojourn.box.run.root import Root

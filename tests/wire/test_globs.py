@@ -1,5 +1,7 @@
 """What a client believes of a name is what the box finds by the same glob."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
 
