@@ -29,8 +29,8 @@ def _contents(by_theme: dict[str, list[Gotcha]]) -> str:
     lines = ["# Gotchas", "", HEAD, ""]
     lines += [
         f"{len(gotchas())} known ways to lose work or money. `sojourn gotchas search` finds them by what you see,",
-        "`sojourn why` by evidence. Numbers such as U6 are the ids of the field notes that the catalog began with. To add an",
-        "entry: [adding a gotcha](adding-a-gotcha.md).",
+        "`sojourn why` by evidence. Numbers such as U6 are the ids of the field notes that the catalog began with.",
+        "To add an entry: [adding a gotcha](adding-a-gotcha.md).",
     ]
     for theme, own in by_theme.items():
         lines += ["", f"## {theme}", ""]
@@ -73,9 +73,9 @@ def _facts(one: Gotcha, home: dict[str, str]) -> Iterable[str]:
 def _platforms() -> str:
     lines = ["# Platforms", "", HEAD, ""]
     lines += [
-        "What stops billing, what survives it, and what a platform deletes on its own. Every fact about money, storage or",
-        "interruption has a source and the month it was last checked; `sojourn platforms stale` lists outdated facts. None",
-        "of this was tested on a live platform. To add or correct one: [adding a platform](adding-a-platform.md).",
+        "What stops billing, what survives it, and what a platform deletes on its own. Every fact about money, storage",
+        "or interruption has a source and the month it was last checked; `sojourn platforms stale` lists old facts.",
+        "None of this was tested on a live platform. To add or correct one: [adding a platform](adding-a-platform.md).",
         "",
         "## What stops billing",
         "",
