@@ -13,7 +13,7 @@ from sojourn.store.platforms import document, platforms
 from sojourn.verbs.explain.platforms import shown
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-HEAD = "This page is produced from data by `make pages`; `make check` fails while it is stale."
+HEAD = "Generated from data by `make pages`; `make check` fails if it is out of date."
 
 
 def pages() -> dict[Path, str]:
@@ -29,7 +29,8 @@ def _contents(by_theme: dict[str, list[Gotcha]]) -> str:
     lines = ["# Gotchas", "", HEAD, ""]
     lines += [
         f"{len(gotchas())} known ways to lose work or money. `sojourn gotchas search` finds them by what you see,",
-        "`sojourn why` by evidence. To add one: [adding a gotcha](adding-a-gotcha.md).",
+        "`sojourn why` by evidence. Numbers such as U6 are the ids of the field notes that the catalog began with.",
+        "To add an entry: [adding a gotcha](adding-a-gotcha.md).",
     ]
     for theme, own in by_theme.items():
         lines += ["", f"## {theme}", ""]
@@ -49,21 +50,21 @@ def _theme(theme: str, own: list[Gotcha], home: dict[str, str]) -> str:
 def _facts(one: Gotcha, home: dict[str, str]) -> Iterable[str]:
     where = "anywhere" if "universal" in one.scope else ", ".join(one.scope)
     numbers = ", ".join(filter(None, (one.was, *(merged.was for merged in one.merged))))
-    yield f"- {one.severity}; {where}" + (f"; {numbers} in the seed documents" if numbers else "")
-    yield f"- seen: {_text(one.symptom_en)}"
+    yield f"- {one.severity}; {where}" + (f"; {numbers} in the field notes" if numbers else "")
+    yield f"- symptom: {_text(one.symptom_en)}"
     yield f"- 现象: {_text(one.symptom_zh)}"
     if one.patterns:
-        yield "- says: " + ", ".join(_code(pattern.regex) for pattern in one.patterns)
+        yield "- messages: " + ", ".join(_code(pattern.regex) for pattern in one.patterns)
     yield f"- cause: {_text(one.cause)}"
     yield f"- fix: {_text(one.fix)}"
     if one.never:
         yield f"- never: {_text(one.never.removeprefix('never '))}"
     if one.confirm:
-        yield "- proved by: " + " or ".join(_code(condition) for condition in one.confirm)
+        yield "- confirmed by: " + " or ".join(_code(condition) for condition in one.confirm)
     if one.refute:
         yield "- ruled out by: " + " or ".join(_code(condition) for condition in one.refute)
     if one.undecidable:
-        yield f"- no fact decides it: {_text(one.undecidable)}"
+        yield f"- cannot be decided: {_text(one.undecidable)}"
     if see := [name for name in (*one.see, *one.refines) if name in home]:
         yield "- see: " + ", ".join(f"[{name}]({home[name]}.md#{name})" for name in dict.fromkeys(see))
     yield f"- source: {_text('; '.join(one.sources))}"
@@ -72,14 +73,13 @@ def _facts(one: Gotcha, home: dict[str, str]) -> Iterable[str]:
 def _platforms() -> str:
     lines = ["# Platforms", "", HEAD, ""]
     lines += [
-        "What ends the meter, what outlives that, and what a platform takes away by itself. Every fact about money,",
-        "storage or interruption has a source and the month somebody last looked; `sojourn platforms stale` lists what",
-        "is old. Nothing here was tried by us on a live platform. To add or mend one:",
-        "[adding a platform](adding-a-platform.md).",
+        "What stops billing, what survives it, and what a platform deletes on its own. Every fact about money, storage",
+        "or interruption has a source and the month it was last checked; `sojourn platforms stale` lists old facts.",
+        "None of this was tested on a live platform. To add or correct one: [adding a platform](adding-a-platform.md).",
         "",
-        "## What ends the meter",
+        "## What stops billing",
         "",
-        "| platform | stop verb | final | looked at |",
+        "| platform | stop verb | final | checked |",
         "| --- | --- | --- | --- |",
     ]
     for name in platforms():

@@ -63,7 +63,7 @@ def test_a_box_stopped_by_hand_takes_what_its_platform_says_where_the_user_says_
     lease = box.take(box.offers(Need())[0], "t", NOW_S)
     assert (lease.rate_micro_per_h, lease.currency, lease.began_s) == (1_190_000, "EUR", NOW_S)
     assert lease.is_final and lease.facts_verified == "2026-06" and "console" in lease.stop_verb
-    assert [clock.what for clock in lease.clocks] == ["nothing reclaims the box"]
+    assert [clock.what for clock in lease.clocks] == ["no automatic release"]
 
 
 def test_the_users_own_words_clocks_and_beginning_win(tmp_path) -> None:
@@ -78,7 +78,7 @@ def test_the_users_own_words_clocks_and_beginning_win(tmp_path) -> None:
     assert (lease.stop_verb, lease.is_final, lease.facts_verified) == ("press Stop", False, "")
     assert lease.began_s == 1795255200.0 and [clock.what for clock in lease.clocks] == [
         "disk deleted",
-        "nothing reclaims the box",
+        "no automatic release",
     ]
 
 

@@ -13,7 +13,7 @@ def test_this_machine_has_no_meter_and_loses_nothing() -> None:
 def test_a_box_by_ssh_bills_until_a_person_acts_and_its_end_is_final() -> None:
     ssh = platform("generic-ssh")
     assert ssh.stop_is_final and ssh.facts_verified == "2026-06"
-    assert [clock.what for clock in ssh.clocks] == ["nothing reclaims the box"]
+    assert [clock.what for clock in ssh.clocks] == ["no automatic release"]
 
 
 @pytest.mark.parametrize("name", platforms())

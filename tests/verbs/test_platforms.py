@@ -85,7 +85,7 @@ def test_the_danger_clocks_are_told_before_a_meter_starts() -> None:
     told: list[str] = []
     ctx = SimpleNamespace(say=told.append)
     _tell_clocks(ctx, Site("box", platform="autodl", rate_micro_per_h=1_000_000))  # type: ignore[arg-type]
-    assert any("after 15 days on end" in line and "loses" in line for line in told)
+    assert any("after 15 consecutive days" in line and "loses" in line for line in told)
     told.clear()
     _tell_clocks(ctx, Site("box", platform="autodl"))  # type: ignore[arg-type]
     assert told == []  # nothing is metered
@@ -96,7 +96,7 @@ def test_a_stop_that_keeps_the_disk_is_asked_with_the_clocks_that_begin_then() -
     lease = Lease("box", "box", "by_hand", "t", 1_000_000, "CNY", 0.0, "power off", False, clocks)
     record = SimpleNamespace(name="box", lease=lease, spent_micro=0)
     asked = _ask(None, record, lease, Facts((), 0.0), Judgement(()), (), Given())  # type: ignore[arg-type]
-    assert any("after 15 days on end" in line and "loses" in line for line in asked.lines)
+    assert any("after 15 consecutive days" in line and "loses" in line for line in asked.lines)
 
 
 def test_the_command_line_answers_in_words_and_in_json() -> None:

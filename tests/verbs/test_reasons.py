@@ -48,8 +48,8 @@ def test_what_others_say_after_it_does_not_hide_the_error() -> None:
 
 def test_a_memory_kill_is_told_by_the_counter_and_a_bare_sigkill_is_not() -> None:
     killed = {"rc": None, "signal": 9, "detail": "ended by signal 9"}
-    assert cause("step 4/10", state="oom", oom_kill_delta=1, **killed) == "The kernel killed it for memory"
-    assert cause("step 4/10", state="killed", **killed) == "It was killed (SIGKILL), not by the memory limit"
+    assert cause("step 4/10", state="oom", oom_kill_delta=1, **killed) == "The kernel killed it at the memory limit"
+    assert cause("step 4/10", state="killed", **killed) == "It was killed (SIGKILL), but not by the memory limit"
     assert cause("step 4/10", state="killed", **{**killed, "oom_kill_delta": None}) == ""
 
 

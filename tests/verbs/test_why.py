@@ -25,7 +25,7 @@ def test_a_cause_in_a_log_is_told_with_its_line_and_its_fix(tmp_path: Path) -> N
     assert said["verdict"] == {
         "id": "gpu-out-of-memory",
         "was": "U10",
-        "title": "The GPU's memory is used up",
+        "title": "The GPU ran out of memory",
         "status": "confirmed",
     }
     first = said["findings"][0]
@@ -83,7 +83,7 @@ def test_the_command_exits_as_its_help_says(tmp_path: Path) -> None:
         [*command, "--log", log(tmp_path, OOM)], capture_output=True, text=True, timeout=120, check=False
     )
     assert found.returncode == 1
-    assert "verdict  confirmed: The GPU's memory is used up" in found.stdout
+    assert "verdict  confirmed: The GPU ran out of memory" in found.stdout
     neither = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert neither.returncode == 2
     assert "RUN, --log FILE or --evidence FILE" in neither.stderr
