@@ -15,7 +15,7 @@ from pathlib import Path
 
 LISTS = Path(__file__).resolve().parent.parent / "requirements"
 ORDER = ["run", "dev", "demo", "torch", "adapters", "py38"]
-UNWANTED = re.compile(r"://|/(work|root|home|opt|tmp|Users)/|index-url|find-links")
+UNWANTED = re.compile(r"://|(?:^|[\s=@'\"])/\w|index-url|find-links", re.M)  # an address, or an absolute path
 
 # PyTorch's CPU build for x86_64 Linux: torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl.
 TORCH_CPU_LINUX = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"

@@ -59,31 +59,42 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["#two", "b.md"]
 
 
-def machine_names(text: str) -> list[str]:
-    """Paths that only one machine has, and package registry hosts."""
-    return re.findall(
-        r"/work/(?:main|shared|\.library)|/root/\.pyenv|/tmp/design|/opt/(?:wheels|pypi)|(?:files\.pythonhosted|pypi)\.org|npmjs\.org",
-        text,
-    )
+def places(root: Path, home: Path, prefix: Path) -> set[str]:
+    """Folders that only this machine has: this checkout, and where its Python lies in a home."""
+    return {str(root), *([str(prefix)] if home in prefix.parents else [])}
 
 
-def test_nothing_committed_names_this_machine_or_a_registry() -> None:
+HERE = places(ROOT, Path.home(), Path(sys.base_prefix))
+# A folder of tools in somebody's home, and the address of a package index.
+ELSEWHERE = (
+    r"/(?:root|home/[\w.-]+|Users/[\w.-]+)/\.(?:pyenv|venv|virtualenvs|cargo|conda)\b|https?://[^\s\"'<>)]*/simple\b"
+)
+
+
+def machine_names(text: str, here: set[str]) -> list[str]:
+    """Paths that only one machine has, and package indexes."""
+    own = "|".join(rf"{re.escape(place)}(?![\w.-])" for place in sorted(here))
+    return re.findall(f"{own}|{ELSEWHERE}", text)
+
+
+def test_nothing_committed_names_this_machine_or_a_package_index() -> None:
     found = {}
     for path in committed():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text)):
+        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text, HERE)):
             found[path.relative_to(ROOT).as_posix()] = names[:3]
     assert found == {}
 
 
-def test_a_machine_path_or_a_registry_is_found() -> None:
-    assert machine_names("see /root/.pyenv and https://pypi.org/simple, not ${HOME:-/root}") == [
-        "/root/.pyenv",
-        "pypi.org",
-    ]
+def test_a_machine_path_or_a_package_index_is_found() -> None:
+    here = places(Path("/srv/copy"), Path("/home/ann"), Path("/home/ann/tools/python3"))
+    text = "see /root/.pyenv, /srv/copy/docs and https://index.example/simple, not ${HOME:-/root} or /srv/copy2"
+    assert machine_names(text, here) == ["/root/.pyenv", "/srv/copy", "https://index.example/simple"]
+    assert machine_names("/home/ann/tools/python3/bin", here) == ["/home/ann/tools/python3"]
+    assert places(Path("/srv/copy"), Path("/home/ann"), Path("/usr")) == {"/srv/copy"}
 
 
 @pytest.mark.parametrize("name", ["run", "dev", "demo", "torch", "py38"])
@@ -111,6 +122,19 @@ def test_a_change_starts_with_what_it_is() -> None:
     for path in (ROOT / "changes").glob("*.md"):
         assert path.read_text().startswith("# "), path.name
         assert len(path.read_text().splitlines()) <= 20, f"{path.name} is too long for a note"
+
+
+def test_code_and_pages_cite_only_pages_that_readers_have() -> None:
+    """Each `docs/x.md` in the code is a page of this repository, and no page cites a working paper."""
+    names = {path.name for path in committed()}
+    wrong = []
+    for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
+        cited = re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text())
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited if name not in names]
+    for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]:
+        cited = re.findall(r"\b(?:interface|architecture|rulings|style)\.md\b", path.read_text())
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited]
+    assert wrong == []
 
 
 def words() -> list[list[str]]:
@@ -149,11 +173,16 @@ def test_public_names_use_the_words_of_the_glossary() -> None:
 
 
 def test_a_wrong_word_is_found() -> None:
-    source = "class RemoteHost: ...\ndef heartbeat(): ...\ndef ghost(): ...\ndef _host(): ...\n"
-    assert wrong_words(source, {"host": "box", "heartbeat": "beat"}) == [
-        "RemoteHost: say box, not Host",
-        "heartbeat: say beat, not heartbeat",
+    source = "class ChildProcess: ...\ndef download(): ...\ndef downloads(): ...\ndef _child(): ...\n"
+    assert wrong_words(source, {"child": "payload", "download": "pull"}) == [
+        "ChildProcess: say payload, not Child",
+        "download: say pull, not download",
     ]
+    assert {"child", "download"} <= set(refused_words())
+
+
+def test_the_words_of_the_field_are_free() -> None:
+    assert {"host", "node", "worker", "task", "heartbeat", "instance", "resume", "daemon"}.isdisjoint(refused_words())
 
 
 def test_every_error_has_a_code_of_its_own_an_exit_status_of_the_table_and_a_message() -> None:

@@ -1,4 +1,4 @@
-"""The JSON documents hold what interface.md promises: fields may be added, never renamed or removed."""
+"""The JSON documents hold what docs/json.md promises: fields may be added, never renamed or removed."""
 
 import json
 from typing import Any

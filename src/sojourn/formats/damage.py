@@ -1,4 +1,4 @@
-"""What can be wrong with an artifact, in the words of interface.md; walkers and loaders raise `Unloadable` with one.
+"""What can be wrong with an artifact, in the words of docs/json.md; walkers and loaders raise `Unloadable` with one.
 
 missing       no such file                          missing-shard  a set of files lacks one
 empty         no bytes                              non-finite     loads, and holds NaN or infinity

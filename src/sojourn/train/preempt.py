@@ -10,7 +10,7 @@ import threading
 from types import FrameType
 from typing import Any, Callable
 
-AGAIN = 75  # "run me again": EX_TEMPFAIL of sysexits.h, and the word between training and keeper (interface.md)
+AGAIN = 75  # "run me again": EX_TEMPFAIL of sysexits.h, and the word between training and keeper (docs/json.md)
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 _seen: list[str] = []  # names of signals that came; appending is all a handler does

@@ -1,4 +1,4 @@
-"""What verbs return: frozen values, each with its JSON document of interface.md (`as_json`) and its exit status.
+"""What verbs return: frozen values, each with its JSON document of docs/json.md (`as_json`) and its exit status.
 
 Nothing here prints, asks or reads. Times are UTC stamps as in every file of ours; `cli` turns them into local ones.
 """
@@ -54,7 +54,7 @@ class Reach:
     is_sick: bool = False  # it did answer, and with an error or with what cannot be right
 
     def as_json(self) -> dict[str, Any]:
-        """`reach` of interface.md, and `next`."""
+        """`reach` of docs/json.md, and `next`."""
         return {"ok": self.ok, "last_ok": self.last_ok or None, "error": self.error or None, "next": self.next or None}
 
 
@@ -344,7 +344,7 @@ class LeaseRow:
     ended: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """One element of `leases` of interface.md."""
+        """One element of `leases` of docs/json.md."""
         return document(
             self,
             without=("rate_micro_per_h", "currency", "spent_micro", "stop_verb", "is_final"),
@@ -376,7 +376,7 @@ class Leases:
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """One element of `findings` of interface.md."""
+    """One element of `findings` of docs/json.md."""
     return {
         "id": finding.id,
         "was": finding.was or None,

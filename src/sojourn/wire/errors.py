@@ -12,7 +12,7 @@ class SojournError(Exception):
     # A field that is missing would hide the message, so `__init__` checks by formatting at once.
 
     code: ClassVar[str] = "error"  # stable and greppable; listed in docs/errors.md
-    exit_status: ClassVar[int] = 70  # from the table in interface.md
+    exit_status: ClassVar[int] = 70  # from the table in docs/json.md
     retry: ClassVar[bool] = False  # would the same call, later, be reasonable?
     next_step: ClassVar[str] = ""  # the next command; filled from the same fields
 
@@ -23,7 +23,7 @@ class SojournError(Exception):
         super().__init__(self.message)
 
     def as_json(self) -> Dict[str, Any]:
-        """The typed error line of interface.md: {"kind","code","exit","message","next"}."""
+        """The typed error line of docs/json.md: {"kind","code","exit","message","next"}."""
         return {
             "kind": "error",
             "code": self.code,

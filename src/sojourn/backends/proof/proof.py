@@ -51,7 +51,7 @@ class Proof:
         return state_of(self.proved, self.problem)
 
     def as_json(self) -> dict[str, Any]:
-        """One element of `verify.artifacts` of interface.md."""
+        """One element of `verify.artifacts` of docs/json.md."""
         return {
             "path": printable(self.path),
             "kind": self.kind,

@@ -88,7 +88,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
             answer = status(ctx, args.runs, timeout_s=args.timeout, finals=None if shows_all else FINAL_SHOWN)
         except Misuse as unknown:
             if args.exit_status and unknown.code == "not-found":
-                unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see interface.md
+                unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see docs/json.md
             raise
     now_s = unstamp(answer.at)
     if args.since is not None:

@@ -48,7 +48,7 @@ DTYPES: dict[str, tuple[int, str]] = {
 class Damaged(BadResult):
     """{path}: {detail}"""
 
-    # `problem` is a word of the `verify` document in interface.md: missing empty truncated corrupt unsafe unparseable
+    # `problem` is a word of the `verify` document in docs/json.md: missing empty truncated corrupt unsafe unparseable
     # unsupported.
     code = "damaged-file"
 

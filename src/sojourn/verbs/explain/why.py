@@ -87,7 +87,7 @@ class Why:
         return self.judged.exit_status
 
     def as_json(self) -> dict[str, Any]:
-        """The `why` document of interface.md."""
+        """The `why` document of docs/json.md."""
         best = self.judged.verdict
         return {
             "schema": "sojourn/why/v1",

@@ -48,7 +48,7 @@ class NothingToVerify(BadResult):
 
 @dataclass(frozen=True)
 class Verified:
-    """What `verify` found. `artifacts`: as interface.md has them, sorted by path; `files`, `bytes`: what was read.
+    """What `verify` found. `artifacts`: as docs/json.md has them, sorted by path; `files`, `bytes`: what was read.
 
     `roster`: {"digest", "missing", "unexpected", "differs", "never_made"} against a manifest (lists of paths; globs for
     `never_made`: owed, and the box had no such file), {} without one. `remembered`: files that were not read, because
@@ -73,7 +73,7 @@ class Verified:
         return 0 if self.ok else 1
 
     def as_json(self) -> dict[str, Any]:
-        """The `verify` document of interface.md."""
+        """The `verify` document of docs/json.md."""
         return {
             "schema": "sojourn/verify/v1",
             "ok": self.ok,

@@ -15,7 +15,7 @@ from sojourn.verbs.project.source.flags import Flag, constant, last
 GAP, PERIODIC = "\ufdd0", "\ufdd1"  # an unknown part; an unknown part that counts epochs or steps (both: no letters)
 DEEPEST, MOST = 8, 8
 _COUNTS = re.compile(r"epoch|step|iter|round|batch|^(i|e|n|it|ep|t|k)$", re.IGNORECASE)
-# What the run's own environment says (interface.md): paths below the run's root.
+# What the run's own environment says (docs/job-file.md): paths below the run's root.
 _OURS = {"SOJOURN_CHECKPOINT_DIR": "checkpoints", "SOJOURN_RUN_DIR": ".", "SOJOURN_SCRATCH_DIR": "/scratch"}
 _SAME = {"Path", "PurePath", "str", "fspath", "abspath", "realpath", "expanduser", "resolve", "absolute", "normpath"}
 
