@@ -40,7 +40,7 @@ def test_words_of_the_command_itself_are_no_reason() -> None:
 def test_a_text_that_no_rule_knows_is_other_and_keeps_its_words(text: str) -> None:
     verdict = ssh_failures.read(text, "box1")
     assert verdict.kind == "other" and verdict.next_step
-    assert verdict.detail == (text if text == "something new" else "ssh ended without a word")
+    assert verdict.detail == (text if text == "something new" else "ssh ended without a message")
 
 
 def test_the_first_reason_counts_behind_a_jump_host() -> None:

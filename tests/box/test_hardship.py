@@ -109,7 +109,7 @@ def test_a_job_that_was_written_over_starts_nothing_and_says_why(rig: Rig) -> No
     fields = json.loads(Path(root.run).read_text())
     Path(root.run).write_text(json.dumps(dict(fields, argv="true")))
     assert rig.supervise(root).wait(60) == 74
-    assert "argv is no list of texts" in keeper_log(root) and "Traceback" not in keeper_log(root)
+    assert "argv is not a list of strings" in keeper_log(root) and "Traceback" not in keeper_log(root)
     assert not found(root, "attempt")
 
 

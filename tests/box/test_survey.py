@@ -37,7 +37,7 @@ def test_every_run_of_every_base_is_told_whoever_started_it(rig: Rig, tmp_path: 
     assert ids(answer) == {str(rig.base): ["mine"], str(other.base): ["theirs"]} and answer["more"] is False
     rows = {run["id"]: run for base in answer["bases"] for run in base["runs"]}
     assert (rows["mine"]["state"], rows["mine"]["lives"], rows["mine"]["attempt"]) == ("failed", "", 1)
-    assert rows["theirs"]["state"] == "" and "attempt 1 was asked for" in rows["theirs"]["lives"]
+    assert rows["theirs"]["state"] == "" and "attempt 1 was requested" in rows["theirs"]["lives"]
     assert rows["mine"]["root"] == root.path and rows["mine"]["identity"] == "same"
 
 

@@ -71,7 +71,7 @@ def perform(block: str, folder: Path, home: Path) -> str:
 
 def masked(text: str) -> list[str]:
     """Words; every number, duration, clock and size only by its kind, and nothing that hangs on the moment."""
-    text = re.sub(r"  its last checkpoint is of step .*\n", "", text)
+    text = re.sub(r"  its last checkpoint is from step .*\n", "", text)
     text = re.sub(r"\d\d:\d\d \w+", "CLOCK", text)
     text = re.sub(r"\d+ [dhm] \d+ [hms]\b|\d+(\.\d+)? s\b", "TIME", text)
     text = re.sub(r"\d[\d.,]* ([KMGT]iB|B)\b", "SIZE", text)

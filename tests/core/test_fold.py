@@ -197,7 +197,7 @@ def test_only_both_gone_is_lost_and_not_knowing_moves_nothing(keeper: str, paylo
 
 
 def test_a_process_without_its_keeper_is_running_and_says_so() -> None:
-    assert "until it is adopted" in settle(RUNNING, "gone", "alive", 1).reason
+    assert "until a new keeper adopts it" in settle(RUNNING, "gone", "alive", 1).reason
 
 
 def test_something_that_lives_without_its_keeper_is_not_lost_and_says_so() -> None:
@@ -223,7 +223,7 @@ def test_an_attempt_that_was_asked_for_and_did_not_begin_leaves_the_state_and_sa
     assert (shown.state, shown.attempt) == (
         State.FAILED,
         1,
-    ) and shown.reason == "attempt 2 was asked for and has not begun"
+    ) and shown.reason == "attempt 2 was requested and has not started"
 
 
 def test_what_settle_shows_is_never_folded_into() -> None:

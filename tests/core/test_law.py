@@ -34,7 +34,7 @@ def test_a_lease_that_no_run_was_ever_on_is_let_go() -> None:
 @pytest.mark.parametrize("typed", ["", "gpu", "gpu-bo", "gpu-box ", "GPU-BOX", "gpu-box-2", "digits", "y", "yes"])
 def test_only_the_exact_name_lets_go(typed: str) -> None:
     (lack,) = withheld(standing(), typed=typed)
-    assert lack.endswith("it takes exactly 'gpu-box'")
+    assert lack.endswith("type exactly 'gpu-box'")
 
 
 @pytest.mark.parametrize("state", [state for state in State if not state.is_final])
@@ -66,7 +66,7 @@ def test_outputs_that_were_never_listed_keep_it() -> None:
 
 
 def test_a_box_that_answers_is_listed_again() -> None:
-    assert withheld(standing(is_fresh=False)) == ["digits: is reachable, and its outputs were not listed again"]
+    assert withheld(standing(is_fresh=False)) == ["digits: is reachable, but its outputs were not listed again"]
 
 
 def test_where_nothing_can_be_listed_again_the_sealed_manifest_counts() -> None:
@@ -75,7 +75,7 @@ def test_where_nothing_can_be_listed_again_the_sealed_manifest_counts() -> None:
 
 def test_rows_that_are_not_the_manifests_keep_it() -> None:
     assert withheld(standing(files=(), digest="d" * 64, verified="d" * 64)) == [
-        "digits: has a list of outputs that is not the one its digest names"
+        "digits: has a list of outputs that does not match its digest"
     ]
 
 
@@ -128,7 +128,7 @@ def test_a_kind_that_no_loader_knows_counts_by_its_hash_and_is_shown() -> None:
 
 
 def test_a_manifest_that_is_not_the_verified_one_keeps_it() -> None:
-    assert withheld(standing(verified="e" * 64)) == ["digits: has other outputs now than those that were verified"]
+    assert withheld(standing(verified="e" * 64)) == ["digits: has outputs that differ from the verified ones"]
 
 
 def test_an_output_that_cannot_be_carried_keeps_it() -> None:
@@ -139,7 +139,7 @@ def test_an_output_that_cannot_be_carried_keeps_it() -> None:
 @pytest.mark.parametrize("month", ["2025-10", "2020-01", "soon", "2026", "06-2026"])
 def test_stop_facts_that_are_stale_keep_it(month: str) -> None:
     (lack,) = withheld(standing(), lease=replace(LEASE, facts_verified=month))
-    assert lack.startswith(f": what stopping it keeps was last checked in {month}")
+    assert lack.startswith(f": what survives a stop was last checked in {month}")
 
 
 @pytest.mark.parametrize(
@@ -191,17 +191,17 @@ def test_what_the_journal_says_of_an_earlier_request_gives_nothing_up_now() -> N
 
 def test_what_is_given_up_is_journaled_first() -> None:
     (lack,) = withheld(standing("a", receipts=()), abandon=frozenset("a"))
-    assert lack == "a: is to be abandoned, and the journal does not say so yet"
+    assert lack == "a: would be abandoned, but the journal does not record that yet"
 
 
 def test_what_was_never_on_the_lease_cannot_be_given_up() -> None:
     (lack,) = withheld(standing("a"), abandon=frozenset(["z"]), journaled=frozenset(["z"]))
-    assert lack == "z: is to be abandoned, and was never on this lease"
+    assert lack == "z: cannot be abandoned: it was never on this lease"
 
 
 def test_giving_up_takes_the_name_too() -> None:
     (lack,) = withheld(standing("a", receipts=()), typed="a", abandon=frozenset("a"), journaled=frozenset("a"))
-    assert "it takes exactly 'gpu-box'" in lack
+    assert "type exactly 'gpu-box'" in lack
 
 
 # ---- random standings ----

@@ -128,7 +128,7 @@ def test_a_gap_in_the_journal_keeps_it() -> None:
 
 def test_facts_that_changed_since_they_were_shown_clear_nothing() -> None:
     shown, now = Facts((standing(),), NOW_S), Facts((standing(superseded=1),), NOW_S)
-    with pytest.raises(Withheld, match="something changed since it was shown"):
+    with pytest.raises(Withheld, match="something changed after the list was shown"):
         law.clear(LEASE, now, Given("gpu-box", shown=shown.digest()), NOW_S)
 
 

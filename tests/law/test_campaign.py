@@ -70,7 +70,7 @@ def test_the_judge_sees_what_is_not_home_and_what_is(scene: Scene) -> None:
     assert losses(scene, Named(roots, {}, abandon=frozenset({"r0"}))) == []
     assert losses(scene, Named(roots, {}, abandon=frozenset({"r0:checkpoint"}))) != []
     assert losses(scene, Named({"r0": Path("/elsewhere")}, {}, abandon=frozenset({"r0"}))) != []
-    assert losses(scene, Named(roots, {}, lines=["r0: result.json is owed and was never made"])) != []
+    assert losses(scene, Named(roots, {}, lines=["r0: result.json is owed but was never written"])) != []
     shutil.rmtree(placed.root / "attempts/1/out")
     shutil.rmtree(scene.ann.home)
     assert any("out/n.txt was sealed, is lost" in line for line in losses(scene))

@@ -113,7 +113,7 @@ def test_a_run_whose_next_attempt_was_asked_for_is_not_removed(done: Desk) -> No
     done("pull")
     want = done.root() / "want.json"
     want.write_text(json.dumps({**json.loads(want.read_text()), "attempt": 2}))
-    assert "attempt 2 was asked for" in refused(done, "digits", "--confirm", "digits", rc=5)
+    assert "attempt 2 was requested" in refused(done, "digits", "--confirm", "digits", rc=5)
 
 
 def test_another_run_under_the_name_is_left(done: Desk) -> None:

@@ -89,7 +89,7 @@ def test_a_failed_run_is_let_go_once_what_it_made_is_home_and_what_it_never_made
     pulled = desk("pull", "digits", "--json", rc=1).json
     assert pulled["missing"] == ["checkpoints/best.pt"] and pulled["receipts"] == 1
     listed = desk("down", "local", rc=4).err
-    assert "digits: checkpoints/best.pt is owed and was never made" in listed
+    assert "digits: checkpoints/best.pt is owed but was never written" in listed
     said = desk("down", "local", "--confirm", "local", "--json").json
     assert said["released"] and said["acknowledged"] == ["digits: checkpoints/best.pt was never made"]
 

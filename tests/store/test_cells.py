@@ -106,7 +106,7 @@ def test_commenting_a_line_out_changes_no_other_cell(folder: Path) -> None:
         ("a.y t 1 2\n", 1, "not 4 words"),
         ("a.y t\nb.y t x\n", 2, "epochs is a whole number above 0, not 'x'"),
         ("a.y t 0\n", 1, "epochs is"),
-        ("# nothing\n", 1, "no line holds a cell"),
+        ("# nothing\n", 1, "no line describes a cell"),
         (b"a.y t\n\xff t\n", 2, "not UTF-8"),
     ],
 )

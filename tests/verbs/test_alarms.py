@@ -78,7 +78,7 @@ def lines_of(looks: list[Snapshot]) -> list[str]:
 def test_notify_test_reaches_a_real_receiver_and_shows_no_url(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["notify", "test"]) == 2 and "Nobody is to be told" in capfd.readouterr().err
+    assert main(["notify", "test"]) == 2 and "No notification channel is set" in capfd.readouterr().err
     monkeypatch.setenv("MY_CHANNEL", receiver.url)
     settings('notify = ["env:MY_CHANNEL", "env:NOT_SET"]\n')
     assert main(["notify", "test"]) == 1
@@ -140,8 +140,8 @@ def test_alarms_reach_a_channel_of_the_settings(
     world.ended('printf \'{"step": 10, "total": 100}\' > $SOJOURN_RUN_DIR/progress/$SOJOURN_ATTEMPT.json; sleep 0.5')
     assert list(watch(world.ctx, every_s=0.2))[-1].is_last
     text = "\n".join(message["message"] for message in receiver.got)
-    assert "digits: it succeeded at step 10 of 100: look before you trust it" in text
-    assert "local: all its runs have ended, and it costs 2.00 EUR an hour" in text
+    assert "digits: it succeeded at step 10 of 100: check the result before you trust it" in text
+    assert "local: all its runs have ended, but it still costs 2.00 EUR an hour" in text
 
 
 def test_a_run_under_which_no_gpu_is_busy_is_an_alarm(world: World) -> None:

@@ -39,7 +39,7 @@ def test_work_of_an_earlier_attempt_comes_home_and_is_said_to_be_of_that_attempt
     answer = pulled(world, tmp_path / "home")
     assert answer.ok and answer.exit_status == 0 and world.record().is_home
     assert everything(tmp_path / "home") == {"out/ckpt.json": GOOD, "logs/3.log": b"died\n"}
-    assert answer.taken == ("out/ckpt.json: from attempt 1; no later attempt made one",)
+    assert answer.taken == ("out/ckpt.json: from attempt 1; no later attempt wrote one",)
     assert receipts(world) == {"out/ckpt.json": row["sha256"]} and answer.next == "sojourn down local"
 
 
@@ -174,7 +174,7 @@ def test_what_came_home_before_it_was_deleted_on_the_box_is_not_lost(world: Worl
     says(world, [], outputs=["a.json"], gone=[lost])
     answer = pulled(world, home)
     assert answer.ok and receipts(world) == {"a.json": row["sha256"]}
-    assert "deleted on the box since it was sealed; the copy at home is whole" in answer.artifacts[0]["remarks"]
+    assert "deleted on the box after it was sealed; the copy at home is complete" in answer.artifacts[0]["remarks"]
     (home / "a.json").write_bytes(b'{"a": 2}')
     assert pulled(world, home).exit_status == 1 and receipts(world) == {}
 

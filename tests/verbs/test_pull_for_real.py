@@ -75,7 +75,7 @@ def test_nanogpt_whose_later_attempts_die_before_they_save_brings_the_first_ones
     answer = pulled(world, tmp_path / "home")
     assert answer.exit_status == 0 and answer.missing == ()
     assert (tmp_path / "home/out/ckpt.json").read_bytes() == (world.root() / "attempts/1/out/ckpt.json").read_bytes()
-    assert answer.taken == ("out/ckpt.json: from attempt 1; no later attempt made one",)
+    assert answer.taken == ("out/ckpt.json: from attempt 1; no later attempt wrote one",)
 
 
 def test_of_a_run_that_failed_three_times_the_newest_that_loads_is_brought(world: World, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_of_a_run_that_succeeded_at_last_its_own_files_come_and_what_only_the_ot
     answer = pulled(world, tmp_path / "home")
     assert answer.ok and (tmp_path / "home/a.json").read_text() == '{"step": 3}\n'
     assert answer.superseded == 2 and (tmp_path / "home/only-first.json").exists()
-    assert "only-first.json: from attempt 1; no later attempt made one" in answer.taken
+    assert "only-first.json: from attempt 1; no later attempt wrote one" in answer.taken
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -116,7 +116,7 @@ def test_names_and_folders_that_cannot_be_are_refused(root: Path, layout: Layout
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("states = 1", "no table"),
+        ("states = 1", "not a table"),
         ("[stats]", "nearest: states"),
         ("[states]\nsealed = 'export'", "{run}"),
         ("[states]\nsealed = '../{run}'", "below the root"),

@@ -71,7 +71,7 @@ def test_cells_are_spread_run_watched_brought_home_and_reconciled(field: Make) -
     Path(home.receipts[0].home).unlink()
     again = boxes.reconcile().as_json()
     assert again["exit"] == 1 and again["present"] and len(again["loaded"]) == 3
-    assert "is not any more" in again["causes"][0]["why"]
+    assert "is missing now" in again["causes"][0]["why"]
 
 
 def test_the_identical_sweep_is_a_no_op_and_new_cells_are_appended(field: Make) -> None:

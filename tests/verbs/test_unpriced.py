@@ -124,7 +124,7 @@ def test_the_name_opens_a_cleared_lease_again_and_that_is_journaled(world: World
     launched = world.run("true", name="late") if verb == "run" else resume(world.ctx, "failing")
     assert launched.did == "launched"
     (ask,) = asked
-    assert ask.name == "local" and "cleared to be stopped" in ask.lines[0] and "--already-stopped" in ask.lines[-1]
+    assert ask.name == "local" and "cleared to stop" in ask.lines[0] and "--already-stopped" in ask.lines[-1]
     kinds = world.journal()
     assert kinds.index("reopened") < len(kinds) - 1 - kinds[::-1].index("launching")
     (record,) = world.ctx.store.index.leases()
@@ -134,7 +134,7 @@ def test_the_name_opens_a_cleared_lease_again_and_that_is_journaled(world: World
 def test_a_plan_warns_of_a_cleared_lease_and_asks_nothing(world: World) -> None:
     cleared(world)
     world.ctx.confirm = lambda ask: pytest.fail("a plan asked")
-    assert any("was cleared to be stopped" in text for text in plan(world.ctx, world.job("true", name="late")).remarks)
+    assert any("was cleared to stop" in text for text in plan(world.ctx, world.job("true", name="late")).remarks)
 
 
 def test_a_free_box_between_clearing_and_release_asks_nothing(world: World) -> None:
@@ -152,7 +152,7 @@ def test_down_says_that_the_cost_is_unknown_and_how_the_disk_is_kept(world: Worl
     asked: list[Ask] = []
     confirm = lambda ask: asked.append(ask) or ask.name  # type: ignore[func-returns-value]  # noqa: E731
     kept = down(world.ctx, "local", confirm=confirm, keeps_disk=True)
-    assert "press Stop; what it costs is not known" in asked[0].lines[0]
+    assert "press Stop; its cost is unknown" in asked[0].lines[0]
     assert kept.spent_micro is None and "press Stop (the disk stays)" in kept.line
     assert "cost     unknown" in "\n".join(show_down.lines(kept, 80))
     again = down(world.ctx, "local", confirm=confirm)  # repeated, it is never taken for stopped

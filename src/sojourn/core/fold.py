@@ -109,17 +109,22 @@ def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued:
             return replace(status, state=State.STARTING, attempt=asked, reason="", rc=None, signal=None, manifest="")
         if is_queued:
             return replace(status, state=State.QUEUED, attempt=asked, reason="", rc=None, signal=None, manifest="")
-        return replace(status, reason=f"attempt {asked} was asked for and has not begun")
+        return replace(status, reason=f"attempt {asked} was requested and has not started")
     if not status.state.is_alive or keeper in ("alive", "unknown", "queued"):
         return status
     if payload == "alive":
         state = State.RUNNING if status.state is State.STARTING else status.state
-        return replace(status, state=state, reason="the keeper is gone; the process goes on until it is adopted")
+        return replace(
+            status, state=state, reason="the keeper is gone; the process keeps running until a new keeper adopts it"
+        )
     if payload == "held" and keeper == "gone":
         return replace(status, reason="the keeper is gone; something of the attempt lives, the next keeper says what")
     if payload in ("gone", "none") and keeper == "gone":
         return replace(
-            status, state=State.LOST, remaining_s=None, reason="its processes are gone and left no record of an end"
+            status,
+            state=State.LOST,
+            remaining_s=None,
+            reason="its processes are gone and left no record of how they ended",
         )
     return status
 

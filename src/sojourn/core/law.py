@@ -23,7 +23,7 @@ _MINT = object()
 
 
 class Withheld(Refusal):
-    """{lease} is not let go: {summary}."""
+    """{lease} was not released: {summary}."""
 
     # `missing` in the fields is the whole list: Lack each.
     code = "withheld"
@@ -126,15 +126,15 @@ def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
     lacks = list(judge(lease, facts, given, now_s).lacks)
     again = f"sojourn down {lease.name}"
     if given.typed != lease.name:
-        said = "no name was given" if not given.typed else f"{given.typed!r} is not its name"
-        lacks.append(Lack("", f"{said}: it takes exactly {lease.name!r}", again))
+        said = "the lease name is missing" if not given.typed else f"{given.typed!r} is not the name of this lease"
+        lacks.append(Lack("", f"{said}: type exactly {lease.name!r}", again))
     for name in sorted(given.abandon - given.journaled):
         said = quote.join(["sojourn", "down", lease.name, "--abandon", name])
-        lacks.append(Lack(name, "is to be abandoned, and the journal does not say so yet", said))
+        lacks.append(Lack(name, "would be abandoned, but the journal does not record that yet", said))
     if given.shown != facts.digest():
-        lacks.append(Lack("", "something changed since it was shown to you", again))
+        lacks.append(Lack("", "something changed after the list was shown to you", again))
     if not 0.0 <= now_s - facts.taken_s <= LASTS_S:
-        lacks.append(Lack("", f"what was seen of it is older than {LASTS_S:g} s", again))
+        lacks.append(Lack("", f"the last check of it is older than {LASTS_S:g} s", again))
     if lacks:
         raise withheld(lease.name, lacks)
     return Clearance(_MINT, lease, facts)
@@ -170,7 +170,7 @@ def judge(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
         unproven += [(standing.run, path) for path in found.unproven]
         accepted += [f"{standing.run}:{path}" for path in found.accepted]
         if standing.superseded:
-            what = "files of earlier attempts, which the succeeded attempt replaced"
+            what = "files of earlier attempts, replaced by the attempt that succeeded"
             listed.append(f"{standing.run}: {standing.superseded} {what}")
     for stray in facts.strays:
         line = f"{stray.name}: {stray.what}"
@@ -201,7 +201,7 @@ def check(clearance: object, lease: Lease) -> None:
 def in_time(clearance: Clearance, now_s: float) -> None:
     """What comes right before `release`. Raises: Withheld where the clearance has expired."""
     if not 0.0 <= now_s - clearance.at_s <= LASTS_S:
-        what = f"what was seen of it is older than {LASTS_S:g} s"
+        what = f"the last check of it is older than {LASTS_S:g} s"
         raise withheld(clearance.lease, [Lack("", what, f"sojourn down {clearance.lease}")])
 
 
@@ -217,14 +217,14 @@ def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
     runs = {standing.run for standing in facts.runs}
     known = runs | {f"{run}:{CHECKPOINT}" for run in runs} | {stray.name for stray in facts.strays}
     lacks = [
-        Lack(name, "is to be abandoned, and was never on this lease", "sojourn leases")
+        Lack(name, "cannot be abandoned: it was never on this lease", "sojourn leases")
         for name in given.abandon - known
     ]
     for name in given.accept:
         run, _, path = name.partition(":")
         paths: Collection[str] = [r.path for s in facts.runs if s.run == run for r in s.receipts]
         if path not in paths:
-            lacks.append(Lack(run, f"{path} is to be accepted, and is not home", f"sojourn pull {run}"))
+            lacks.append(Lack(run, f"{path} cannot be accepted: it is not home", f"sojourn pull {run}"))
     return sorted(lacks, key=lambda lack: (lack.run, lack.what))
 
 
@@ -242,5 +242,5 @@ def _is_current(lease: Lease, now_s: float) -> bool:
 
 def _stale(lease: Lease) -> Lack:
     when = lease.facts_verified or "no known month"
-    what = f"what stopping it keeps was last checked in {when}; look at the provider's page"
+    what = f"what survives a stop was last checked in {when}; see the provider's page"
     return Lack("", what, f'write stop = "..." into [sites.{lease.site}] of your settings')

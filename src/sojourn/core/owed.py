@@ -80,7 +80,7 @@ def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Colle
         lacks += owed.checkpoint()
     is_any = bool(standing.gone or standing.refused) or any(row["role"] in roles for row in standing.files)
     if not lacks and standing.verified != standing.digest and is_any:
-        why = "has other outputs now than those that were verified" if standing.verified else "was never pulled"
+        why = "has outputs that differ from the verified ones" if standing.verified else "was never pulled"
         lacks.append(Lack(standing.run, why, owed.pull, "not pulled"))
     unproven = tuple(one.path for one in standing.receipts if one.state == "bytes-only" and one.kind == "unknown")
     return Debt(tuple(lacks), tuple(owed.listed), standing.missing, unproven, tuple(owed.accepted))
@@ -105,11 +105,11 @@ def _unlisted(standing: Standing) -> tuple[Lack, ...]:
             why = "cannot be reached, and its outputs were never listed"
         return (Lack(run, why, pull, "not listed"),)
     if standing.is_reachable and not standing.is_fresh:
-        why = "is reachable, and its outputs were not listed again"
+        why = "is reachable, but its outputs were not listed again"
         return (Lack(run, why, f"sojourn down {run}", "not listed"),)
     whole = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
     if manifest.digest_of(whole) != standing.digest:
-        return (Lack(run, "has a list of outputs that is not the one its digest names", pull, "not listed"),)
+        return (Lack(run, "has a list of outputs that does not match its digest", pull, "not listed"),)
     return ()
 
 
@@ -146,8 +146,8 @@ class _Owed:
             older = [one for one in self.standing.earlier if one["role"] == "output" and one["path"] == row["path"]]
             loads = [one for one in (row, *older) if (one["path"], one["sha256"]) not in self.failed]
             if not loads:
-                what = f"{row['path']} is not home, though it was pulled: it does not load"
-                what += f" (mend it, or give it up with {self._give_up})"
+                what = f"{row['path']} was pulled but does not load"
+                what += f" (repair it, or give it up with {self._give_up})"
                 yield Lack(self.standing.run, what, self.pull, "does not load")
                 continue
             if loads[0] is not row:
@@ -180,7 +180,7 @@ class _Owed:
         why = self._why_not_home(row)
         if why:
             if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
-                why += f", though it was pulled: it does not load (mend it, or give it up with {self._give_up})"
+                why += f", although it was pulled: it does not load (repair it, or give it up with {self._give_up})"
             yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
         else:
             yield from self._not_loaded(row)

@@ -52,7 +52,7 @@ def trouble(error: OSError, path: str) -> Misuse | WorldError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path=path, detail=detail)
     if error.errno == errno.EIO:
-        return WorldError(detail=f"the disk does not take {path}: {detail}")
+        return WorldError(detail=f"the disk cannot store {path}: {detail}")
     return StateUnwritable(path=path, detail=detail)
 
 

@@ -93,7 +93,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 def _only(path: str, table: str, value: Any, keys: tuple[str, ...] | None) -> None:
     if not isinstance(value, dict):
-        raise BadLayout(path=path, detail=f"{table} is no table")
+        raise BadLayout(path=path, detail=f"{table} is not a table")
     for key in value if keys is not None else ():
         if keys is not None and key not in keys:
             near = names.nearest(key, keys)
@@ -111,5 +111,5 @@ def _state(path: str, name: str, text: Any) -> str:
 
 def _texts(path: str, name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
-        raise BadLayout(path=path, detail=f"{name} is no list of texts")
+        raise BadLayout(path=path, detail=f"{name} is not a list of strings")
     return tuple(value)

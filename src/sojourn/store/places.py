@@ -8,7 +8,7 @@ from sojourn.wire.errors import Misuse
 
 
 class Homeless(Misuse):
-    """There is no home folder to keep sojourn's records in: {detail}."""
+    """sojourn has no folder for its records: {detail}."""
 
     code = "no-home-folder"
     next_step = "set HOME, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_CACHE_HOME, to absolute paths"

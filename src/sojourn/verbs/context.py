@@ -39,7 +39,7 @@ class NoSuchBackend(Misuse):
 
 
 class Busy(WorldError):
-    """Another sojourn has been at work on {what} for {seconds} s."""
+    """Another sojourn command has been working on {what} for {seconds} s."""
 
     code = "busy"
     retry = True
@@ -106,7 +106,7 @@ class Context:
             while not _locked(fd):
                 if self.now_s() >= deadline_s:
                     raise Busy(what=what, seconds=ALONE_S)
-                self.say(f"{what}: another sojourn is at work on it")
+                self.say(f"{what}: another sojourn command is working on it")
                 self.sleep(0.1)
             self.store.index.catch_up()
             yield

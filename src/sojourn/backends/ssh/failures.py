@@ -49,13 +49,13 @@ RULES = (
             r"line \d+: (?:Missing argument|no argument after keyword|unsupported option|invalid quotes)",
             r"line \d+: keyword .* extra arguments",
         ),
-        "mend your ssh settings at the place named; `ssh -G {to}` reads them without connecting",
+        "fix your ssh settings on the line named; `ssh -G {to}` reads them without connecting",
         (),
     ),
     Rule(
         "host-key",
         (r"[Hh]ost key for .* has changed",),
-        "only if the box was made anew: forget its old key with the `ssh-keygen -f ... -R` command that "
+        "only if the box was recreated: remove its old key with the `ssh-keygen -f ... -R` command that "
         "`ssh {to}` prints, then run `ssh {to}` once and compare the fingerprint with your provider's",
         (),
     ),
@@ -73,7 +73,7 @@ RULES = (
             r"sign_and_send_pubkey: signing failed",
             r"No more authentication methods",
         ),
-        "make `ssh {to} true` work without a question: load the key (`ssh-add`) or name it as IdentityFile; where a "
+        "make `ssh {to} true` work without a prompt: load the key (`ssh-add`) or name it as IdentityFile; where a "
         "password or a second factor is a must, keep a connection of your own open (ControlMaster) and set "
         'sharing = "user"',
         (),
@@ -86,8 +86,8 @@ RULES = (
     Rule(
         "kex",
         (r"Unable to negotiate with", r"no matching (?:key exchange method|cipher|MAC) found"),
-        "the box speaks only what your ssh no longer offers: see `ssh -Q kex`, and allow it for this host in your "
-        "ssh settings",
+        "the box offers only algorithms that your ssh has disabled: see `ssh -Q kex`, and enable one for this host "
+        "in your ssh settings",
         (),
     ),
     Rule(
@@ -99,7 +99,7 @@ RULES = (
             r"channel \d+: open failed: (?:connect failed|administratively prohibited)",
             r"CreateProcess failed|exec: .* not found$",
         ),
-        "the way there fails before the box: try the jump host or ProxyCommand of `ssh -G {to}` by itself",
+        "the connection fails before it reaches the box: test the jump host or ProxyCommand of `ssh -G {to}` by itself",
     ),
     Rule(
         "banner",
@@ -110,13 +110,13 @@ RULES = (
             r"(?:no SSH|invalid SSH) identification",
             r"No banner received",
         ),
-        "something answers on that port, but it is not an ssh server, or a proxy is in between: check host, port and "
+        "whatever answers on that port is not an ssh server, or a proxy is in between: check host, port and "
         "any VPN or TUN proxy on this machine",
     ),
     Rule(
         "busy",
         (r"(?:kex|ssh)_exchange_identification: .*(?:closed by remote host|reset by peer)",),
-        "the box turns logins away for the moment (too many at once, or no memory left): wait, then try again",
+        "the box rejects logins for now (too many at once, or out of memory): wait, then try again",
         (2, 4, 8, 16, 30),
     ),
     Rule(
@@ -171,14 +171,14 @@ STATES = (
     Rule(
         "login",
         (),
-        "`ssh {to} true` logs in but runs nothing: see that ~/.bashrc and its like neither read input nor start "
+        "`ssh {to} true` logs in but runs nothing: see that ~/.bashrc and similar files neither read input nor start "
         "another shell unless they are interactive",
         (),
     ),
     Rule(
         "no-exec",
         (),
-        "the box lets us in but does not run commands: see what `ssh {to} true` prints",
+        "the login works but the box does not run commands: see what `ssh {to} true` prints",
         (),
     ),
     Rule("no-ssh", (), "install OpenSSH's client on this machine (Debian: openssh-client)", ()),
@@ -205,7 +205,7 @@ def read(said: str, to: str) -> Verdict:
         for line in lines:
             if any(re.search(text, line) for text in rule.texts):
                 return _verdict(rule, _cause(lines, line), to)
-    return state("other", lines[-1] if lines else "ssh ended without a word", to)
+    return state("other", lines[-1] if lines else "ssh ended without a message", to)
 
 
 def broken(tail: str, to: str) -> Verdict:

@@ -136,7 +136,7 @@ def lives(root: Root) -> str:
     """Why a run must be taken for alive; "" where nothing of it is, nor is about to be."""
     last = last_attempt(root)
     if read_number(root.want, "attempt") > last:
-        return "attempt %d was asked for and has not begun" % read_number(root.want, "attempt")
+        return "attempt %d was requested and has not started" % read_number(root.want, "attempt")
     keeper, payload = pulse(root), payload_pulse(root, last)
     if payload == "alive" or locks.is_held(root):
         return "attempt %d lives" % last

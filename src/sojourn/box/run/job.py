@@ -15,7 +15,7 @@ def trouble(spec: Mapping[str, Any]) -> str:
     """What is wrong with a job, in one line; "" where nothing is. All but argv may be absent or null."""
     argv = spec.get("argv")
     if not isinstance(argv, list) or not argv or not all(_is_word(word) for word in argv):
-        return "argv is no list of texts"
+        return "argv is not a list of strings"
     for name in _TEXTS:
         if spec.get(name) is not None and not _is_word(spec[name]):
             return "%s is no text" % name
@@ -25,7 +25,7 @@ def trouble(spec: Mapping[str, Any]) -> str:
             return "%s is no number of seconds" % name
     for name in _LISTS:
         if not isinstance(spec.get(name) or [], list) or not all(_is_word(word) for word in spec.get(name) or []):
-            return "%s is no list of texts" % name
+            return "%s is not a list of strings" % name
     envs, mounts, retry = (spec.get(name) or {} for name in ("envs", "mounts", "retry"))
     if not isinstance(envs, dict) or any("=" in name or "\0" in "%s%s" % (name, envs[name]) for name in envs):
         return "envs are no environment variables"

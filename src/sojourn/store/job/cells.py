@@ -123,7 +123,7 @@ def _of_queue(job: JobFile, path: str) -> tuple[Cell, ...]:
         if other is not cell:
             problems.append((line, f"{cell.name} is the cell of {other.where} already: rename one config"))
     if not found and not problems:
-        problems.append((1, "no line holds a cell"))
+        problems.append((1, "no line describes a cell"))
     if problems:
         (line, what), *rest = problems
         more = "".join(f"; {number}: {text}" for number, text in rest[:20])

@@ -70,7 +70,7 @@ def _bad(path: str, problems: tuple[Problem, ...]) -> BadJobFile:
 
 def _bytes(path: str) -> bytes:
     if "\x00" in path:
-        raise NoJobFile(path=path.replace("\x00", "\\0"), what="no path has a zero byte in it")
+        raise NoJobFile(path=path.replace("\x00", "\\0"), what="a path cannot contain a zero byte")
     try:
         # Asked before it is opened: opening a pipe would wait for a writer.
         kind = os.stat(path).st_mode

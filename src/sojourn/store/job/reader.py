@@ -47,7 +47,7 @@ class Reader:
                 if not is_null(inner):
                     found[key.text] = inner
             elif key.text in foreign:
-                self.ignored(key, f"{where}.{key.text}".lstrip("."), "it is SkyPilot's and means nothing here")
+                self.ignored(key, f"{where}.{key.text}".lstrip("."), "SkyPilot uses it; it has no effect here")
             else:
                 inside = f" in `{where}`" if where else ""
                 self.wrong(key, f"no key is called {key.text!r}{inside}; {hint(key.text, valid)}")
@@ -106,7 +106,7 @@ class Reader:
         for _, name in fill.undeclared(tree.text, declared)[:1]:
             near = names.nearest(name, declared)
             nearest = f"; the nearest is ${{{near}}}" if near else ""
-            self.wrong(tree, f"nothing called ${{{name}}} is declared, and no shell reads this{nearest}")
+            self.wrong(tree, f"nothing called ${{{name}}} is declared, and no shell expands this{nearest}")
         return Scalar(tree.line, tree.column, fill.fill(tree.text, known), tree.is_null)
 
     def shell(self, tree: Tree | None, key: str) -> str:
@@ -129,9 +129,9 @@ class Reader:
     def is_env_name(self, key: Scalar, where: str) -> bool:
         """Whether `key` may be an environment variable of the user's; noted where not."""
         if not _ENV_NAME.fullmatch(key.text):
-            self.wrong(key, f"`{where}`: {key.text!r} is no name of an environment variable")
+            self.wrong(key, f"`{where}`: {key.text!r} is not a valid environment variable name")
         elif key.text.startswith("SOJOURN_"):
-            self.wrong(key, f"`{where}`: names that begin with SOJOURN_ are sojourn's own")
+            self.wrong(key, f"`{where}`: names that begin with SOJOURN_ are reserved")
         else:
             return True
         return False

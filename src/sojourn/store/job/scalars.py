@@ -11,7 +11,7 @@ from sojourn.wire.manifest import is_safe
 def whole(text: str) -> int:
     """A whole number of at least 1. Raises: ValueError."""
     if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
-        raise ValueError(f"{text!r} is no whole number of at least 1")
+        raise ValueError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
@@ -19,7 +19,7 @@ def amount(text: str) -> tuple[float, bool]:
     """(number, or more) of "4" or "4+". Raises: ValueError."""
     hit = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(\+?)", text.strip())
     if not hit or float(hit.group(1)) <= 0:
-        raise ValueError(f"{text!r} is no amount (write 4 or 4+)")
+        raise ValueError(f"{text!r} is not an amount (write 4 or 4+)")
     return float(hit.group(1)), bool(hit.group(2))
 
 
@@ -33,7 +33,7 @@ def gib(text: str) -> tuple[float, bool]:
     except ValueError:
         value = 0.0
     if value <= 0:
-        raise ValueError(f"{text!r} is no size (write 24, 24+ or 64GB)")
+        raise ValueError(f"{text!r} is not a size (write 24, 24+ or 64GB)")
     return value, more
 
 
@@ -41,7 +41,7 @@ def accelerator(text: str) -> tuple[str, int]:
     """(name, count) of "A100" or "A100:2". Raises: ValueError."""
     hit = re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._ -]*?)(?:\s*:\s*([1-9][0-9]{0,3}))?", text.strip())
     if not hit:
-        raise ValueError(f"{text!r} is no accelerator (write A100 or A100:2)")
+        raise ValueError(f"{text!r} is not an accelerator (write A100 or A100:2)")
     return hit.group(1), int(hit.group(2) or 1)
 
 
@@ -57,7 +57,7 @@ def target(text: str) -> str:
     """Where a mount goes: relative (below the working copy) or absolute, without `..`. Raises: ValueError."""
     path = text.removeprefix("./").rstrip("/")
     if not is_safe(path.removeprefix("/")) or path.startswith("~"):
-        raise ValueError(f"{text!r} is no target (write data, or /data/set)")
+        raise ValueError(f"{text!r} is not a target (write data, or /data/set)")
     return path
 
 

@@ -96,7 +96,7 @@ def parse(data: bytes) -> Tree:
 
 def _text(data: bytes) -> str:
     if len(data) > LIMIT_BYTES:
-        raise Problems(Problem(1, 1, f"larger than {LIMIT_BYTES >> 10} KiB: this is no job file"))
+        raise Problems(Problem(1, 1, f"larger than {LIMIT_BYTES >> 10} KiB: this is not a job file"))
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise Problems(Problem(1, 1, "this is UTF-16; save it as UTF-8"))
     try:
@@ -117,7 +117,7 @@ def _marked(error: Any) -> Problem:
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
     what = str(error.problem or error.context or "not YAML")
     if "'\\t'" in what:
-        what = "a tab; YAML is indented by spaces"
+        what = "a tab; indent YAML with spaces"
     elif "single document" in str(error.context):
         what = "a second document begins; a job file holds one job"
     elif error.context and error.problem:
@@ -140,7 +140,7 @@ class _Grower:
             what = f"nested deeper than {_MAX_DEPTH} levels" if depth > _MAX_DEPTH else f"over {_MAX_NODES} values"
             raise Problems(Problem(line, column, f"{what} (aliases counted)"))
         if not node.tag.startswith(_CORE) or node.tag.startswith(_CORE + "python"):
-            raise Problems(Problem(line, column, f"the tag {node.tag} means nothing in a job file"))
+            raise Problems(Problem(line, column, f"a job file cannot use the tag {node.tag}"))
         if isinstance(node, yaml.ScalarNode):
             return Scalar(line, column, node.value, node.tag == _CORE + "null")
         if isinstance(node, yaml.SequenceNode):
@@ -158,7 +158,7 @@ class _Grower:
             if key_node.tag == _CORE + "merge":
                 merged = _merged(value) | merged
             elif key.text in own:
-                what = f"{key.text!r} stands here twice, first in line {own[key.text][0].line}"
+                what = f"{key.text!r} appears twice, first on line {own[key.text][0].line}"
                 raise Problems(Problem(key.line, key.column, what))
             else:
                 own[key.text] = (key, value)

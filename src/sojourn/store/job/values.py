@@ -73,4 +73,4 @@ class JobFile:
     warnings: tuple[str, ...] = ()  # "file:line:column: what", for stderr
 
 
-NAME_RULE = "is no name for a run: 1 to 63 of a-z, 0-9, '.', '_', '-', a letter or digit at both ends"
+NAME_RULE = "is not a name for a run: 1 to 63 of a-z, 0-9, '.', '_', '-', a letter or digit at both ends"

@@ -159,7 +159,7 @@ def _card(looks: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         "remap_pending": {"Yes": True, "No": False}.get(last.get("remapped_rows.pending", "")),
         "mig": {"Enabled": True, "Disabled": False}.get(last.get("mig.mode.current", "")),
         "looks": len(looks),
-        "judged": "under load" if 2 * len(busy) >= len(looks) else "idle: clocks and power say nothing",
+        "judged": "under load" if 2 * len(busy) >= len(looks) else "idle: clocks and power are inconclusive",
     }
 
 

@@ -99,7 +99,7 @@ def _holder(row: Mapping[str, str], used: Mapping[int, int]) -> Holder:
 
 def _stranger(pid: int, size: int) -> Holder:
     """The driver names it, and here there is no such process with a card open."""
-    why = "the driver lists this number, and no process of it here has a card open: it is of another container"
+    why = "the driver lists this process, but no process here has that GPU open: it belongs to another container"
     return Holder(f"{pid}@0", pid, 0, -1, "?", "?", 0.0, None, (), "unproven", why, "", size)
 
 

@@ -73,7 +73,7 @@ def draft(path: str, *, environ: Mapping[str, str] | None = None) -> Learned:
         said = next((line for line in reversed(case.log.tail.splitlines()) if _ERROR.search(line)), "")
     said = hide.text(said.strip())
     if not said and case.is_log_alone:
-        why = "No line of it says that anything failed, and it holds no fact of a box: there is nothing to draft from"
+        why = "No line reports a failure, and it holds no facts about a box: there is nothing to draft from"
         raise NothingToLearn(why=why, step=quote.join(["sojourn", "why", "--log", path]))
     name = re.sub(r"[^a-z0-9]+", "-", said.split(":")[0].split(".")[-1].lower()).strip("-")[:40] or "a-new-gotcha"
     scope = document.get("scope") if isinstance(document.get("scope"), list) else ["universal"]
@@ -219,7 +219,7 @@ def _case(path: str) -> tuple[dict[str, Any], Case]:
 def _refuse_known(judged: Verdict, allowed: tuple[str, ...]) -> None:
     """Raises: NothingToLearn where nothing is wrong, or an entry tells it already."""
     if judged.is_healthy:
-        raise NothingToLearn(why="Nothing is wrong with this run, so there is nothing to learn", step="sojourn status")
+        raise NothingToLearn(why="This run has no problem, so there is nothing to learn", step="sojourn status")
     best = judged.verdict
     if best is not None and best.status == "confirmed" and best.id not in (_FALLBACK, *allowed):
         why = f"It is known already: {best.title} [{best.id}]. A draft that says more names it under `refines`"

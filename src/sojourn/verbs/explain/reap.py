@@ -56,7 +56,7 @@ def look(ctx: Context, site: str = "") -> Reap:
     Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
     box = ctx.box(ctx.site(site))
-    ctx.say(f"asking {box.site.name} who holds its cards")
+    ctx.say(f"asking {box.site.name} which processes hold its GPUs")
     answer = box.answer("look", probes=["cards", "holders"]).value
     held, hidden = holders.read(answer["evidence"].get("probes") or {})
     facts = {"host": answer["evidence"].get("host"), "boot_id": answer.get("boot_id"), "hidden": hidden}
@@ -118,7 +118,7 @@ def _named(found: Reap, name: str) -> Holder:
             if one.kind != "orphan":
                 raise NoSuchHolder(name=name, site=found.site, why=one.why)
             return one
-    raise NoSuchHolder(name=name, site=found.site, why="no such process holds a card or is left over")
+    raise NoSuchHolder(name=name, site=found.site, why="no such process holds a GPU or is left over")
 
 
 def _name(found: Reap, victims: Sequence[Holder]) -> str:

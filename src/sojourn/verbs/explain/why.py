@@ -222,7 +222,7 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
         replace(judged, verdict=None, is_healthy=False),
         "nothing: its box does not answer",
         row=_row(ctx, view),
-        note="a box that does not answer says nothing about the run; this is what was last known",
+        note="the box does not answer, so the run's state is unknown; this is the last known state",
     )
 
 

@@ -12,7 +12,7 @@ from sojourn.wire.errors import Misuse
 
 
 class NeverReady(Misuse):
-    """The job is to start `after` {run}, which the scheduler cannot wait for: {why}. Nothing was started."""
+    """The job is to start `after` {run}, but the scheduler cannot wait for it: {why}. Nothing was started."""
 
     code = "never-ready"
     next_step = "sojourn status {run}"

@@ -101,7 +101,7 @@ def _base(probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
             "confirmed",
             f"{probe.get('base', 'the base')} cannot be written{said.removeprefix('no')}",
             "blocker",
-            "everything of a run lies below it: code, logs, checkpoints",
+            "a run keeps everything below it: code, logs, checkpoints",
             "set `base` of the site to a folder that can be written and outlives the machine",
             evidence=(Evidence("base_writable", said, f"a file made in {probe.get('base_parent', 'it')}", at),),
         )
@@ -141,7 +141,7 @@ def _full(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
             continue
         left = f"{units.say_bytes(free)} are left" if what == "bytes" else f"{free:,} files more have room"
         title = f"{disk['path']} is {100.0 * (total - free) / total:.1f} % full of {what}; {left}"
-        cause = "checkpoints and logs of a run need room; a disk can be full of files while bytes are free"
+        cause = "checkpoints and logs need room; a disk can run out of inodes while bytes are free"
         seen = Evidence(f"free_{what}", free, f"statvfs {disk['path']}", at)
         found.append(Finding(slug, "confirmed", title, "warning", cause, fix, evidence=(seen,)))
     return found
@@ -180,7 +180,7 @@ def _gpus(hello: Mapping[str, Any], probe: Mapping[str, Any], at: str) -> Sequen
             f"/dev has {nodes} NVIDIA device node{'' if nodes == 1 else 's'}, and the driver's library names no GPU",
             "warning",
             "libnvidia-ml.so.1 is absent, of another version than the kernel's driver, or the card is lost",
-            "run nvidia-smi there and read what it says; in a container ask for the GPU with its driver libraries",
+            "run nvidia-smi there and read its output; in a container, request the GPU with its driver libraries",
             evidence=(Evidence("nvidia_nodes", nodes, "/dev/nvidia[0-9]*", at), Evidence("gpus", [], "NVML", at)),
         )
     ]
@@ -197,7 +197,7 @@ def _clock(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
             "confirmed",
             f"its clock is {units.say_seconds(abs(offset_s))} {word} this machine's",
             "note",
-            "one of the two clocks is not set; ages are taken on the box alone, so nothing here relies on it",
+            "one of the two clocks is wrong; ages are measured on the box alone, so nothing here relies on it",
             "timedatectl set-ntp true (on the one that is wrong)",
             evidence=(Evidence("clock_offset_s", round(offset_s, 1), f"hello, +- {unsure_s:.2f} s", at),),
         )

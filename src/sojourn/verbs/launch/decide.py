@@ -31,7 +31,7 @@ IDENTITY = {
 class Decision:
     """`do`: new, continue, adopt, next-attempt, nothing, refuse or unknown (the box did not answer).
 
-    continue = an attempt that was asked for and has not begun; adopt = the process lives and its keeper does not.
+    continue = an attempt that was requested and has not started; adopt = the process lives and its keeper does not.
     """
 
     do: str
@@ -47,13 +47,13 @@ class Decision:
 def decide(view: RunView | None, spec: Mapping[str, Any], site: str) -> Decision:
     """What the identical `run` means now. `view`: the run of this name as just heard, or None where there is none."""
     if view is None or view.record.attempt == 0:
-        return Decision("new", 1, "no run of this name was ever launched")
+        return Decision("new", 1, "no run with this name was ever launched")
     record, status = view.record, view.status
     differs = differing(record.run.spec, spec)
     if view.is_other:
-        return Decision("refuse", record.attempt, OTHER, differs or ("what another client put on the box",))
+        return Decision("refuse", record.attempt, OTHER, differs or ("the run that another client put on the box",))
     if differs:
-        return Decision("refuse", record.attempt, "the name is taken by a run with another specification", differs)
+        return Decision("refuse", record.attempt, "the name belongs to a run with a different specification", differs)
     if status.state is State.SUCCEEDED:
         return Decision("nothing", status.attempt, "it has succeeded")
     if status.state is State.CANCELLED:
@@ -65,17 +65,17 @@ def decide(view: RunView | None, spec: Mapping[str, Any], site: str) -> Decision
     if record.site_name != site:
         return _elsewhere(view)
     if view.reach.ok and not view.has_root and record.heard.attempt > 0:
-        return Decision("refuse", record.attempt, "its root is no longer on the box, and what was not home is lost")
+        return Decision("refuse", record.attempt, "its root is no longer on the box, and anything not home is lost")
     if record.attempt > record.heard.attempt:
         if view.keeper == "alive":
             return Decision("nothing", record.attempt, f"attempt {record.attempt} is starting")
         if view.keeper == "queued":
             return Decision("nothing", record.attempt, f"attempt {record.attempt} is queued: {status.reason}")
-        return Decision("continue", record.attempt, f"attempt {record.attempt} was asked for and has not begun")
+        return Decision("continue", record.attempt, f"attempt {record.attempt} was requested and has not started")
     if status.state.is_dead:
         return Decision("next-attempt", status.attempt + 1, f"attempt {status.attempt} ended: {status.state.value}")
     if view.keeper in ("gone", "none"):
-        return Decision("adopt", status.attempt, "its process lives and its keeper is gone")
+        return Decision("adopt", status.attempt, "its process is running, but its keeper is gone")
     return Decision("nothing", status.attempt, f"attempt {status.attempt} is {status.state.value}")
 
 

@@ -38,15 +38,15 @@ TAIL_LINES, TAIL_BYTES = 15, 1 << 14
 
 
 class NotBegun(WorldError):
-    """Attempt {attempt} of {run} was asked for, and its keeper did not begin it within {seconds} s{said}."""
+    """Attempt {attempt} of {run} was requested, but its keeper did not start it within {seconds} s{said}."""
 
     code = "not-begun"
     retry = True
-    next_step = "sojourn run (again: it goes on where this stopped), or sojourn doctor {site}"
+    next_step = "sojourn run (resumes where this stopped), or sojourn doctor {site}"
 
 
 class SecretMissing(Misuse):
-    """The job needs the secret {name}, and the environment has no variable of that name."""
+    """The job needs the secret {name}, but that environment variable is not set."""
 
     code = "secret-missing"
     next_step = "export {name}=...  (only its name is ever recorded)"
@@ -277,7 +277,7 @@ def log_tail(ctx: Context, box: Box, record: RunRecord, attempt: int) -> str:
     """The last lines of an attempt's log, with its secrets masked; "" where they cannot be had."""
     try:
         answer = box.ask("read", run=record.id, log=attempt, tail_lines=TAIL_LINES, length=TAIL_BYTES)
-    except WorldError:  # there is no log: it ended before it began
+    except WorldError:  # there is no log: it ended before it started
         return ""
     text = "" if isinstance(answer, NoAnswer) else answer.blobs[0].decode("utf-8", "replace").rstrip("\n")
     for name in record.run.spec.get("secrets") or ():

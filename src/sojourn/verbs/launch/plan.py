@@ -76,7 +76,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
-        *(() if job.outputs else ["no `outputs` are named: nothing is owed, so nothing will come home"]),
+        *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
         *_renting_words(ctx, box, prepared, rate, currency),
         *([trial] if trial else []),
@@ -204,12 +204,12 @@ def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
     """(when the scheduler would start it, what it says against it): asked without asking for a machine."""
     trial = scheduler_of(box).try_out(box.transport, script)
     if isinstance(trial, NoAnswer):
-        return f"{box.site.name} was not heard about when it would start: {trial.kind}", ()
+        return f"{box.site.name} did not report when it would start: {trial.kind}", ()
     if trial.is_taken:
         return trial.said, ()
-    title = f"{box.site.name} would not take it: {trial.said}"
+    title = f"{box.site.name} would reject it: {trial.said}"
     evidence = (Evidence("scheduler.said", trial.said, f"{box.site.launcher}, asked without submitting"),)
-    cause = "what the job or the site's settings ask of the scheduler is not to be had there"
+    cause = "the scheduler cannot provide what the job or the site's settings request"
     return "", (Finding("scheduler-refuses", "confirmed", title, "blocker", cause, trial.hint, evidence=evidence),)
 
 

@@ -112,7 +112,7 @@ def _room(hello: Mapping[str, Any], need_bytes: int, need_inodes: int) -> Sequen
         title = f"the run needs {need_inodes} files, and {disk['path']} has room for {free_inodes} more"
         fix = "remove files there (df -i), or set `base` of the site to another disk"
         found.append(
-            _blocker("inodes-too-few", title, "a disk can be full of files while bytes are free", fix, seen, "disks")
+            _blocker("inodes-too-few", title, "a disk can run out of inodes while bytes are free", fix, seen, "disks")
         )
     return found
 

@@ -130,7 +130,7 @@ def refuse_there(job: JobFile, box: Box) -> None:
         what = f"it asks for {job.num_nodes} nodes, and {name} has one"
         raise NotYet(path=job.path, what=what, following="num_nodes: 1, or a site whose scheduler gives out machines")
     if job.after and not box.scheduler:
-        what = f"it is to start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
+        what = f"it should start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
         raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
 
 

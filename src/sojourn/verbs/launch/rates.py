@@ -18,6 +18,6 @@ def advice(site: Site) -> str:
 
 def words(site: Site, is_metered: bool, has_budget: bool = False) -> Sequence[str]:
     """What to say of a site whose rate is not known. `is_metered`: it is one to be stopped by hand."""
-    known = "is billed until you stop it, at a rate that is not known" if is_metered else "may cost money: not known"
+    known = "is billed until you stop it, at an unknown rate" if is_metered else "may cost money: rate unknown"
     budget = "; no `budget` can be kept there" if has_budget else ""
     return [f"{site.name} {known}{budget} ({advice(site)})"]

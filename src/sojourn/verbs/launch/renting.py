@@ -25,7 +25,7 @@ READY_S = 900.0  # making a machine takes minutes; where images are large, ten
 
 
 class NothingToRent(WorldError):
-    """Site {site} has nothing to offer that fits the job's `resources`."""
+    """Site {site} offers nothing that fits the job's `resources`."""
 
     code = "nothing-to-rent"
     next_step = "sojourn plan"
@@ -82,9 +82,9 @@ def reopen(ctx: Context, site: Site) -> None:
 
     lease, name = record.lease, record.name
     lines = (
-        f"{name} was cleared to be stopped ({lease.stop_verb}), and is not recorded as stopped",
-        "something that starts there is lost when that is done now or later; its meter runs on until then",
-        f"where it is stopped, say so instead: sojourn down {name} --already-stopped",
+        f"{name} was cleared to stop ({lease.stop_verb}) but is not recorded as stopped",
+        "anything you start there is lost when it stops; its meter keeps running until then",
+        f"if it is already stopped, record that instead: sojourn down {name} --already-stopped",
     )
     with ctx.alone(f"lease {site.name}"):
         confirmed(ctx.confirm, Ask("run", name, lines, f"the same command with --confirm {name}"))

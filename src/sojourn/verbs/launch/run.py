@@ -26,7 +26,7 @@ BLOCKED = 11
 
 
 class NameTaken(Misuse):
-    """The name {run} is taken by a run with another specification: {differs}. Nothing was changed."""
+    """The name {run} belongs to a run with a different specification: {differs}. Nothing was changed."""
 
     code = "name-taken"
     next_step = "{following}"
@@ -40,7 +40,7 @@ class StoppedByUser(Misuse):
 
 
 class NotHere(Misuse):
-    """{run} cannot go on: {why}. Nothing was changed."""
+    """{run} cannot continue: {why}. Nothing was changed."""
 
     code = "not-here"
     next_step = "{following}"
@@ -256,7 +256,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
 def _did(decision: Decision, view: RunView) -> str:
     attempt = view.record.attempt
     return {
-        "adopt": f"attempt {attempt} lived on; it has a keeper again",
+        "adopt": f"attempt {attempt} kept running; it has a keeper again",
         "next-attempt": f"{decision.why}; attempt {attempt} is running",
     }.get(decision.do, f"attempt {attempt} is running")
 
@@ -272,7 +272,7 @@ def _meter_words(ctx: Context, view: RunView) -> list[str]:
     if not lease.is_rate_known:  # said when the lease was taken
         return []
     rate = units.say_money(lease.rate_micro_per_h, lease.currency)
-    words = [f"{lease.name} costs {rate} an hour until you let it go: sojourn down {lease.name}"]
+    words = [f"{lease.name} costs {rate} an hour until you release it: sojourn down {lease.name}"]
     return words + [f"{clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
 
 

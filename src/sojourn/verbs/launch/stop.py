@@ -37,7 +37,7 @@ def stop(
         view = refresh_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
         record, status, confirm = view.record, view.status, lambda ask: ask.name
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
-        return _answer(view, True, "it is not alive: there is nothing to stop")
+        return _answer(view, True, "it is not running: there is nothing to stop")
     attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
     grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
     confirmed(confirm, _ask(view, attempt, grace_s))
@@ -54,7 +54,7 @@ def stop(
         if view.status.state.is_final and view.status.attempt >= attempt:
             return _answer(view, True, f"attempt {attempt} ended: {view.status.state.value}")
         if ctx.now_s() >= deadline_s:
-            return _answer(view, False, "it was asked to end, and its end has not been seen yet")
+            return _answer(view, False, "it was asked to stop and has not ended yet")
         ctx.say(f"{record.id}: waiting for attempt {attempt} to end")
         ctx.sleep(LOOK_S)
 
@@ -80,7 +80,7 @@ def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) 
 
 def _ask_queued(record: RunRecord) -> Ask:
     lines = (
-        f"take {record.id} from the queue of {record.sweep} on {record.site_name}; it has not begun",
+        f"take {record.id} from the queue of {record.sweep} on {record.site_name}; it has not started",
         f"nothing is deleted; `sojourn resume {record.id}` starts it",
     )
     return Ask("stop", record.id, lines, f"sojourn stop {record.id} --confirm {record.id}")
@@ -92,7 +92,7 @@ def _ask(view: RunView, attempt: int, grace_s: float) -> Ask:
     if status.step is not None:
         lines.append(f"it is at step {status.step}" + (f" of {status.total}" if status.total else ""))
     if status.checkpoint:
-        lines.append(f"its last checkpoint is of step {status.checkpoint.get('step')}; what came later is lost")
+        lines.append(f"its last checkpoint is from step {status.checkpoint.get('step')}; later progress is lost")
     lines.append(f"it gets SIGTERM, {units.say_seconds(math.ceil(grace_s))} for a last checkpoint, then SIGKILL")
     lines.append(f"nothing is deleted; `sojourn resume {run}` continues it")
     return Ask("stop", run, tuple(lines), f"sojourn stop {run} --confirm {run}")

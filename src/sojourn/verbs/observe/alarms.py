@@ -41,7 +41,7 @@ class Alarms:
                     why = f"it succeeded after {took}, where its finished siblings take {say_seconds(expected_s)}"
             following = f"sojourn logs {record.id} --tail 50"
             self._fast[record.id] = (
-                Alarm(TOO_FAST, record.id, f"{why}: look before you trust it", following) if why else None
+                Alarm(TOO_FAST, record.id, f"{why}: check the result before you trust it", following) if why else None
             )
 
     def _expected_s(self, record: RunRecord) -> tuple[float, int]:
@@ -72,10 +72,10 @@ class Alarms:
             rate = f"{say_money(row.rate_micro_per_h, row.currency)} an hour"
         if row.runs:
             away = [name for name in row.runs if (run := self._ctx.store.index.run(name)) and not run.is_home]
-            what = f"all its runs have ended, and it costs {rate}{so_far}"
+            what = f"all its runs have ended, but it still costs {rate}{so_far}"
             yield Alarm(BILLING, row.id, what, f"sojourn pull {away[0]}" if away else f"sojourn down {row.id}")
         elif self._ctx.now_s() - unstamp(row.began) >= IDLE_S:
-            yield Alarm(IDLE, row.id, f"nothing was ever run on it, and it costs {rate}", f"sojourn down {row.id}")
+            yield Alarm(IDLE, row.id, f"no run ever started on it, but it costs {rate}", f"sojourn down {row.id}")
 
 
 def _of_run(record: RunRecord) -> Iterator[Alarm]:

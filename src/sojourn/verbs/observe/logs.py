@@ -25,7 +25,7 @@ class NoLog(Misuse):
 
 
 class Restless(WorldError):
-    """The box says that the log of {run} was moved aside {times} times while it was read once."""
+    """The log of {run} was rotated {times} times during one read."""
 
     code = "restless-log"
     next_step = "sojourn logs {run} --tail 100"
@@ -60,7 +60,7 @@ def logs(
     if follow:
         yield from _followed(ctx, record, log, number)
     elif not log.exists and view.status.state.is_final:
-        raise NoLog(run=record.id, of=f" of attempt {number}", why=view.status.reason or "it ended before it began")
+        raise NoLog(run=record.id, of=f" of attempt {number}", why=view.status.reason or "it ended before it started")
 
 
 def _followed(ctx: Context, record: RunRecord, log: _Log, number: int) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ LINES = 12  # of one message
 
 
 class NoChannel(Misuse):
-    """Nobody is to be told: neither settings nor the run name a channel."""
+    """No notification channel is set, in settings or in the run."""
 
     code = "no-channel"
     next_step = "sojourn notify --help"

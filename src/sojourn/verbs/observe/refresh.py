@@ -216,7 +216,7 @@ def _keep_queues(ctx: Context, views: Iterable[RunView]) -> None:
         queue = view.queue
         if queue.get("keeper") not in ("gone", "none") or not queue["waiting"] + queue["living"] or not queue["argv"]:
             continue
-        ctx.say(f"{sweep}: its queue on {site} goes on")
+        ctx.say(f"{sweep}: its queue on {site} continues")
         try:
             start(ctx.box(view.record.site, view.record.lease), queue["argv"])
         except WorldError as error:

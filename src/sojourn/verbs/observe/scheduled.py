@@ -102,7 +102,7 @@ def shown(status: Status, word: SchedulerStatus) -> Status:
     if status.state is State.QUEUED or (status.state.is_alive and word.pulse is Pulse.UNKNOWN and word.reason):
         return replace(status, reason=word.reason)
     if status.state is State.PREEMPTED and word.pulse is Pulse.ALIVE and status.awaits_judgement:
-        return replace(status, reason=f"{status.reason}; whether it is put back into the queue is not known yet")
+        return replace(status, reason=f"{status.reason}; whether it will be requeued is unknown")
     return status
 
 

@@ -15,14 +15,14 @@ LIMIT_S = 12 * 3600.0
 
 
 class NoTunnel(Misuse):
-    """{site} is reached by {transport}, through which no port can be forwarded yet."""
+    """{site} is reached by {transport}, which cannot forward ports yet."""
 
     code = "no-tunnel"
     next_step = "sojourn handbook {run}"
 
 
 class BadPort(Misuse):
-    """{port} is no port number: 1 to 65535."""
+    """{port} is not a port number (1 to 65535)."""
 
     code = "bad-port"
 

@@ -135,15 +135,15 @@ def _news_of(old: Row, row: Row) -> Iterator[str]:
     elif row.reason and row.reason != old.reason:
         yield f"{row.id}: {row.reason}"
     if row.reach.ok is False and old.reach.ok is not False:
-        what = "gives no answer that can be used" if row.reach.is_sick else "does not answer"
-        yield f"{row.id}: {row.site} {what} ({row.reach.error}); its state is the last one known"
+        what = "sends an answer that cannot be used" if row.reach.is_sick else "does not answer"
+        yield f"{row.id}: {row.site} {what} ({row.reach.error}); showing its last known state"
     elif old.reach.ok is False and row.reach.ok:
         yield f"{row.id}: {row.site} answers again"
     if _tenth(row) > _tenth(old):
         left = f", {say_seconds(row.remaining_s)} left" if row.remaining_s is not None else ""
         yield f"{row.id}: step {row.step} of {row.total}, {row.percentage:.0f} %{left}"
     if row.is_home and not old.is_home:
-        yield f"{row.id}: home and proven"
+        yield f"{row.id}: home and verified"
 
 
 def _tenth(row: Row) -> int:

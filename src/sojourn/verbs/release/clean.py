@@ -32,7 +32,7 @@ class OnAnotherSite(Misuse):
 
 
 class NotFromHere(Misuse):
-    """{run} was never launched on {site}, as far as this machine knows."""
+    """This machine has no record of {run} on {site}."""
 
     code = "not-from-here"
     next_step = "sojourn recover {site}"
@@ -122,7 +122,7 @@ def _known(ctx: Context, box: Box, name: str) -> RunRecord:
 
 
 def _look(ctx: Context, box: Box) -> Clean:
-    ctx.say(f"measuring what is on {box.site.name}")
+    ctx.say(f"measuring the files on {box.site.name}")
     said = box.answer("usage", timeout_s=USAGE_S).value
     left = [_left_run(ctx, box, row) for row in said["runs"]]
     left += [
@@ -216,7 +216,7 @@ def _remove_unused(ctx: Context, box: Box, found: Clean, confirm: Confirm) -> Cl
     if not unused:
         return replace(found, next="")
     total = units.say_bytes(sum(one.bytes for one in unused))
-    lines = [f"remove from {site} what no run there refers to, {total}; `run` sends again what it needs"]
+    lines = [f"remove everything from {site} that no run there uses, {total}; `run` sends what it needs again"]
     lines += [f"{one.kind}/{one.name}: {units.say_bytes(one.bytes)}" for one in unused]
     confirmed(confirm, Ask("clean", site, tuple(lines), f"sojourn clean {site} --unused --confirm {site}"))
     names = {kind: [one.name for one in unused if one.kind == kind] for kind in SHARED}
@@ -269,7 +269,7 @@ def _ask(
     some = ", ".join(one.run for one in seen.runs)
     lines = [f"delete from {site}: {some}, with code, logs and checkpoints of all attempts; this cannot be undone"]
     safe = [one for one in seen.runs if one.run not in given.abandon]
-    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and proven" for one in safe]
+    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and verified" for one in safe]
     lines += bounded(listed(judgement))
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
     words = [one.run for one in safe] + flags(given)

@@ -21,10 +21,10 @@ ROUNDS = 3  # how often the list may have changed under a person's eyes
 
 
 class KeepsChanging(Refusal):
-    """{lease} changed each of the {count} times that you were asked. Nothing was let go."""
+    """{lease} changed each of the {count} times you were asked to confirm. Nothing was released."""
 
     code = "keeps-changing"
-    next_step = "see what writes there, then sojourn down {lease} again"
+    next_step = "find out what still writes there, then run sojourn down {lease} again"
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,11 @@ def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
 
 def listed(judgement: law.Judgement) -> list[str]:
     """What the question says of what is let go as it is."""
-    lines = [f"{run}: {glob} is owed and was never made" for run, glob in judgement.acknowledged]
-    lines += [f"{run}: {path} is home by its hash alone; no loader knows its kind" for run, path in judgement.unproven]
-    lines += [f"ACCEPTED: {name} is home and was not loaded" for name in judgement.accepted]
+    lines = [f"{run}: {glob} is owed but was never written" for run, glob in judgement.acknowledged]
+    lines += [
+        f"{run}: {path} is home, unknown format: only its SHA-256 was checked" for run, path in judgement.unproven
+    ]
+    lines += [f"ACCEPTED: {name} is home but was not loaded" for name in judgement.accepted]
     return lines + list(judgement.listed)
 
 

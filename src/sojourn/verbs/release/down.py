@@ -27,7 +27,7 @@ GONE_S = 180.0  # a provider may take this long to let go
 
 
 class NotGone(WorldError):
-    """{lease} was asked to go and is still there after {seconds} s: the meter may be running."""
+    """{lease} was told to stop but still exists after {seconds} s: the meter may be running."""
 
     code = "not-gone"
     retry = True
@@ -42,14 +42,14 @@ class StillAnswers(Refusal):
 
 
 class StopsItself(Misuse):
-    """{lease} has no meter that you would stop by hand."""
+    """{lease} has no meter to stop by hand."""
 
     code = "stops-itself"
     next_step = "sojourn down {lease}"
 
 
 class NoKeptDisk(Misuse):
-    """{lease} has no way to be stopped that keeps its disk, as far as sojourn knows."""
+    """sojourn knows no way to stop {lease} and keep its disk."""
 
     code = "no-kept-disk"
     next_step = "sojourn down {lease}"
@@ -78,7 +78,7 @@ def down(
     """
     found = find_lease(ctx, target)
     if not found.is_open:
-        return _answer(ctx, found, [], f"it was let go before ({found.line or found.state})")
+        return _answer(ctx, found, [], f"it was already released ({found.line or found.state})")
     with ctx.alone(f"lease {found.lease.site}"):
         record = ctx.store.index.lease(found.name) or found
         runs = ctx.store.index.runs_on(record.name)
@@ -91,7 +91,7 @@ def down(
             record = reached
         box = ctx.box(site, record.name)
         if not record.is_open:
-            return _answer(ctx, record, runs, "it was let go before")
+            return _answer(ctx, record, runs, "it was already released")
         if is_stopped:
             return _believe(ctx, box, record, runs, confirm)
         if box.provider.metered and _is_gone(ctx, box, record):
@@ -111,7 +111,7 @@ def find_lease(ctx: Context, target: str) -> LeaseRecord:
     name = resolve(target, dict.fromkeys([*leases, *sites, *runs]), "lease, site or run")
     record = leases.get(name) or sites.get(name) or leases.get(runs.get(name, ""))
     if record is None:
-        raise NotFound(what="lease", wanted=target, hint=": that run was never launched, so it is on none")
+        raise NotFound(what="lease", wanted=target, hint=": that run was never launched, so it has no lease")
     return record
 
 
@@ -146,7 +146,7 @@ def _let_go(
     done = cleared(ctx, request, confirm)
     clearance, judgement = done.clearance, done.judgement
     ctx.store.append("releasing", lease=record.name, clearance={"runs": list(clearance.runs), "at_s": clearance.at_s})
-    ctx.say(f"letting go of {record.name}")
+    ctx.say(f"releasing {record.name}")
     law.in_time(clearance, ctx.now_s())
     line = box.provider.release(lease, clearance)
     if box.scheduler:
@@ -185,7 +185,7 @@ def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord],
     if not isinstance(box.ask("hello"), NoAnswer):
         raise StillAnswers(lease=record.name, site=box.site.name)
     lost = _lost(ctx, record, runs)
-    lines = [f"you say that {record.name} on {record.lease.site} is stopped: its meter ends in the records now"]
+    lines = [f"you report that {record.name} on {record.lease.site} is stopped: its meter is recorded as ended now"]
     lines += [f"LOST OR UNKNOWN: {what}" for what in lost]
     command = f"sojourn down {record.name} --already-stopped --confirm {record.name}"
     confirmed(confirm, Ask("down", record.name, tuple(lines), command))
@@ -228,7 +228,7 @@ def _see_it_gone(ctx: Context, box: Box, record: LeaseRecord) -> None:
     while not _is_gone(ctx, box, record):
         if ctx.now_s() >= deadline_s:
             raise NotGone(lease=record.name, seconds=round(GONE_S))
-        ctx.say(f"waiting for {record.name} to be gone")
+        ctx.say(f"waiting for {record.name} to disappear")
         ctx.sleep(LOOK_S)
 
 
@@ -242,15 +242,15 @@ def _ask(
     given: law.Given,
 ) -> Ask:
     spent = spent_micro(ctx, record)
-    cost = "what it costs is not known" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
+    cost = "its cost is unknown" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
     cost = "it costs nothing" if lease.is_free else cost
-    lines = [f"let go of {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
+    lines = [f"release {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
     if lease.is_final:
-        lines.append("this cannot be undone: what is on its disk is deleted with it")
+        lines.append("this cannot be undone: everything on its disk is deleted too")
     if not lease.is_final and not lease.is_free:  # what is kept is not kept for ever
         lines += [f"clock: {clock.what} ({clock.at}); loses {clock.loses}" for clock in lease.clocks]
     safe = [one for one in seen.runs if one.run not in given.abandon and one.is_launched]
-    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and proven" for one in safe]
+    lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and verified" for one in safe]
     lines += bounded(listed(judgement))
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
     words = ["sojourn", "down", record.name, "--confirm", record.name, *flags(given)]

@@ -14,10 +14,10 @@ TAIL_LINES = 10
 
 
 class HookFailed(Refusal):
-    """The hook {hook} of {run} says no ({how}): {command}. Nothing was let go."""
+    """The hook {hook} of {run} failed ({how}): {command}. Nothing was released."""
 
     code = "hook-failed"
-    next_step = "see what it says, then sojourn down {lease} again"
+    next_step = "read its output, then run sojourn down {lease} again"
 
 
 def before_down(ctx: Context, record: RunRecord, lease: str) -> bool:
@@ -44,7 +44,7 @@ def before_down(ctx: Context, record: RunRecord, lease: str) -> bool:
         )
         said, how = done.stdout, "" if done.returncode == 0 else f"exit status {done.returncode}"
     except subprocess.TimeoutExpired as error:
-        said, how = error.stdout or b"", f"no end within {LIMIT_S:g} s"
+        said, how = error.stdout or b"", f"still running after {LIMIT_S:g} s"
     except OSError as error:
         how = error.strerror or str(error)
     ctx.store.append("hook", hook="before_down", run=record.id, lease=lease, command=command, failed=how)

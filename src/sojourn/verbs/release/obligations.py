@@ -79,7 +79,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     is_fresh = False
     if (is_there or not view.never_began) and state.is_final:
         document, is_fresh = _manifest(ctx, box, record, hashed)
-    ctx.say(f"{record.id}: reading again what is home")
+    ctx.say(f"{record.id}: rereading the files at home")
     return Standing(
         run=record.id,
         state=state,

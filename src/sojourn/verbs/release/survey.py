@@ -42,7 +42,7 @@ def survey(ctx: Context, box: Box) -> Survey:
     Raises: WorldError where it answers with an error.
     """
     site = box.site.name
-    ctx.say(f"{site}: asking the box what else is on it")
+    ctx.say(f"{site}: listing other runs on the box")
     known: dict[str, RunRecord] = {}
     rows: dict[str, Mapping[str, Any]] = {}
     strays: list[Stray] = []
@@ -106,10 +106,10 @@ def _record_of(ctx: Context, site: str, row: Mapping[str, Any]) -> RunRecord | N
 def _stray(site: str, base: Mapping[str, Any], row: Mapping[str, Any], *, is_own: bool) -> Stray:
     name = f"{site}:{base['base']}/{row['id']}"
     if row["lives"]:
-        what = f"a run that this machine has no record of is alive there ({row['lives']}): stop it where it was started"
+        what = f"a run with no record on this machine is alive there ({row['lives']}): stop it where it was started"
         return Stray(name, what, f"sojourn recover {site}", is_alive=True)
     state = f", {row['state']}" if row["state"] else ""
-    what = f"a run that this machine has no record of is there{state}"
+    what = f"a run with no record on this machine is there{state}"
     if is_own:
         return Stray(name, f"{what}: recover it, or give it up by this name", f"sojourn recover {site}")
     what += f", in another base: recover it with a site whose base is {base['base']}, or give it up by this name"
@@ -123,13 +123,13 @@ def _unread(site: str, base: str, error: str) -> Stray:
 
 def _unseen(site: str) -> Stray:
     name = f"{site}:unseen"
-    what = "the box does not answer, so runs that other clients left on it are unknown"
+    what = "the box does not answer, so runs from other clients are unknown"
     return Stray(name, what, _giving_up(site, name))
 
 
 def _endless(site: str) -> Stray:
     name = f"{site}:unlisted"
-    return Stray(name, "its list of runs has no end: what else is there is unknown", _giving_up(site, name))
+    return Stray(name, "its list of runs never ends: other runs on it are unknown", _giving_up(site, name))
 
 
 def _giving_up(site: str, name: str) -> str:

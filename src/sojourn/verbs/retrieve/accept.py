@@ -31,7 +31,7 @@ class NotIndependent(Misuse):
 
 
 class BadAcceptance(Misuse):
-    """{path}: not an acceptance that can be trusted: {detail}"""
+    """{path}: this acceptance report cannot be trusted: {detail}"""
 
     code = "bad-acceptance"
 
@@ -204,7 +204,7 @@ def _read(path: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise BadAcceptance(path=path, detail=f"its schema is not {SCHEMA}")
     if document.get("digest") != names.digest({key: value for key, value in document.items() if key != "digest"}):
-        raise BadAcceptance(path=path, detail="its digest does not fit it: it was changed or cut")
+        raise BadAcceptance(path=path, detail="its digest does not match: it was changed or cut")
     rows = document.get("files")
     if (
         not isinstance(document.get("node"), dict)

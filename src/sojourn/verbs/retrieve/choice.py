@@ -111,7 +111,7 @@ def _why_refused(row: Row, outputs: Sequence[str], names: Collection[str]) -> tu
     if own:
         return "mismatch", f"{own}: not brought home"
     if not _is_covered(row, outputs):
-        return "mismatch", "no output, log or checkpoint of this run has that name: not brought home"
+        return "mismatch", "this run has no output, log or checkpoint with that name: not brought home"
     return "", ""
 
 

@@ -34,11 +34,11 @@ class HomeUnwritable(Misuse):
 
 
 class HomeFull(BadResult):
-    """{path} has no room for what is to come home: {detail}."""
+    """{path} has no room for the files to bring home: {detail}."""
 
     code = "home-full"
     retry = True
-    next_step = "free some room, then sojourn pull {run} (it goes on where it was)"
+    next_step = "free some space, then sojourn pull {run} (it resumes)"
 
 
 class NotOurs(Misuse):

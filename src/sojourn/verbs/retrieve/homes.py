@@ -124,9 +124,9 @@ def why_not_ours(path: str, others: Iterable[str]) -> str:
     """Why a box may not have a file of this name brought home; "" where it may. `others`: all names of its manifest."""
     parts = [part.casefold() for part in path.split("/")]
     if any(part.startswith(OWN_PREFIX) for part in parts):
-        return "its name is one that sojourn keeps for itself"
+        return "its name is reserved by sojourn"
     if parts[-1].endswith(UNPROVEN) and path[: -len(UNPROVEN)] in others:
-        return "its name is that of another file which does not load"
+        return "its name belongs to another file that does not load"
     if any(len(os.fsencode(part)) > 255 - len(UNPROVEN) for part in path.split("/")) or len(path) > 3000:
         return "its name is longer than a disk here takes"
     return ""

@@ -18,7 +18,7 @@ FOLDER = "manifests"
 
 
 class WrongManifest(WorldError):
-    """{site} answered with a list of files of {run} that cannot be right: {detail}. Nothing of it was used."""
+    """{site} sent an invalid list of files for {run}: {detail}. It was not used."""
 
     code = "wrong-manifest"
     next_step = "sojourn doctor --site {site}"
@@ -81,7 +81,7 @@ def why_wrong(document: Any) -> str:
         return "it lists no files"
     earlier, gone = document.get("earlier") or [], document.get("gone") or []
     if not _is_list(earlier, Mapping) or not _is_list(gone, Mapping) or not _is_list(document.get("missing"), str):
-        return "one of its lists is none"
+        return "one of its lists is not a list"
     refused = document.get("refused") or []
     if not _is_list(refused, Mapping) or not all(_is_text(r.get("path")) and _is_text(r.get("why")) for r in refused):
         return "what it refuses has no path and no reason"
@@ -93,12 +93,12 @@ def why_wrong(document: Any) -> str:
     if not all(_is_row(row) for row in gone):
         return "a row of what is gone is not path, size and sha256 of a file"
     if not all(map(_is_text, document["missing"])):
-        return "a glob is no text"
+        return "a glob is not text"
     if len({row["path"] for row in document["files"]}) < len(document["files"]):
-        return "a path stands in it twice"
+        return "it lists a path twice"
     counts = document.get("superseded", 0), document.get("attempt", 0)
     if any(type(count) is not int or count < 0 for count in counts):
-        return "a count is no number"
+        return "a count is not a number"
     return "" if manifest.is_digest(document.get("digest")) else "its digest is not 64 hex digits"
 
 

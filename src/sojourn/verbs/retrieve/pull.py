@@ -139,7 +139,7 @@ def _answer(
     lease = ctx.store.index.lease(record.lease)
     why, following = told.verdict(record.id, record.lease or record.id)
     if is_live:
-        why = f"attempt {view.status.attempt} is {view.status.state.value}: this is a look, and clears nothing"
+        why = f"attempt {view.status.attempt} is {view.status.state.value}: this is a preview and clears nothing"
         following = f"sojourn watch {record.id}"
     return Pull(
         run=record.id,

@@ -26,7 +26,7 @@ REASON = ".reason.json"
 
 
 class AlreadySealed(Refusal):
-    """{run} is sealed already, in {path}: another byte is another run, under another name."""
+    """{run} is already sealed, in {path}: seal different files under another name."""
 
     code = "already-sealed"
 
@@ -161,7 +161,7 @@ def _choose(active: str, layout: Layout, why: list[str]) -> tuple[list[str], lis
                 taken.append(relative)
     if not taken:
         why.append("there is no file to seal")
-    why += [f"{glob}: required, and not there" for glob in layout.required if not any(hits(glob, n) for n in taken)]
+    why += [f"{glob}: required but missing" for glob in layout.required if not any(hits(glob, n) for n in taken)]
     return taken, left
 
 

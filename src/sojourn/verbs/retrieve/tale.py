@@ -110,7 +110,7 @@ def tell(
         found = haul.artifacts.get(key(row))
         if found is None:
             changed.add(row["path"])
-            why = "it changed on the box while it was brought home"
+            why = "it changed on the box during the pull"
             told.artifacts[row["path"]] = bad(row["path"], "mismatch", why)
             continue
         told.artifacts[row["path"]] = dict(found)
@@ -126,7 +126,7 @@ def tell(
         told.artifacts[one["path"]] = bad(one["path"], "escapes-root", one["why"])
     _add_gone(told, document, home, {receipt.path: receipt for receipt in record.receipts})
     for glob in told.missing:
-        told.artifacts.setdefault(glob, bad(glob, "missing", "no file on the box answers to it"))
+        told.artifacts.setdefault(glob, bad(glob, "missing", "no file on the box matches it"))
     told.at_home = tuple(row for row in rows if key(row) in haul.lies and _counts(told.artifacts[row["path"]]))
     checkpoints = sorted({row["set"] for row in rows if row["role"] == CHECKPOINT})
     if checkpoints and all(told.artifacts[row["path"]]["ok"] for row in rows if row["role"] == CHECKPOINT):
@@ -172,9 +172,9 @@ def _from_earlier(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]
     firsts = {row["path"]: row for row in document["files"]}
     old = [row for row in rows if row["role"] == "output" and 0 < attempt_of(row) < newest]
     old = [row for row in old if firsts.get(row["path"], row)["sha256"] == row["sha256"]]
-    lines = [f"{row['path']}: from {attempt_words(row)}; no later attempt made one" for row in old[:_NAMED]]
+    lines = [f"{row['path']}: from {attempt_words(row)}; no later attempt wrote one" for row in old[:_NAMED]]
     if len(old) > _NAMED:
-        lines.append(f"{len(old) - _NAMED} more files are from earlier attempts: no later one made them")
+        lines.append(f"{len(old) - _NAMED} more files are from earlier attempts: no later attempt wrote them")
     return lines
 
 
@@ -187,7 +187,7 @@ def _add_gone(told: Tale, document: Mapping[str, Any], home: Home, old: Mapping[
         if receipt is not None and is_it and home.lies(row) == receipt.home:
             told.receipts[path] = receipt
             kept = of_receipt(receipt)
-            remark = "deleted on the box since it was sealed; the copy at home is whole"
+            remark = "deleted on the box after it was sealed; the copy at home is complete"
             told.artifacts[path] = {**kept, "remarks": [*kept["remarks"], remark]}
         else:
             lost = bad(path, "missing", "sealed by the keeper, then deleted on the box: lost")

@@ -35,13 +35,13 @@ class NoSuchPath(Misuse):
 
 
 class BadManifest(Misuse):
-    """{path}: not a manifest that can be trusted: {detail}"""
+    """{path}: this manifest cannot be trusted: {detail}"""
 
     code = "bad-manifest"
 
 
 class NothingToVerify(BadResult):
-    """{path}: there is no file in it, so nothing is proven"""
+    """{path}: it holds no file, so nothing was verified"""
 
     code = "nothing-to-verify"
 
@@ -165,7 +165,7 @@ def _closed(seen: Below, front: str = "") -> list[Proof]:
 def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
     """(files to prove, what is settled by the rosters alone, the comparison)."""
     if len(paths) != 1 or not os.path.isdir(paths[0]):
-        raise Misuse(detail="a manifest speaks of one folder: name exactly that folder")
+        raise Misuse(detail="a manifest describes one folder: name exactly that folder")
     problem, why = refused(paths[0])
     if problem:
         raise NoSuchPath(path=printable(paths[0]), detail=why)
@@ -177,9 +177,9 @@ def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_T
     there = {name for name in seen.found if os.path.realpath(os.path.join(root, name)) != own or name in rows}
     missing, unexpected = sorted(rows.keys() - there), sorted(there - rows.keys())
     settled = _closed(seen)
-    settled += [Proof(name, "unknown", problem="missing", detail="in the manifest, and not here") for name in missing]
+    settled += [Proof(name, "unknown", problem="missing", detail="in the manifest but not here") for name in missing]
     settled += [
-        Proof(name, "unknown", problem="mismatch", detail="here, and not in the manifest") for name in unexpected
+        Proof(name, "unknown", problem="mismatch", detail="here but not in the manifest") for name in unexpected
     ]
     tasks = [_Task(os.path.join(root, name), name, rows[name]) for name in sorted(there & rows.keys())]
     roster = {
@@ -213,9 +213,9 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     if not isinstance(files, list) or not all(_is_row(row) for row in files):
         raise BadManifest(path=shown, detail="a row is not path, bytes and sha256 of a file below its folder")
     if len({row["path"] for row in files}) < len(files):
-        raise BadManifest(path=shown, detail="a path stands in it twice")
+        raise BadManifest(path=shown, detail="it lists a path twice")
     if document.get("digest") != manifests.roster_digest(files):
-        raise BadManifest(path=shown, detail="its digest does not fit its rows: it was changed or cut")
+        raise BadManifest(path=shown, detail="its digest does not match its rows: it was changed or cut")
     return document
 
 

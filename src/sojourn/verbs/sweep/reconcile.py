@@ -123,18 +123,18 @@ def fate(view: RunView, is_gone: bool = False) -> Fate:
         if not lost:
             return Fate(view, LOADED)
         if state is State.SUCCEEDED and not is_gone and view.reach.ok is not False:
-            return Fate(view, PRESENT, f"{lost[0]} was home, and is not any more")
-        return Fate(view, MISSING, f"{lost[0]} was home, and is not any more; its box cannot give it again")
+            return Fate(view, PRESENT, f"{lost[0]} was home and is missing now")
+        return Fate(view, MISSING, f"{lost[0]} was home and is missing now; its box cannot send it again")
     if is_gone:
         return Fate(view, NEVER if view.never_began else MISSING, f"its box, {record.site_name}, was let go")
     if view.reach.ok is False:
         # What ended there, ended; whether its files still exist is not known.
         return Fate(view, UNKNOWN, f"{record.site_name} does not answer ({view.reach.error})")
     if view.reach.ok and not view.has_root and record.heard.attempt and not view.is_other:
-        return Fate(view, MISSING, f"{record.site_name} has nothing of it any more")
+        return Fate(view, MISSING, f"{record.site_name} no longer has any of its files")
     if state is State.SUCCEEDED:
         if status.missing:
-            return Fate(view, MISSING, f"it succeeded, and no file answers to {', '.join(status.missing)}")
+            return Fate(view, MISSING, f"it succeeded, but no file matches {', '.join(status.missing)}")
         if record.is_pulled:
             return Fate(view, MISSING, f"what came home does not load: {record.problems[0]}")
         return Fate(view, PRESENT)
@@ -148,7 +148,7 @@ def fate(view: RunView, is_gone: bool = False) -> Fate:
         return Fate(view, WAITING)
     if state.is_alive:
         return Fate(view, RUNNING)
-    return Fate(view, NEVER, status.reason or "it was planned, and never asked for")
+    return Fate(view, NEVER, status.reason or "it was planned and never requested")
 
 
 def _look(ctx: Context, sweep: str) -> Reconciled:
@@ -204,7 +204,7 @@ def _duplicates(ctx: Context, sweep: str) -> tuple[list[dict[str, Any]], list[st
             remarks.append(f"{name}: {error.message}")
             continue
         if isinstance(answer, NoAnswer):
-            remarks.append(f"{name} does not answer: whether it began cells that were placed elsewhere is not known")
+            remarks.append(f"{name} does not answer: it may have started cells that were placed elsewhere")
             continue
         for row in answer.value["runs"]:
             now = ctx.store.index.run(row["id"])

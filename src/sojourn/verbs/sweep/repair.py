@@ -182,7 +182,7 @@ def _placed(
     if not moving:
         return {}, []
     if not offers:
-        return {}, [f"{len(moving)} cells have no box to go to; name one with --sites"]
+        return {}, [f"{len(moving)} cells have no box; name one with --sites"]
     records = [one.view.record for one in fates]
     costs, fast = costs_of(records, {record.id: wanted_of(record) for record in records})
     loads: dict[str, float] = {}

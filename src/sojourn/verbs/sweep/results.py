@@ -246,7 +246,7 @@ def _remarks(cells: Sequence[Measured], varied: Sequence[str], groups: Sequence[
     if bare:
         out.append(f"{len(bare)} loaded cells have no metric file: {', '.join(bare[:5])}")
     if varied and all(len(group.cells) == 1 for group in groups) and len(groups) > 1:
-        out.append("one seed each: how far a metric moves by chance is not known")
+        out.append("one seed each: the random variation of a metric is unknown")
     return out
 
 

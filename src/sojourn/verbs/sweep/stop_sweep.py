@@ -52,7 +52,7 @@ def stop_sweep(
     """
     views = _alive(ctx, sweep)
     if not views:
-        return _answer(ctx, sweep, (), (), "nothing of it waits or lives: there is nothing to stop", ())
+        return _answer(ctx, sweep, (), (), "none of its cells is queued or running: there is nothing to stop", ())
     graces = [float(view.record.run.spec.get("grace_s", 30.0)) for view in views]
     grace = max(graces) if grace_s is None else grace_s
     confirmed(confirm, _ask(sweep, views, grace))

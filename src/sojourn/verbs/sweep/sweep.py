@@ -36,7 +36,7 @@ UNPLACED = ("planned", "queueing")
 
 
 class SweepTaken(Misuse):
-    """The sweep {sweep} cannot be asked for: {why}. Nothing was changed."""
+    """The sweep {sweep} cannot start: {why}. Nothing was changed."""
 
     code = "sweep-taken"
     next_step = "give the job file another name"

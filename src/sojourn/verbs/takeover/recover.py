@@ -73,7 +73,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     """
     box = ctx.box(ctx.site(site))
     gaps = ctx.store.gaps_of("", box.site.name)
-    ctx.say(f"asking {box.site.name} what is on it")
+    ctx.say(f"asking {box.site.name} for its runs")
     rows = sorted(_rows(box), key=lambda row: (str(row["run"].get("planned") or ""), str(row["id"])))
     lease, remarks = "", []
     done: dict[str, str] = {}
