@@ -364,8 +364,8 @@ def read_all(path: str) -> None:
 
 def restored(state: dict[str, Any], path: str) -> None:
     """What the next start does: check every byte, put the state back in place."""
-    from sojourn.train.saving.arrays import thaw
     from sojourn.formats.torch import zip as torch_zip
+    from sojourn.train.saving.arrays import thaw
 
     tree = torch_zip.read(path).tree
     for name, tensor in thaw(tree["state"], share=True).items():

@@ -109,8 +109,8 @@ def _first(desk: Desk) -> float:
 
 def _big_sweep(desk: Desk) -> Path:
     """The job file of a sweep all of whose cells are home, as the records have it. One file stands for all."""
-    from sojourn.verbs.sweep.cells import prepare_sweep, shared
     from sojourn.verbs.context import Context
+    from sojourn.verbs.sweep.cells import prepare_sweep, shared
 
     job = desk.folder / "sojourn.yaml"
     matrix = {"lr": [n / 1000 for n in range(1, CELLS // 100 + 1)], "seed": list(range(100))}
