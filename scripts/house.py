@@ -92,7 +92,7 @@ class Source:
         """The module docstring, "" without one."""
         return ast.get_docstring(self.tree) or ""
 
-    def breach(self, node: ast.AST | None, rule: str, what: str) -> Breach:
+    def breach(self, node: ast.AST | SyntaxError | None, rule: str, what: str) -> Breach:
         """A breach at the line of `node`, or at line 1."""
         return Breach(f"{self.name}:{getattr(node, 'lineno', 1)}", rule, what)
 

@@ -198,7 +198,7 @@ kill -9 $main; wait $main 2>/dev/null
 """
 ASK = """
 import sys, time
-from sojourn.box import orphans
+from sojourn.box.run import orphans
 from sojourn.box.probes import process
 pid = int(sys.argv[1])
 for _ in range(600):
