@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.protocol import Row
 from sojourn import backends
 from sojourn.backends.keeper.client import Answer, Keeper
-from sojourn.core.values import Site
+from sojourn.core.values import Place, Site
 
 TITLE = "The keeper on the box"
 ROUNDS = 5
@@ -25,6 +25,7 @@ class Box:
 
     def __init__(self, folder: Path) -> None:
         site = Site("local", base=str(folder / "base"))
+        self.place = Place(site)
         self.transport = backends.get("transport", "local")(site)
         self.launcher = backends.get("launcher", "setsid")(site)
         self.keeper = Keeper(self.transport, site)
@@ -46,7 +47,7 @@ class Box:
         events = Path(placed["root"], "events.jsonl")
         self.runs.append(run)
         began = time.perf_counter()
-        self.tethers.append(self.launcher.start(self.transport, placed["argv"], placed["root"]))
+        self.tethers.append(self.launcher.start(self.place, placed["argv"], placed["root"]))
         while not (events.exists() and b'"kind":"beat"' in events.read_bytes()):
             assert time.perf_counter() - began < 60, "no beat"
             time.sleep(0.001)
@@ -62,7 +63,7 @@ class Box:
         """Stop what was started last, and see it gone."""
         self.ask("stop", run=self.runs[-1], grace_s=1.0)
         tether = self.tethers.pop()
-        while self.launcher.pulse(self.transport, tether).value != "gone":
+        while self.launcher.pulse(self.place, tether).value != "gone":
             time.sleep(0.01)
 
 

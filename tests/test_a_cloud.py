@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,17 +13,8 @@ from sojourn.core.need import Need
 from sojourn.core.values import Site
 from sojourn.testing.contracts.provider import ProviderContract
 from tests.fakes import sojourn_nimbus
+from tests.person import Person, installed
 
-ROOT = Path(__file__).resolve().parent.parent
-FAKE = ROOT / "tests/fakes/sojourn_nimbus.py"
-JOB = """
-name: digits
-site: cloud
-outputs: [result.json]
-run: |
-  test -e "$SOJOURN_CHECKPOINT_DIR/half" && { echo '{"loss": 0.5}' > result.json; exit 0; }
-  touch "$SOJOURN_CHECKPOINT_DIR/half"; exec sleep 600
-"""
 SETTINGS = """
 [sites.cloud]
 transport = "nimbus"
@@ -37,47 +25,12 @@ account = "{account}"
 """
 
 
-class Person:
-    """Somebody with a machine of their own and a key of the account."""
+class Tenant(Person):
+    """Somebody with a key of the account."""
 
     def __init__(self, top: Path, name: str, package: Path) -> None:
-        self.home, self.account = top / name, top / "account"
-        settings = self.home / ".config/sojourn/settings.toml"
-        settings.parent.mkdir(parents=True)
-        settings.write_text(SETTINGS.format(account=self.account))
-        self.project = self.home / "project"
-        self.project.mkdir()
-        (self.project / "sojourn.yaml").write_text(JOB)
-        self.env = {
-            "HOME": str(self.home),
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.pathsep.join([str(package), str(ROOT / "src")]),
-            **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
-        }
-
-    def __call__(self, *words: str, rc: int | None = 0) -> Any:
-        ran = subprocess.run(
-            [sys.executable, "-m", "sojourn", *words],
-            cwd=self.project,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert rc is None or ran.returncode == rc, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
-        return json.loads(ran.stdout) if "--json" in words and ran.stdout else ran
-
-    def row(self) -> dict[str, Any]:
-        (row,) = self("status", "--json", rc=None)["runs"]
-        found: dict[str, Any] = row
-        return found
-
-    def until(self, *states: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 60
-        while (row := self.row())["state"] not in states:
-            assert time.monotonic() < deadline, row
-            time.sleep(0.1)
-        return row
+        self.account = top / "account"
+        super().__init__(top, name, package, "cloud", SETTINGS.format(account=self.account))
 
     def machines(self) -> dict[str, Any]:
         path = self.account / "books.json"
@@ -98,16 +51,9 @@ class TestContract(ProviderContract):
 
 
 @pytest.fixture
-def people(tmp_path: Path) -> Iterator[tuple[Person, Person]]:
-    package = tmp_path / "site"
-    info = package / "sojourn_nimbus-1.dist-info"
-    info.mkdir(parents=True)
-    (package / "sojourn_nimbus.py").write_text(FAKE.read_text())
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sojourn-nimbus\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[sojourn.provider]\nnimbus = sojourn_nimbus:Backend\n[sojourn.transport]\nnimbus = sojourn_nimbus:Line\n"
-    )
-    yield Person(tmp_path, "ann", package), Person(tmp_path, "ben", package)
+def people(tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:
+    package = installed(tmp_path, "nimbus", provider="Backend", transport="Line")
+    yield Tenant(tmp_path, "ann", package), Tenant(tmp_path, "ben", package)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             if str(tmp_path / "account").encode() in Path("/proc", pid, "environ").read_bytes():
@@ -116,7 +62,7 @@ def people(tmp_path: Path) -> Iterator[tuple[Person, Person]]:
             continue
 
 
-def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Person, Person]) -> None:
+def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Tenant, Tenant]) -> None:
     ann, _ = people
     planned = ann("plan", "--json")
     assert any("rents small" in remark for remark in planned["remarks"]) and not ann.account.exists()
@@ -142,7 +88,7 @@ def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Person, Perso
     assert ann("leases", "--json")["leases"] == []
 
 
-def test_two_clients_of_one_account_have_machines_of_their_own(people: tuple[Person, Person]) -> None:
+def test_two_clients_of_one_account_have_machines_of_their_own(people: tuple[Tenant, Tenant]) -> None:
     ann, ben = people
     ann("run")
     ben("run")
@@ -156,7 +102,7 @@ def test_two_clients_of_one_account_have_machines_of_their_own(people: tuple[Per
 
 @pytest.mark.parametrize("fault, machines", [("lost", 1), ("killed", 1), ("full", 0)])
 def test_whatever_becomes_of_the_answer_nothing_is_rented_twice_or_forgotten(
-    people: tuple[Person, Person], fault: str, machines: int
+    people: tuple[Tenant, Tenant], fault: str, machines: int
 ) -> None:
     ann, _ = people
     ann.account.mkdir()

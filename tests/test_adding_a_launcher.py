@@ -15,10 +15,10 @@ CONTRACT = """
 import pytest
 from sojourn.backends.transport import local
 from sojourn.core.values import Site
-from sojourn.testing.contracts.launcher import SchedulerContract
+from sojourn.testing.contracts.launcher import BatchSystemContract
 from sojourn_tq import Backend
 
-class TestTq(SchedulerContract):
+class TestTq(BatchSystemContract):
     @pytest.fixture
     def launcher(self, tmp_path):
         return Backend(Site("q", options={"tq": {"queue": str(tmp_path / "its queue")}}))

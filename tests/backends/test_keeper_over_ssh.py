@@ -12,6 +12,7 @@ import pytest
 from sojourn.backends.keeper.client import Answer, Keeper, NoBase, NoPython
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import NoAnswer, Site
+from sojourn.testing.contracts.launcher import at
 from sojourn.wire.errors import WorldError
 from tests.lab.lab import Box
 
@@ -176,8 +177,8 @@ def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tm
     root = str(placed["root"])
     path = f"{hello['base']}/keepers/{ours.file}"
     argv = [str(hello["python"]), "-I", "-S", path, "supervise", "--root", root]
-    tether = Setsid().start(ours.transport, argv, root)
-    assert not isinstance(tether, NoAnswer) and Setsid().pulse(ours.transport, tether) is Pulse.ALIVE
+    tether = Setsid().start(at(ours.transport), argv, root)
+    assert not isinstance(tether, NoAnswer) and Setsid().pulse(at(ours.transport), tether) is Pulse.ALIVE
     box.fault("drop-conns")  # the connection that started it goes; it does not
     box.sh("touch /tmp/gate")
     deadline = time.monotonic() + 120

@@ -13,7 +13,7 @@ from sojourn.backends.transport import local
 from sojourn.box.run.root import Root
 from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse
-from sojourn.testing.contracts.launcher import LauncherContract
+from sojourn.testing.contracts.launcher import ShellLauncherContract, at
 from tests.box.rig import Rig, all_events, found, gone, heard, kill, until
 
 
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / 'it\'s a "base"\nn\u00e4chste' / "runs" / "digits-lr0.3")
 
 
-class TestContract(LauncherContract):
+class TestContract(ShellLauncherContract):
     """As every launcher."""
 
 
@@ -52,34 +52,35 @@ def test_a_run_launched_this_way_beats_and_its_pulse_is_its_keeper_s(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("sleep 600")
-    tether = launcher.start(transport, argv(rig, run), run.path)
+    tether = launcher.start(at(transport), argv(rig, run), run.path)
     assert isinstance(tether, Handle)
     heard(run, "beat")
     keeper = found(run, "attempt")[0]["keeper"]
     assert tether.facts["pid"] == keeper["pid"] and tether.facts["start"] == keeper["start"]
-    assert launcher.pulse(transport, tether) is Pulse.ALIVE
+    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
     kill({keeper["pid"]})
-    until(lambda: launcher.pulse(transport, tether) is Pulse.GONE)
+    until(lambda: launcher.pulse(at(transport), tether) is Pulse.GONE)
 
 
 def test_a_second_start_leaves_the_first_in_charge_and_its_tether_finds_that_one(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("sleep 600")
-    first = launcher.start(transport, argv(rig, run), run.path)
+    first = launcher.start(at(transport), argv(rig, run), run.path)
     heard(run, "beat")
-    second = launcher.start(transport, argv(rig, run), run.path)
+    second = launcher.start(at(transport), argv(rig, run), run.path)
     assert isinstance(first, Handle) and isinstance(second, Handle)
     until(lambda: gone(second.facts["pid"]))
-    assert launcher.pulse(transport, second) is Pulse.ALIVE
+    assert launcher.pulse(at(transport), second) is Pulse.ALIVE
     assert len(found(run, "started")) == 1
 
 
 def test_the_run_outlives_the_client_that_launched_it(rig: Rig, launcher: Backend, transport: local.Backend) -> None:
     run = rig.place("sleep 600")
     code = "import json, sys; from sojourn.backends.launcher.setsid import Backend as L\n"
-    code += "from sojourn.backends.transport.local import Backend as T\n"
-    code += "t = L().start(T(), json.loads(sys.argv[1]), sys.argv[2]); print(json.dumps(dict(t.facts)))"
+    code += "from sojourn.core.values import Place, Site\n"
+    code += "t = L().start(Place(Site('local')), json.loads(sys.argv[1]), sys.argv[2])\n"
+    code += "print(json.dumps(dict(t.facts)))"
     import json
 
     client = [sys.executable, "-c", code, json.dumps(argv(rig, run)), run.path]
@@ -87,7 +88,7 @@ def test_the_run_outlives_the_client_that_launched_it(rig: Rig, launcher: Backen
     done = subprocess.run(client, capture_output=True, env=env, timeout=60, start_new_session=True)
     tether = Handle("setsid", "", json.loads(done.stdout))
     heard(run, "beat")
-    assert launcher.pulse(transport, tether) is Pulse.ALIVE
+    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
     stat = Path("/proc/%d/stat" % tether.facts["pid"]).read_text().rpartition(")")[2].split()
     assert int(stat[3]) == tether.facts["pid"]  # a session of its own: no terminal's hang-up reaches it
 
@@ -96,12 +97,12 @@ def test_a_stop_lets_the_payload_save_and_the_keeper_seal(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("bash -c 'trap \"echo saved; exit 75\" TERM; echo on; while true; do sleep 0.05; done'")
-    tether = launcher.start(transport, argv(rig, run), run.path)
+    tether = launcher.start(at(transport), argv(rig, run), run.path)
     assert isinstance(tether, Handle)
     until(lambda: os.path.exists(run.log(1)) and "on" in Path(run.log(1)).read_text())
     heard(run, "beat")
-    assert launcher.stop(transport, tether, 20.0) is None
-    assert launcher.pulse(transport, tether) is Pulse.GONE
+    assert launcher.stop(at(transport), tether, 20.0) is None
+    assert launcher.pulse(at(transport), tether) is Pulse.GONE
     kinds = [event["kind"] for event in all_events(run) if event["kind"] != "said"]
     assert kinds[-2:] == ["ended", "sealed"]
     assert found(run, "ended")[0]["state"] == "preempted"
@@ -110,10 +111,10 @@ def test_a_stop_lets_the_payload_save_and_the_keeper_seal(
 def test_a_tether_of_another_boot_never_finds_a_stranger(
     launcher: Backend, transport: local.Backend, root: str
 ) -> None:
-    tether = launcher.start(transport, ["sleep", "600"], root)
+    tether = launcher.start(at(transport), ["sleep", "600"], root)
     assert isinstance(tether, Handle)
     old = Handle("setsid", tether.native, {**tether.facts, "boot": "00000000-0000-0000-0000-000000000000"})
-    assert launcher.pulse(transport, old) is Pulse.GONE
-    assert launcher.stop(transport, old, 0.0) is None
-    assert launcher.pulse(transport, tether) is Pulse.ALIVE
-    launcher.stop(transport, tether, 1.0)
+    assert launcher.pulse(at(transport), old) is Pulse.GONE
+    assert launcher.stop(at(transport), old, 0.0) is None
+    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
+    launcher.stop(at(transport), tether, 1.0)

@@ -10,7 +10,7 @@ from sojourn.backends.launcher import systemd
 from sojourn.backends.transport import ssh
 from sojourn.core.values import Pulse, Site
 from sojourn.store.home import Store
-from sojourn.testing.contracts.launcher import LONG, LauncherContract
+from sojourn.testing.contracts.launcher import LONG, ShellLauncherContract, at
 from sojourn.verbs.context import Context
 from sojourn.verbs.explain.doctor import Doctor, doctor
 from tests.lab.lab import Box
@@ -37,20 +37,20 @@ def launcher(request: pytest.FixtureRequest) -> Any:
     return backends.get("launcher", request.param)(SITE)
 
 
-class TestContractOverSsh(LauncherContract):
+class TestContractOverSsh(ShellLauncherContract):
     """The very same suite as on this machine."""
 
 
 def test_a_cut_link_leaves_the_pulse_unknown_and_ends_nothing(
     box: Box, launcher: Any, transport: ssh.Backend, root: str
 ) -> None:
-    tether = launcher.start(transport, LONG, root)
+    tether = launcher.start(at(transport), LONG, root)
     box.fault("cut")
     mute = transport.call(["true"], timeout_s=4)
     assert not hasattr(mute, "rc")
     box.heal()
-    assert launcher.pulse(transport, tether) is Pulse.ALIVE
-    launcher.stop(transport, tether, 2.0)
+    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
+    launcher.stop(at(transport), tether, 2.0)
 
 
 def asked(site: str = "ssh:box1") -> Doctor:
@@ -66,7 +66,7 @@ def test_the_doctor_sees_the_box_and_not_this_machine(box: Box) -> None:
 
 def test_a_systemd_that_is_not_pid_1_there_is_refused_for_real(box: Box, transport: ssh.Backend, root: str) -> None:
     with pytest.raises(systemd.NoSystemd) as caught:
-        systemd.Backend(SITE).start(transport, ["touch", "/tmp/made-by-systemd"], root)
+        systemd.Backend(SITE).start(at(transport), ["touch", "/tmp/made-by-systemd"], root)
     assert caught.value.message.startswith("ssh:box1 has no systemd of the user")
     assert box.sh("ls /tmp/made-by-systemd 2>&1 || true").startswith("ls: cannot")
 

@@ -12,8 +12,8 @@ from sojourn.backends.launcher import sbatch
 from sojourn.backends.slurm.script import BadOption
 from sojourn.backends.transport import local
 from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
-from sojourn.core.values import Ended, Pulse, Site, State
-from sojourn.testing.contracts.launcher import LONG, SchedulerContract
+from sojourn.core.values import Ended, NoAnswer, Pulse, Site, State
+from sojourn.testing.contracts.launcher import LONG, BatchSystemContract, at
 from tests.lab.cluster import Cluster, until
 
 WHICH = shutil.which("scontrol")
@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> str:
     return str(tmp_path / 'it\'s a "base"\nn\u00e4chste' / "runs" / "digits-lr0.3")
 
 
-class TestContract(SchedulerContract):
+class TestContract(BatchSystemContract):
     """As every launcher that schedules."""
 
 
@@ -59,7 +59,7 @@ def test_what_slurm_refuses_is_said_in_its_words_with_what_to_look_at(
     transport: local.Backend, root: str, options: dict[str, Any], said: str, hint: str
 ) -> None:
     with pytest.raises(sbatch.NotSubmitted) as caught:
-        with_options(**options).start(transport, LONG, root)
+        with_options(**options).start(at(transport), LONG, root)
     assert said.lower() in caught.value.message.lower() and hint in caught.value.next
 
 
@@ -68,29 +68,29 @@ def test_a_base_in_tmpdir_is_refused_before_anything_is_submitted(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with pytest.raises(sbatch.NotShared) as caught:
-        launcher.start(transport, LONG, root)
+        launcher.start(at(transport), LONG, root)
     assert "TMPDIR" in caught.value.message and "shared file system" in caught.value.next
 
 
 def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
     transport: local.Backend, launcher: sbatch.Backend, cluster: Cluster
 ) -> None:
-    tether = launcher.start(transport, LONG, str(cluster.folder / "tmp" / "runs" / "r"))
+    tether = launcher.start(at(transport), LONG, str(cluster.folder / "tmp" / "runs" / "r"))
     assert isinstance(tether, Handle)
-    until(lambda: launcher.words(transport, [tether])[0].state)
-    (word,) = launcher.words(transport, [tether])
+    until(lambda: launcher.states(at(transport), [tether])[0].state)
+    (word,) = launcher.states(at(transport), [tether])
     assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
 
 
 def test_a_node_without_the_python_that_was_found_on_the_login_node_is_told_as_that(
     transport: local.Backend, launcher: sbatch.Backend, root: str
 ) -> None:
-    tether = launcher.start(transport, ["/no/such/python3", "keeper"], root)
+    tether = launcher.start(at(transport), ["/no/such/python3", "keeper"], root)
     assert isinstance(tether, Handle)
-    until(lambda: launcher.words(transport, [tether])[0].state)
-    (word,) = launcher.words(transport, [tether])
+    until(lambda: launcher.states(at(transport), [tether])[0].state)
+    (word,) = launcher.states(at(transport), [tether])
     assert word.state is State.FAILED and "lacks its Python" in word.reason
-    said = launcher.records(transport, tether, root)["slurm-JOB.out"][1]
+    said = launcher.records(at(transport), tether, root)["slurm-JOB.out"][1]
     assert "/no/such/python3, which this node does not have" in said, said
 
 
@@ -104,12 +104,12 @@ def test_one_question_tells_of_all_jobs_those_too_that_nobody_knows(
             calls.append(argv)
             return super().call(argv, **how)
 
-    held = with_options(hold=True).start(transport, LONG, str(tmp_path / "a" / "runs" / "a"))
-    runs = with_options().start(transport, LONG, str(tmp_path / "a" / "runs" / "b"))
+    held = with_options(hold=True).start(at(transport), LONG, str(tmp_path / "a" / "runs" / "a"))
+    runs = with_options().start(at(transport), LONG, str(tmp_path / "a" / "runs" / "b"))
     assert isinstance(held, Handle) and isinstance(runs, Handle)
     until(lambda: cluster.state(runs.native) == "RUNNING")
     unknown = Handle("sbatch", "4999999", {})
-    words = with_options().words(Counting(), [held, unknown, runs])
+    words = with_options().states(at(Counting()), [held, unknown, runs])
     assert len(calls) == 1
     assert [word.pulse for word in words] == [Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
     assert [word.is_waiting for word in words] == [True, False, False]
@@ -129,7 +129,7 @@ def test_a_controller_that_does_not_answer_leaves_all_unknown(
     away = tmp_path / "slurm.conf"
     away.write_text(text.replace(port, "SlurmctldPort=1").replace("MessageTimeout=30", "MessageTimeout=2"))
     monkeypatch.setenv("SLURM_CONF", str(away))
-    (word,) = launcher.words(transport, [Handle("sbatch", "1", {})])
+    (word,) = launcher.states(at(transport), [Handle("sbatch", "1", {})])
     assert word.pulse is Pulse.UNKNOWN and "Slurm does not answer" in word.reason
 
 
@@ -157,12 +157,11 @@ def test_more_cells_than_an_array_may_have_are_several_arrays_that_no_cut_off_cl
     monkeypatch.setenv("PATH", f"{small.parent}:{os.environ['PATH']}")
     home, launcher = tmp_path / "queues" / "s" / "arrays", with_options(hold=True)
     roots = [ArrayTask(str(tmp_path / "runs" / f"r{number}"), 1) for number in range(5)]
-    command = launcher.command_all(LONG, str(home), roots, LaunchRequest(), 1)
 
     def ask() -> list[str]:
-        ended = transport.call(command, timeout_s=60.0)
-        assert isinstance(ended, Ended)
-        return [tether.native for tether in launcher.read_all(ended, roots)]
+        handles = launcher.start_all(at(transport), LONG, str(home), roots, LaunchRequest(), 1)
+        assert not isinstance(handles, NoAnswer)
+        return [handle.native for handle in handles]
 
     natives = ask()
     assert [native.partition("_")[2] for native in natives] == ["0", "1", "0", "1", "0"]
@@ -172,7 +171,7 @@ def test_more_cells_than_an_array_may_have_are_several_arrays_that_no_cut_off_cl
     (home / "9.d").mkdir()
     (home / "9.d" / "cells").write_text("r0 2\n")  # and before sbatch
     assert ask() == natives and not (home / "9.d").exists()
-    assert launcher.withdraw(transport, [Handle("sbatch", native) for native in natives]) is None
+    assert launcher.cancel(at(transport), [Handle("sbatch", native) for native in natives]) is None
 
 
 def test_an_option_that_the_launcher_relies_on_is_refused() -> None:

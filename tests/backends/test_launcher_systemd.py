@@ -11,7 +11,7 @@ from sojourn.backends.launcher import systemd
 from sojourn.backends.transport import local
 from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse, Site
-from sojourn.testing.contracts.launcher import LONG, LauncherContract
+from sojourn.testing.contracts.launcher import LONG, ShellLauncherContract, at
 
 FAKES = Path(__file__).parent.parent / "fakes" / "bin"
 GPU = Site("gpu")
@@ -40,7 +40,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("stand_in")
-class TestContractWithAStandIn(LauncherContract):
+class TestContractWithAStandIn(ShellLauncherContract):
     @pytest.fixture
     def launcher(self) -> systemd.Backend:
         return systemd.Backend(GPU)
@@ -52,7 +52,7 @@ def test_a_machine_whose_pid_1_is_no_systemd_is_refused_for_real(
     if Path("/proc/1/comm").read_text().strip() == "systemd":
         return  # then there is nothing to refuse here: the stand-in's `offline` below shows the same
     with pytest.raises(systemd.NoSystemd) as caught:
-        systemd.Backend(GPU).start(transport, ["touch", str(tmp_path / "made")], root)
+        systemd.Backend(GPU).start(at(transport), ["touch", str(tmp_path / "made")], root)
     assert caught.value.message.startswith("gpu has no systemd of the user to start a unit with: ")
     assert "\n" not in caught.value.message and "setsid" in caught.value.next
     assert not (tmp_path / "made").exists() and not Path(root).exists()
@@ -64,7 +64,7 @@ def test_a_systemd_that_does_not_run_is_refused_with_its_own_words(
 ) -> None:
     (stand_in / "state").write_text(state + "\n")
     with pytest.raises(systemd.NoSystemd, match=f"systemctl --user says: {state}"):
-        systemd.Backend(GPU).start(transport, ["true"], root)
+        systemd.Backend(GPU).start(at(transport), ["true"], root)
 
 
 def test_without_lingering_nothing_is_started_and_the_command_that_turns_it_on_is_named(
@@ -75,7 +75,7 @@ def test_without_lingering_nothing_is_started_and_the_command_that_turns_it_on_i
     if Path(f"/var/lib/systemd/linger/{user}").exists():
         return  # it is on for this user, whatever a stand-in says
     with pytest.raises(systemd.NoLinger) as caught:
-        systemd.Backend(GPU).start(transport, ["true"], root)
+        systemd.Backend(GPU).start(at(transport), ["true"], root)
     assert caught.value.next.startswith(f"loginctl enable-linger {user}")
     assert not (stand_in / "argv").exists()
 
@@ -85,7 +85,7 @@ def test_the_unit_ends_nothing_but_the_keeper_itself(
     stand_in: Path, transport: local.Backend, root: str, version: str, has_oom: bool
 ) -> None:
     (stand_in / "version").write_text(version)
-    tether = systemd.Backend(GPU).start(transport, LONG, root)
+    tether = systemd.Backend(GPU).start(at(transport), LONG, root)
     assert isinstance(tether, Handle)
     try:
         words = (stand_in / "argv").read_text().split("\0")
@@ -95,22 +95,22 @@ def test_the_unit_ends_nothing_but_the_keeper_itself(
         assert f"--setenv=PATH={os.environ['PATH']}" in options
         assert tether.native == tether.facts["unit"] == systemd.unit_name(root)
     finally:
-        systemd.Backend(GPU).stop(transport, tether, 2.0)
+        systemd.Backend(GPU).stop(at(transport), tether, 2.0)
 
 
 def test_a_keeper_that_was_killed_can_be_started_again_under_the_same_unit(
     stand_in: Path, transport: local.Backend, root: str
 ) -> None:
     launcher = systemd.Backend(GPU)
-    first = launcher.start(transport, LONG, root)
+    first = launcher.start(at(transport), LONG, root)
     assert isinstance(first, Handle)
     os.kill(first.facts["pid"], signal.SIGKILL)
-    while launcher.pulse(transport, first) is not Pulse.GONE:
+    while launcher.pulse(at(transport), first) is not Pulse.GONE:
         pass
-    second = launcher.start(transport, LONG, root)
+    second = launcher.start(at(transport), LONG, root)
     assert isinstance(second, Handle) and second.native == first.native
-    assert launcher.pulse(transport, second) is Pulse.ALIVE
-    launcher.stop(transport, second, 2.0)
+    assert launcher.pulse(at(transport), second) is Pulse.ALIVE
+    launcher.stop(at(transport), second, 2.0)
 
 
 def test_units_of_two_bases_with_the_same_run_differ() -> None:

@@ -17,7 +17,7 @@ from sojourn.backends.launcher import tmux
 from sojourn.backends.transport import local
 from sojourn.core.ports import Handle
 from sojourn.core.values import Pulse, Site
-from sojourn.testing.contracts.launcher import LONG, LauncherContract
+from sojourn.testing.contracts.launcher import LONG, ShellLauncherContract, at
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="missing Debian package: tmux")
 
@@ -46,7 +46,7 @@ def launcher(request: pytest.FixtureRequest) -> Any:
     return backends.get("launcher", request.param)(Site("local"))
 
 
-class TestContract(LauncherContract):
+class TestContract(ShellLauncherContract):
     """Both launchers that start a plain process."""
 
 
@@ -56,10 +56,10 @@ def shown(transport: local.Backend, root: str) -> Iterator[Handle]:
     logs = Path(root) / "logs"
     logs.mkdir(parents=True)
     (logs / "1.log").write_text("epoch 1\n")
-    tether = tmux.Backend().start(transport, LONG, root)
+    tether = tmux.Backend().start(at(transport), LONG, root)
     assert isinstance(tether, Handle)
     yield tether
-    tmux.Backend().stop(transport, tether, 2.0)
+    tmux.Backend().stop(at(transport), tether, 2.0)
 
 
 def window(session: str = "digits-lr0+3") -> str:
@@ -113,7 +113,7 @@ def test_closing_the_window_or_ending_tmux_ends_no_run(transport: local.Backend,
     until(lambda: "epoch 1" in window())
     subprocess.run(["tmux", "-L", "sojourn", *end], check=True, timeout=60)
     until(lambda: not sessions())
-    assert tmux.Backend().pulse(transport, shown) is Pulse.ALIVE
+    assert tmux.Backend().pulse(at(transport), shown) is Pulse.ALIVE
 
 
 def test_keys_typed_into_the_window_end_neither_it_nor_the_run(transport: local.Backend, shown: Handle) -> None:
@@ -121,17 +121,17 @@ def test_keys_typed_into_the_window_end_neither_it_nor_the_run(transport: local.
     subprocess.run(["tmux", "-L", "sojourn", "send-keys", "-t", "digits-lr0+3", "C-c", "C-z", "C-c"], timeout=60)
     time.sleep(1.5)  # time enough for a script that obeyed to be gone
     assert sessions() == ["digits-lr0+3"]
-    assert tmux.Backend().pulse(transport, shown) is Pulse.ALIVE
+    assert tmux.Backend().pulse(at(transport), shown) is Pulse.ALIVE
 
 
 def test_the_session_ends_by_itself_with_its_keeper(transport: local.Backend, shown: Handle) -> None:
     assert sessions() == ["digits-lr0+3"]
-    tmux.Backend().stop(transport, shown, 2.0)
+    tmux.Backend().stop(at(transport), shown, 2.0)
     until(lambda: not sessions())
 
 
 def test_a_second_start_uses_the_session_that_is_there(transport: local.Backend, shown: Handle, root: str) -> None:
-    again = tmux.Backend().start(transport, ["true"], root)
+    again = tmux.Backend().start(at(transport), ["true"], root)
     assert isinstance(again, Handle) and again.facts["attach"] == shown.facts["attach"]
     assert sessions() == ["digits-lr0+3"]
 
@@ -140,11 +140,11 @@ def test_the_users_own_tmux_settings_cannot_end_the_session(
     private_home: Path, transport: local.Backend, root: str
 ) -> None:
     (private_home / ".tmux.conf").write_text("set -g destroy-unattached on\nnonsense\n")
-    tether = tmux.Backend().start(transport, LONG, root)
+    tether = tmux.Backend().start(at(transport), LONG, root)
     assert isinstance(tether, Handle)
     time.sleep(1.5)  # a session that nobody looks at would be gone by now
     assert sessions() == ["digits-lr0+3"]
-    tmux.Backend().stop(transport, tether, 2.0)
+    tmux.Backend().stop(at(transport), tether, 2.0)
 
 
 def test_where_there_is_no_tmux_nothing_is_started(
@@ -156,7 +156,7 @@ def test_where_there_is_no_tmux_nothing_is_started(
         (tools / name).symlink_to(shutil.which(name) or name)
     monkeypatch.setenv("PATH", str(tools))
     with pytest.raises(tmux.NoTmux) as caught:
-        tmux.Backend(Site("gpu")).start(transport, ["touch", str(tmp_path / "made")], root)
+        tmux.Backend(Site("gpu")).start(at(transport), ["touch", str(tmp_path / "made")], root)
     assert caught.value.message == "There is no tmux on gpu, and its launcher is tmux; nothing was started."
     assert caught.value.exit_status == 5 and "setsid" in caught.value.next
     assert not (tmp_path / "made").exists()
@@ -166,11 +166,11 @@ def test_where_tmux_makes_no_session_the_run_goes_on_and_it_is_said(
     transport: local.Backend, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMUX_TMPDIR", "/proc/1")  # nobody can make a socket there
-    tether = tmux.Backend().start(transport, LONG, root)
+    tether = tmux.Backend().start(at(transport), LONG, root)
     assert isinstance(tether, Handle)
     try:
-        assert tmux.Backend().pulse(transport, tether) is Pulse.ALIVE
+        assert tmux.Backend().pulse(at(transport), tether) is Pulse.ALIVE
         assert "attach" not in tether.facts
         assert tether.facts["remark"].startswith("tmux shows no window for it: ")
     finally:
-        tmux.Backend().stop(transport, tether, 2.0)
+        tmux.Backend().stop(at(transport), tether, 2.0)

@@ -5,6 +5,7 @@ A launcher of another package, as docs/adding-a-launcher.md says: nothing of our
 
 import shlex
 
+from sojourn.backends.way import way
 from sojourn.core.ports import DryRun, Handle, SchedulerStatus
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.wire.errors import WorldError
@@ -86,48 +87,41 @@ class Backend:
         """With the site's settings."""
         self.options = {"queue": "/tmp/tq", "slots": 2, **(site.options.get("tq") or {} if site else {})}
 
-    def script(self, argv, root, order):
+    def script(self, argv, root, request):
         """The script of one job; the root comes to it as its argument."""
         return f"#!/bin/sh\n# SOJOURN_SEAT is set by tq\nexec {shlex.join(argv)}\n"
 
-    def command(self, argv, root, order=None):
+    def start(self, place, argv, root, request=None):
         """Submit it, unless it waits or runs."""
-        return self._argv(_START, root, self.script(argv, root, order))
-
-    def read(self, ended, root):
-        """The number of the job."""
+        ended = way(place).call(self._argv(_START, root, self.script(argv, root, request)))
+        if isinstance(ended, NoAnswer):
+            return ended
         native = ended.stdout.decode().strip()
         if ended.rc or not native.isdigit():
             raise WorldError(detail=f"tq took no job: {ended.stderr.decode()}")
         return Handle("tq", native, {"root": root})
 
-    def start(self, transport, argv, root):
-        """In a call of its own."""
-        ended = transport.call(self.command(argv, root))
-        return ended if isinstance(ended, NoAnswer) else self.read(ended, root)
-
-    def command_all(self, argv, home, roots, order, at_once):
+    def start_all(self, place, argv, home, roots, request, at_once):
         """A job for each, so many of them at once."""
         script = f'#!/bin/sh\n# SOJOURN_SEAT is set by tq\nexec {shlex.join(argv)} "$1"\n'
         group = "group-" + home.strip("/").replace("/", "-").replace(" ", "_")
         words = [word for one in roots for word in (one.root, str(one.attempt))]
-        return self._argv(_START_ALL, group, str(at_once), script, *words)
-
-    def read_all(self, ended, roots):
-        """One a line."""
+        ended = way(place).call(self._argv(_START_ALL, group, str(at_once), script, *words), timeout_s=60.0)
+        if isinstance(ended, NoAnswer):
+            return ended
         lines = ended.stdout.decode().split()
         if ended.rc or len(lines) != len(roots):
             raise WorldError(detail=f"tq took not all jobs: {ended.stderr.decode()}")
         return [Handle("tq", native, {"root": one.root}) for native, one in zip(lines, roots, strict=True)]
 
-    def try_out(self, transport, script):
+    def try_out(self, place, script):
         """It takes everything."""
-        ended = transport.call(["true"])
+        ended = way(place).call(["true"])
         return ended if isinstance(ended, NoAnswer) else DryRun(True, f"one of {self.options['slots']} slots is enough")
 
-    def words(self, transport, tethers):
+    def states(self, place, tethers):
         """All in one call."""
-        ended = transport.call(self._argv(_WORDS, *(one.native for one in tethers)))
+        ended = way(place).call(self._argv(_WORDS, *(one.native for one in tethers)))
         if isinstance(ended, NoAnswer) or ended.rc:
             return [SchedulerStatus(Pulse.UNKNOWN, reason="tq was not heard") for _ in tethers]
         return [self._word(*line.split()) for line in ended.stdout.decode().splitlines()]
@@ -142,9 +136,9 @@ class Backend:
             )
         return SchedulerStatus(Pulse.GONE, reason=f"tq job {native}: {state} {rc}")
 
-    def records(self, transport, tether, root):
+    def records(self, place, tether, root):
         """What its folder says."""
-        ended = transport.call(self._argv(_WORDS, tether.native))
+        ended = way(place).call(self._argv(_WORDS, tether.native))
         return {} if isinstance(ended, NoAnswer) else {"tq": (ended.rc, ended.stdout.decode())}
 
     def by_hand(self, root, native):
@@ -156,22 +150,22 @@ class Backend:
             "start": f"{shlex.join(self._argv(_START, root))} {script}",
         }
 
-    def withdraw(self, transport, tethers):
+    def cancel(self, place, tethers):
         """End them."""
-        ended = transport.call(self._argv(_STOP, "2", *(one.native for one in tethers)), timeout_s=60.0)
+        ended = way(place).call(self._argv(_STOP, "2", *(one.native for one in tethers)), timeout_s=60.0)
         return ended if isinstance(ended, NoAnswer) else None
 
-    def used(self, transport, tethers):
+    def used(self, place, tethers):
         """Nothing is shared out."""
         return ""
 
-    def pulse(self, transport, tether):
+    def pulse(self, place, tether):
         """ALIVE while it waits or runs."""
-        return self.words(transport, [tether])[0].pulse
+        return self.states(place, [tether])[0].pulse
 
-    def stop(self, transport, tether, grace_s):
+    def stop(self, place, tether, grace_s):
         """TERM, then KILL; what waits is cancelled."""
-        ended = transport.call(self._argv(_STOP, str(int(grace_s + 1)), tether.native), timeout_s=grace_s + 60.0)
+        ended = way(place).call(self._argv(_STOP, str(int(grace_s + 1)), tether.native), timeout_s=grace_s + 60.0)
         return ended if isinstance(ended, NoAnswer) else None
 
     def _argv(self, line, *words):

@@ -126,85 +126,65 @@ class Transport(Protocol):
 
 
 class Launcher(Protocol):
-    """What keeps the keeper alive without us. Every launcher starts the same argv."""
+    """What keeps the keeper alive without us: a process on the box, a job of a cluster, a kernel. Every launcher starts
+    the same argv.
+
+    It reaches the place as it likes: by an API, or over the place's transport (`backends.way`).
+    """
 
     survives: ClassVar[frozenset[str]]  # of: link-drop client-exit logout reboot
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
-        """Start argv detached, all three streams redirected, and return at once.
+    def start(
+        self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+    ) -> Handle | NoAnswer:
+        """Start argv detached, with no input and its output in ROOT/logs/keeper.log, and return at once.
 
-        A second start is harmless: the keeper sees to it.
+        A second start is harmless: the keeper sees to it. `request`: for a launcher that gets the machine too; without
+        it, one that only puts a keeper back. Raises: WorldError where it started nothing.
         """
         ...
 
-    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
-        """The argv that does on the box what `start` does, for who has more to do there in the same call.
+    def pulse(self, place: Place, handle: Handle) -> Pulse:
+        """Whether what `start` began still exists. UNKNOWN when nobody answers."""
+        ...
 
-        `order`: for a launcher that gets the machine too; the others have no use for it.
-        """
+    def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
+        """TERM it, and KILL it after `grace_s`. Idempotent."""
+        ...
+
+
+class ShellLauncher(Launcher, Protocol):
+    """A launcher that starts by an argv on the box. Who has more to do there sends that along in the same call."""
+
+    def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
+        """The argv that does on the box what `start` does."""
         ...
 
     def read(self, ended: Ended, root: str) -> Handle:
         """What `command` came to. Raises: WorldError where it started nothing."""
         ...
 
-    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
-        """Whether what `start` began still exists. UNKNOWN when the box does not answer."""
-        ...
-
-    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
-        """TERM it, and KILL it after `grace_s`. Idempotent."""
-        ...
-
 
 class Scheduler(Launcher, Protocol):
     """A launcher whose keepers run elsewhere, when somebody gives them a machine: sbatch, a Kubernetes Job.
 
-    What it starts finds SOJOURN_SEAT in its environment: `native` of its tether, a colon, and how often it was started
+    What it starts finds SOJOURN_SEAT in its environment: `native` of its handle, a colon, and how often it was started
     before: one seat for each time that a machine was given. The keeper tells by it that an earlier seat is over.
     SOJOURN_SEAT_LEAD_S and SOJOURN_SEAT_GRACE_S: seconds that the payload may take to save when the keeper gets SIGINT
-    (the seat will end) and SIGTERM (it ends). SOJOURN_SEAT_STEP, where a run has several machines: a shell line of
-    words that start on each what is put behind them.
+    (the seat will end) and SIGTERM (it ends). A second `start` for a root finds the job that waits or runs there.
     """
 
     schedules: ClassVar[bool]  # True; a plain launcher need not say False
-    spans: ClassVar[bool]  # it can start one run's processes on several machines (SOJOURN_SEAT_STEP)
 
-    def script(self, argv: Sequence[str], root: str, order: LaunchRequest) -> str:
-        """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
+    def states(self, place: Place, handles: Sequence[Handle]) -> Sequence[SchedulerStatus]:
+        """How each stands, in one question for all; UNKNOWN where the scheduler does not answer."""
         ...
 
-    def command_all(
-        self, argv: Sequence[str], home: str, roots: Sequence[ArrayTask], order: LaunchRequest, at_once: int
-    ) -> list[str]:
-        """`command` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them
-        have a seat at a time. `home`: a folder for what belongs to none of them alone.
-
-        Safe to repeat: a root that has been asked for with this attempt is not asked for again.
-        """
-        ...
-
-    def read_all(self, ended: Ended, roots: Sequence[ArrayTask]) -> list[Handle]:
-        """What `command_all` came to, one each. Raises: WorldError; then nothing more was asked for."""
-        ...
-
-    def try_out(self, transport: Transport, script: str) -> DryRun | NoAnswer:
-        """Whether the scheduler would take it, and when it would start; asks for nothing."""
-        ...
-
-    def withdraw(self, transport: Transport, tethers: Sequence[Handle]) -> None | NoAnswer:
+    def cancel(self, place: Place, handles: Sequence[Handle]) -> None | NoAnswer:
         """Take from the queue what waits there; such as runs meanwhile is ended as by `stop`. Idempotent."""
         ...
 
-    def used(self, transport: Transport, tethers: Sequence[Handle]) -> str:
-        """What they took of what the scheduler shares out among people, in a line; "" where nobody knows."""
-        ...
-
-    def words(self, transport: Transport, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
-        """What the scheduler says of each, in one call for all; UNKNOWN where it, or the box, does not answer."""
-        ...
-
-    def records(self, transport: Transport, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
+    def records(self, place: Place, handle: Handle, root: str) -> Mapping[str, tuple[int, str]]:
         """What the scheduler keeps of one of them, for a diagnosis: command -> (exit status, what it printed).
 
         {} where it does not answer.
@@ -212,10 +192,46 @@ class Scheduler(Launcher, Protocol):
         ...
 
     def by_hand(self, root: str, native: str) -> Mapping[str, str]:
-        """Shell lines for a person on the box: `look` (how it stands), `stop`, `start` (the script of the last start).
+        """Shell lines for a person: `look` (how it stands), `stop`, `start` (the last start again).
 
-        `native`: as in the tether, "" where that is not known.
+        `native`: as in the handle, "" where that is not known.
         """
+        ...
+
+
+class BatchSystem(Scheduler, Protocol):
+    """What a scheduler with scripts and arrays offers beside: all of this or nothing. Slurm does."""
+
+    spans: ClassVar[bool]  # it starts one run's processes on several machines: SOJOURN_SEAT_STEP holds a shell line of
+    # words that start on each what is put behind them
+
+    def script(self, argv: Sequence[str], root: str, request: LaunchRequest) -> str:
+        """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
+        ...
+
+    def try_out(self, place: Place, script: str) -> DryRun | NoAnswer:
+        """Whether the scheduler would take it, and when it would start; asks for nothing."""
+        ...
+
+    def start_all(
+        self,
+        place: Place,
+        argv: Sequence[str],
+        home: str,
+        roots: Sequence[ArrayTask],
+        request: LaunchRequest,
+        at_once: int,
+    ) -> Sequence[Handle] | NoAnswer:
+        """`start` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them
+        have a seat at a time. `home`: a folder for what belongs to none of them alone.
+
+        Safe to repeat: a root that has been asked for with this attempt is not asked for again. Raises: WorldError;
+        then nothing more was asked for.
+        """
+        ...
+
+    def used(self, place: Place, handles: Sequence[Handle]) -> str:
+        """What they took of what the scheduler shares out among people, in a line; "" where nobody knows."""
         ...
 
 
@@ -298,6 +314,7 @@ class Loaded:
 
 
 __all__ = [
+    "BatchSystem",
     "Launcher",
     "Loaded",
     "Loader",
@@ -306,6 +323,7 @@ __all__ = [
     "Place",
     "Provider",
     "Scheduler",
+    "ShellLauncher",
     "ArrayTask",
     "Site",
     "Handle",

@@ -162,10 +162,14 @@ class Lease:
 
 @dataclass(frozen=True)
 class Place:
-    """A site and, where its machine is rented, the lease that is that machine: what a transport is made of."""
+    """A site and, where its machine is rented, the lease that is that machine: what a transport is made of.
+
+    `way`: a transport there that exists already; who has only the place makes one (`backends.way`).
+    """
 
     site: Site
     lease: Lease | None = None
+    way: Any = field(default=None, compare=False, repr=False)
 
     @property
     def address(self) -> str:

@@ -22,7 +22,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.keeper.client import Answer, Keeper
-    from sojourn.core.ports import Launcher, Provider, Scheduler, Transport
+    from sojourn.core.ports import BatchSystem, Launcher, Provider, Scheduler, ShellLauncher, Transport
     from sojourn.verbs.answers import Confirm
 
 T = TypeVar("T")
@@ -186,9 +186,24 @@ class Box:
         return replace(self, site=site, keeper=Keeper(self.transport, site))
 
     @property
+    def place(self) -> Place:
+        """What a launcher is told of where it is."""
+        return Place(self.site, self.lease, self.transport)
+
+    @property
+    def shell(self) -> ShellLauncher | None:
+        """The launcher, where it starts by an argv that may go along with other questions to the box."""
+        return cast("ShellLauncher", self.launcher) if hasattr(self.launcher, "command") else None
+
+    @property
     def scheduler(self) -> Scheduler | None:
         """The launcher, where it asks somebody for the machine: what it starts may wait, and runs elsewhere."""
         return cast("Scheduler", self.launcher) if getattr(self.launcher, "schedules", False) else None
+
+    @property
+    def batch(self) -> BatchSystem | None:
+        """The scheduler, where it has scripts and arrays."""
+        return cast("BatchSystem", self.launcher) if self.scheduler and hasattr(self.launcher, "start_all") else None
 
     def ask(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer | NoAnswer:
         """One question to the box's keeper program. Raises: WorldError where the box says no."""
@@ -272,4 +287,4 @@ def start(box: Box, argv: Sequence[str]) -> Handle | NoAnswer:
     It goes on with what the root says: adopts what lives, records an end, begins an attempt that was asked for.
     Raises: WorldError.
     """
-    return box.launcher.start(box.transport, argv, argv[-1])
+    return box.launcher.start(box.place, argv, argv[-1])

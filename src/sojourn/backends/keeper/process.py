@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sojourn.core.ports import Handle, Launcher, Transport
-from sojourn.core.values import Ended, NoAnswer, Pulse
+from sojourn.backends.way import way
+from sojourn.core.ports import Handle, LaunchRequest, ShellLauncher
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse
 from sojourn.wire.errors import WorldError
 
 CALL_S = 30.0
@@ -87,10 +88,12 @@ class NotLaunched(WorldError):
     code = "not-launched"
 
 
-def start(launcher: Launcher, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
+def start(
+    launcher: ShellLauncher, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+) -> Handle | NoAnswer:
     """Run the launcher's command in a call of its own. Raises: NotLaunched and the launcher's own errors."""
-    words = launcher.command(argv, root)
-    ended = transport.call(words, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+    words = launcher.command(argv, root, request)
+    ended = way(place).call(words, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
     return ended if isinstance(ended, NoAnswer) else launcher.read(ended, root)
 
 
@@ -113,26 +116,26 @@ def read(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[s
     return {"root": root, "pid": int(told[0]), "start": int(told[1]), "boot": boot}, lines[:-1]
 
 
-def pulse(transport: Transport, tether: Handle) -> Pulse:
+def pulse(place: Place, tether: Handle) -> Pulse:
     """Whether a keeper of this root lives: the one that keeper.json names, or the one we started."""
-    answer = _ask(transport, _PULSE, tether.facts, [], CALL_S)
+    answer = _ask(place, _PULSE, tether.facts, [], CALL_S)
     return {b"alive": Pulse.ALIVE, b"gone": Pulse.GONE}.get(answer, Pulse.UNKNOWN)
 
 
-def stop(transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
+def stop(place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
     """TERM the keeper, which gives its payload the job's own grace; KILL it after `grace_s`. Idempotent.
 
     A keeper that had to be killed may leave a living payload, which the next one adopts.
     """
     whole_s = max(0, int(grace_s + 0.999))
-    answer = _ask(transport, _STOP, tether.facts, [str(whole_s)], grace_s + CALL_S)
+    answer = _ask(place, _STOP, tether.facts, [str(whole_s)], grace_s + CALL_S)
     return None if answer == b"gone" else NoAnswer(sent=True, kind="no-end", detail="it does not go")
 
 
-def _ask(transport: Transport, script: str, facts: Mapping[str, Any], more: list[str], timeout_s: float) -> bytes:
+def _ask(place: Place, script: str, facts: Mapping[str, Any], more: list[str], timeout_s: float) -> bytes:
     known = [str(facts["root"]), str(facts["pid"]), str(facts["start"]), str(facts.get("boot") or "")]
     argv = ["sh", "-c", script, "sojourn", *known, *more]
-    ended = transport.call(argv, timeout_s=timeout_s, limit_bytes=_LIMIT_BYTES)
+    ended = way(place).call(argv, timeout_s=timeout_s, limit_bytes=_LIMIT_BYTES)
     if isinstance(ended, NoAnswer) or ended.rc != 0:
         return b""
     return ended.stdout.strip().rpartition(b"\n")[2].strip()

@@ -16,12 +16,14 @@ from sojourn.backends.slurm import output as slurm_output
 from sojourn.backends.slurm import script as slurm_script
 from sojourn.backends.slurm import share as slurm_share
 from sojourn.backends.slurm import states as slurm_states
-from sojourn.core.ports import ArrayTask, DryRun, Handle, LaunchRequest, SchedulerStatus, Transport
-from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.backends.way import way
+from sojourn.core.ports import ArrayTask, DryRun, Handle, LaunchRequest, SchedulerStatus
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
 
 CALL_S = 60.0  # a controller under load answers late
+SUBMIT_S = 300.0  # for an array of a thousand
 _LIMIT_BYTES = 4 << 20
 _MARK = "sojourn:"
 
@@ -122,19 +124,22 @@ class Backend:
     def __init__(self, site: Site | None = None) -> None:
         """`site`: its `options["sbatch"]` go into the script."""
         self._site = site or Site("slurm", launcher="sbatch")
+        self._options = self._site.options.get("sbatch") or {}
 
-    def script(self, argv: Sequence[str], root: str, order: LaunchRequest) -> str:
+    def script(self, argv: Sequence[str], root: str, request: LaunchRequest) -> str:
         """The batch script. Raises: BadOption."""
-        return slurm_script.render(argv, root, order, self._site.options.get("sbatch") or {}, self._site.name)
+        return slurm_script.render(argv, root, request, self._options, self._site.name)
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
+    def start(
+        self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+    ) -> Handle | NoAnswer:
         """Submit it. Raises: BadOption, NoSlurm, NotShared, NotSubmitted."""
-        ended = transport.call(self.command(argv, root), timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        ended = way(place).call(self.command(argv, root, request), timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         return ended if isinstance(ended, NoAnswer) else self.read(ended, root)
 
-    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
         """A shell that submits the script, unless this root's job is there already. Raises: BadOption."""
-        script = self.script(argv, root, order or LaunchRequest())
+        script = self.script(argv, root, request or LaunchRequest())
         return ["sh", "-c", _START, "sojourn", root, slurm_script.job_name(root), script]
 
     def read(self, ended: Ended, root: str) -> Handle:
@@ -145,27 +150,32 @@ class Backend:
             raise self._refusal(ended)
         return _tether(root, native)
 
-    def command_all(
-        self, argv: Sequence[str], home: str, roots: Sequence[ArrayTask], order: LaunchRequest, at_once: int
-    ) -> list[str]:
-        """A shell that submits arrays for those of them that it has not submitted yet. Raises: BadOption."""
+    def start_all(
+        self,
+        place: Place,
+        argv: Sequence[str],
+        home: str,
+        roots: Sequence[ArrayTask],
+        request: LaunchRequest,
+        at_once: int,
+    ) -> list[Handle] | NoAnswer:
+        """Arrays for those of them that were not submitted yet. Raises: BadOption, NoSlurm, NotShared, NotSubmitted."""
         runs = posixpath.dirname(roots[0].root)
-        settings = self._site.options.get("sbatch") or {}
-        script = slurm_script.render_array(argv, runs, order, settings, self._site.name)
+        script = slurm_script.render_array(argv, runs, request, self._options, self._site.name)
         start = CHECK + _NODE_LOCAL + slurm_array.START
-        return ["sh", "-c", start, "sojourn", *slurm_array.words(home, roots, at_once, script)]
-
-    def read_all(self, ended: Ended, roots: Sequence[ArrayTask]) -> list[Handle]:
-        """The task of each. Raises: NoSlurm, NotShared, NotSubmitted."""
+        words = ["sh", "-c", start, "sojourn", *slurm_array.words(home, roots, at_once, script)]
+        ended = way(place).call(words, timeout_s=SUBMIT_S)
+        if isinstance(ended, NoAnswer):
+            return ended
         natives = slurm_array.natives(ended.stdout.decode("utf-8", "replace"))
         known = [natives.get(posixpath.basename(one.root), "") for one in roots]
         if ended.rc != 0 or not all(map(slurm_output.is_job, known)):
             raise self._refusal(ended)
         return [_tether(one.root, native) for one, native in zip(roots, known, strict=True)]
 
-    def try_out(self, transport: Transport, script: str) -> DryRun | NoAnswer:
+    def try_out(self, place: Place, script: str) -> DryRun | NoAnswer:
         """`sbatch --test-only`. It knows nothing of what comes before it in the queue, nor of what it waits for."""
-        ended = transport.call(["sh", "-c", _TRY, "sojourn", script], timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        ended = way(place).call(["sh", "-c", _TRY, "sojourn", script], timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer):
             return ended
         if ended.rc == 0:
@@ -173,26 +183,26 @@ class Backend:
         no = self._refusal(ended)
         return DryRun(False, str(no.fields.get("said", no.message)), no.next)
 
-    def check(self, transport: Transport) -> WorldError | None:
+    def check(self, place: Place) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
-        ended = transport.call(["sh", "-c", CHECK + "sinfo -h -o %P"], timeout_s=CALL_S)
+        ended = way(place).call(["sh", "-c", CHECK + "sinfo -h -o %P"], timeout_s=CALL_S)
         return None if isinstance(ended, NoAnswer) or ended.rc == 0 else self._refusal(ended)
 
-    def words(self, transport: Transport, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
+    def states(self, place: Place, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
         """One squeue, and one sacct for those that it does not show."""
         natives = [tether.native for tether in tethers]
         argv = ["sh", "-c", slurm_output.ASK, "sojourn", ",".join(sorted(set(natives)))]
-        ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        ended = way(place).call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer) or ended.rc != 0:
             why = ended.kind if isinstance(ended, NoAnswer) else ended.stderr.decode("utf-8", "replace").strip()[-200:]
             return [SchedulerStatus(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
         said = slurm_output.read(ended.stdout.decode("utf-8", "replace"))
         return [slurm_states.word(native, said) for native in natives]
 
-    def records(self, transport: Transport, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
+    def records(self, place: Place, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
         """sacct, scontrol and the end of the batch script's output."""
         argv = ["sh", "-c", slurm_output.RECORDS, "sojourn", tether.native, root]
-        ended = transport.call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
+        ended = way(place).call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         return {} if isinstance(ended, NoAnswer) else slurm_output.records(ended.stdout.decode("utf-8", "replace"))
 
     def by_hand(self, root: str, native: str) -> dict[str, str]:
@@ -204,26 +214,26 @@ class Backend:
             "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
         }
 
-    def withdraw(self, transport: Transport, tethers: Sequence[Handle]) -> None | NoAnswer:
+    def cancel(self, place: Place, tethers: Sequence[Handle]) -> None | NoAnswer:
         """scancel, of all in one call."""
-        ended = transport.call(["scancel", *(tether.native for tether in tethers)], timeout_s=CALL_S)
+        ended = way(place).call(["scancel", *(tether.native for tether in tethers)], timeout_s=CALL_S)
         return ended if isinstance(ended, NoAnswer) else None
 
-    def used(self, transport: Transport, tethers: Sequence[Handle]) -> str:
+    def used(self, place: Place, tethers: Sequence[Handle]) -> str:
         """CPU and GPU hours of these jobs, and how the user's fair share stands, as far as Slurm keeps account."""
         natives = ",".join(sorted({tether.native for tether in tethers}))
-        ended = transport.call(["sh", "-c", slurm_share.ASK, "sojourn", natives], timeout_s=CALL_S)
+        ended = way(place).call(["sh", "-c", slurm_share.ASK, "sojourn", natives], timeout_s=CALL_S)
         return "" if isinstance(ended, NoAnswer) else slurm_share.line(ended.stdout.decode("utf-8", "replace"))
 
-    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, tether: Handle) -> Pulse:
         """ALIVE while the job waits or runs."""
-        return self.words(transport, [tether])[0].pulse
+        return self.states(place, [tether])[0].pulse
 
-    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
         """Cancel it; what runs gets SIGTERM and `grace_s` first."""
         whole_s = max(0, int(grace_s + 0.999))
         argv = ["sh", "-c", _STOP, "sojourn", tether.native, str(whole_s)]
-        ended = transport.call(argv, timeout_s=grace_s + 2 * CALL_S, limit_bytes=_LIMIT_BYTES)
+        ended = way(place).call(argv, timeout_s=grace_s + 2 * CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer):
             return ended
         gone = ended.rc == 0 and ended.stdout.split()[-1:] == [b"gone"]

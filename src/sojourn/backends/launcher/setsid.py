@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
-from sojourn.core.ports import Handle, LaunchRequest, Transport
-from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.core.ports import Handle, LaunchRequest
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 
 _START = keeper_process.SPAWN + 'spawn "$@"; tell "$pid"\n'
 
@@ -23,11 +23,13 @@ class Backend:
     def __init__(self, site: Site | None = None) -> None:
         """A launcher is made with its site, whose `options` are its own settings; this one has none."""
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
+    def start(
+        self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+    ) -> Handle | NoAnswer:
         """Start argv detached; see `core.ports.Launcher`. Raises: NotLaunched."""
-        return keeper_process.start(self, transport, argv, root)
+        return keeper_process.start(self, place, argv, root, request)
 
-    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
         """A shell that starts argv and tells its pid."""
         return keeper_process.command(_START, root, argv)
 
@@ -36,10 +38,10 @@ class Backend:
         facts, _ = keeper_process.read("setsid", ended, root)
         return Handle("setsid", f"{facts['pid']}:{facts['start']}", facts)
 
-    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives; see `keeper_process.pulse`."""
-        return keeper_process.pulse(transport, tether)
+        return keeper_process.pulse(place, tether)
 
-    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; see `keeper_process.stop`."""
-        return keeper_process.stop(transport, tether, grace_s)
+        return keeper_process.stop(place, tether, grace_s)

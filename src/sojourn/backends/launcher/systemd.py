@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
-from sojourn.core.ports import Handle, LaunchRequest, Transport
-from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.backends.way import way
+from sojourn.core.ports import Handle, LaunchRequest
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 from sojourn.wire.errors import WorldError
 
 _MARK = "sojourn:"
@@ -78,11 +79,13 @@ class Backend:
         """`site`: for the messages."""
         self._site = site or Site("local")
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
+    def start(
+        self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+    ) -> Handle | NoAnswer:
         """Start argv as a unit. Raises: NoSystemd, NoLinger, NotLaunched."""
-        return keeper_process.start(self, transport, argv, root)
+        return keeper_process.start(self, place, argv, root, request)
 
-    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
         """A shell that has systemd start the unit."""
         words = [unit_name(root), "/bin/sh", "-c", _UNIT, *(word.replace("$", "$$") for word in [root, *argv])]
         return keeper_process.command(_START, root, words)
@@ -96,20 +99,20 @@ class Backend:
         facts["unit"] = unit_name(root)
         return Handle("systemd", facts["unit"], facts)
 
-    def check(self, transport: Transport) -> WorldError | None:
+    def check(self, place: Place) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
-        ended = transport.call(["sh", "-c", CHECK], timeout_s=keeper_process.CALL_S)
+        ended = way(place).call(["sh", "-c", CHECK], timeout_s=keeper_process.CALL_S)
         if isinstance(ended, NoAnswer) or ended.rc == 0:
             return None
         return refusal(self._site.name, ended.stderr.decode("utf-8", "replace"))
 
-    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives."""
-        return keeper_process.pulse(transport, tether)
+        return keeper_process.pulse(place, tether)
 
-    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the unit ends with its keeper."""
-        return keeper_process.stop(transport, tether, grace_s)
+        return keeper_process.stop(place, tether, grace_s)
 
 
 def refusal(site: str, said: str) -> WorldError | None:

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from sojourn.backends.keeper import process as keeper_process
 from sojourn.backends.ssh import argv as ssh_argv
-from sojourn.core.ports import Handle, LaunchRequest, Transport
-from sojourn.core.values import Ended, NoAnswer, Pulse, Site
+from sojourn.backends.way import way
+from sojourn.core.ports import Handle, LaunchRequest
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
 
@@ -83,11 +84,13 @@ class Backend:
         """`site`: how the user gets to the box, for the attach command."""
         self._site = site or Site("local")
 
-    def start(self, transport: Transport, argv: Sequence[str], root: str) -> Handle | NoAnswer:
+    def start(
+        self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
+    ) -> Handle | NoAnswer:
         """Start argv detached and a session that shows its log. Raises: NoTmux, NotLaunched."""
-        return keeper_process.start(self, transport, argv, root)
+        return keeper_process.start(self, place, argv, root, request)
 
-    def command(self, argv: Sequence[str], root: str, order: LaunchRequest | None = None) -> list[str]:
+    def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
         """A shell that does both."""
         return keeper_process.command(_START, root, [SOCKET, session_name(root), _VIEW, *argv])
 
@@ -108,19 +111,19 @@ class Backend:
             facts["remark"] = f"tmux shows no window for it: {' '.join(lines)[len('hidden ') :] or 'no reason given'}"
         return Handle("tmux", f"{facts['pid']}:{facts['start']}", facts)
 
-    def check(self, transport: Transport) -> WorldError | None:
+    def check(self, place: Place) -> WorldError | None:
         """What `start` would raise, as far as can be told before; None also where the box does not answer."""
-        ended = transport.call(["sh", "-c", "command -v tmux"], timeout_s=keeper_process.CALL_S)
+        ended = way(place).call(["sh", "-c", "command -v tmux"], timeout_s=keeper_process.CALL_S)
         is_absent = isinstance(ended, Ended) and ended.rc != 0
         return NoTmux(site=self._site.name) if is_absent else None
 
-    def pulse(self, transport: Transport, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, tether: Handle) -> Pulse:
         """Whether a keeper of this root lives, whatever became of the session."""
-        return keeper_process.pulse(transport, tether)
+        return keeper_process.pulse(place, tether)
 
-    def stop(self, transport: Transport, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the session ends by itself, once nobody looks."""
-        return keeper_process.stop(transport, tether, grace_s)
+        return keeper_process.stop(place, tether, grace_s)
 
     def _attach(self, session: str) -> str:
         words = ["tmux", "-L", SOCKET, "attach", "-t", session]

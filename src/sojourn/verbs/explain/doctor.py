@@ -105,7 +105,7 @@ def _looked(box: Box) -> tuple[dict[str, Any], WorldError | None]:
 def _launcher(box: Box) -> SojournError | None:
     """What the launcher would say instead of starting; most have nothing to say before."""
     check = getattr(box.launcher, "check", None)
-    refusal: SojournError | None = check(box.transport) if check is not None else None
+    refusal: SojournError | None = check(box.place) if check is not None else None
     return refusal
 
 

@@ -25,6 +25,7 @@ from sojourn.wire import mask
 from sojourn.wire.errors import Misuse, WorldError
 
 if TYPE_CHECKING:
+    from sojourn.backends.keeper.client import Answer
     from sojourn.verbs.context import Box
 
 # A process that dies of a wrong path, a missing module or a bad argument mostly does so within this time.
@@ -118,40 +119,59 @@ def begin(
     stay.update(
         is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
     )
-    for is_last in (False, True):
-        starts = starts_of(box, argv, order(ctx, box, record), run=run)
-        try:
-            answers = box.answer_all([*ask, *starts, stay], blobs, timeout_s=BEGIN_S + (ALONG_S if blobs else 0.0))
-            break
-        except KeeperRefused as no:
-            if no.code == "command-failed":
-                box.launcher.read(_ended(no.value), argv[-1])  # raises, in the launcher's own words
-            if no.code != "other-argv" or is_last:
-                raise
-            argv = no.value["argv"]
-    said = answers[-1]
-    tether, remarks = started(box, [answer.value for answer in answers[-len(starts) - 1 : -1]], argv)
-    ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(tether))
+    asked, timeout_s = order(ctx, box, record), BEGIN_S + (ALONG_S if blobs else 0.0)
+    handle, remarks, (said,) = start_with(box, ask, argv, asked, [stay], blobs, timeout_s=timeout_s, run=run)
+    ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(handle))
     (entry,) = said.value["runs"]
     view = take_in(ctx, ctx.store.index.find(run), entry, said.blobs[0])
     return Begun(view, bool(said.value["proven"]), remarks)
 
 
-def started(box: Box, said: Sequence[Mapping[str, Any]], argv: Sequence[str]) -> tuple[Handle, tuple[str, ...]]:
-    """What the ops of `starts_of` came to: how the keeper is found again, and remarks. Raises: NotLaunched and the
-    launcher's own errors.
+def start_with(
+    box: Box,
+    ops: Sequence[Mapping[str, Any]],
+    argv: Sequence[str],
+    asked: LaunchRequest | None = None,
+    after: Sequence[Mapping[str, Any]] = (),
+    blobs: Sequence[bytes] = (),
+    *,
+    timeout_s: float,
+    **of: str,
+) -> tuple[Handle, tuple[str, ...], Sequence[Answer]]:
+    """Do `ops`, start the keeper of a `run`, or of the `queue` of a sweep, do the ops `after`: all in one call to the
+    box where its launcher has an argv for that. How the keeper is found again, remarks, the answers to `after`.
+
+    `argv`: what starts it, as the box said a moment ago; it checks that itself. The site's reboot hook comes first.
+    Raises: Unreachable, NotLaunched and the launcher's own errors.
     """
-    tether = box.launcher.read(_ended(said[-1]), argv[-1])
-    remarks = [_hook_remark(box, _ended(said[0]) if len(said) > 1 else None), tether.facts.get("remark", "")]
-    return tether, tuple(str(remark) for remark in remarks if remark)
+    shell = box.shell
+    for is_last in (False, True):
+        starts = _commands(box, argv, asked, of)
+        try:
+            answers = box.answer_all([*ops, *starts, *(after if shell else ())], blobs, timeout_s=timeout_s)
+            break
+        except KeeperRefused as no:
+            if no.code == "command-failed" and shell:
+                shell.read(_ended(no.value), argv[-1])  # raises, in the launcher's own words
+            if no.code != "other-argv" or is_last:
+                raise
+            argv = no.value["argv"]
+    said = [_ended(answer.value) for answer in answers[len(ops) : len(ops) + len(starts)]]
+    if shell:
+        handle, rest = shell.read(said.pop(), argv[-1]), answers[len(ops) + len(starts) :]
+    else:
+        argv = answers[len(ops) - 1].value["argv"]
+        handle = box.must(box.launcher.start(box.place, argv, argv[-1], asked))
+        rest = box.answer_all(after, timeout_s=timeout_s) if after else []
+    remarks = (_hook_remark(box, said[0] if said else None), handle.facts.get("remark", ""))
+    return handle, tuple(str(remark) for remark in remarks if remark), rest
 
 
-def starts_of(box: Box, argv: Sequence[str], asked: LaunchRequest | None = None, **of: str) -> list[dict[str, Any]]:
-    """The ops that start the keeper of a `run`, or of the `queue` of a sweep: of the reboot hook, where the site asks
-    for one, and of the launcher.
-    """
+def _commands(
+    box: Box, argv: Sequence[str], asked: LaunchRequest | None, of: Mapping[str, str]
+) -> list[dict[str, Any]]:
     root = argv[-1] if argv else ""
-    commands: list[dict[str, Any]] = [{"words": box.launcher.command(argv, root, asked)}]
+    commands: list[dict[str, Any]] = [{"words": box.shell.command(argv, root, asked)}] if box.shell else []
     if kind := _hook(box):
         from sojourn.backends import reboot
 

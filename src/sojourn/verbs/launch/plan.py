@@ -23,7 +23,6 @@ from sojourn.verbs.launch.prepare import Prepared, prepare
 from sojourn.verbs.launch.push import ask_missing
 from sojourn.verbs.launch.renting import is_cleared, is_to_rent, open_lease
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
-from sojourn.verbs.observe.scheduled import scheduler_of
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
 
@@ -202,7 +201,8 @@ def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dic
 
 def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
     """(when the scheduler would start it, what it says against it): asked without asking for a machine."""
-    trial = scheduler_of(box).try_out(box.transport, script)
+    assert box.batch is not None  # it gave the script
+    trial = box.batch.try_out(box.place, script)
     if isinstance(trial, NoAnswer):
         return f"{box.site.name} did not report when it would start: {trial.kind}", ()
     if trial.is_taken:
@@ -214,8 +214,8 @@ def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
 
 
 def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
-    """What a scheduler would be handed; "" where the site has none. Raises: Misuse."""
-    if not box.scheduler:
+    """What a scheduler would be handed; "" where the site has none, or it takes no scripts. Raises: Misuse."""
+    if not box.batch:
         return ""
     from sojourn.core.ports import LaunchRequest
     from sojourn.verbs.launch.after import awaited
@@ -229,7 +229,7 @@ def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping
         asked = order(ctx, box, bid.view.record)
     else:
         asked = LaunchRequest(prepared.spec, after=awaited(ctx, prepared.spec, box.site.name))
-    return box.scheduler.script(argv, root, asked)
+    return box.batch.script(argv, root, asked)
 
 
 def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:

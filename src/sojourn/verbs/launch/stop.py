@@ -65,7 +65,7 @@ def _dequeue(box: Box, view: RunView) -> None:
 
     tether = tether_of(view.record)
     if view.keeper == "queued" and tether is not None:
-        box.must(box.launcher.stop(box.transport, tether, 0.0))
+        box.must(box.launcher.stop(box.place, tether, 0.0))
 
 
 def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:

@@ -31,7 +31,7 @@ def scheduler_of(box: Box) -> Scheduler:
 def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, SchedulerStatus]:
     """The scheduler's word on each run, by id."""
     tethers = {record.id: tether for record in records if (tether := tether_of(record)) is not None}
-    said = scheduler_of(box).words(box.transport, list(tethers.values())) if tethers else ()
+    said = scheduler_of(box).states(box.place, list(tethers.values())) if tethers else ()
     words = dict(zip(tethers, said, strict=True))
     return {record.id: words.get(record.id, _UNKNOWN) for record in records}
 
@@ -49,7 +49,7 @@ def withdraw(box: Box, views: Sequence[RunView]) -> None:
     """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
     tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
     if tethers:
-        box.must(scheduler_of(box).withdraw(box.transport, tethers))
+        box.must(scheduler_of(box).cancel(box.place, tethers))
 
 
 def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
@@ -62,11 +62,11 @@ def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[st
         for run, one in known.items()
         if one
     }
-    said = dict(zip(tethers, scheduler.words(box.transport, list(tethers.values())), strict=True))
+    said = dict(zip(tethers, scheduler.states(box.place, list(tethers.values())), strict=True))
     waiting = [tethers[run] for run, word in said.items() if word.is_waiting]
     if waiting:
-        box.must(scheduler.withdraw(box.transport, waiting))
-        said = dict(zip(tethers, scheduler.words(box.transport, list(tethers.values())), strict=True))
+        box.must(scheduler.cancel(box.place, waiting))
+        said = dict(zip(tethers, scheduler.states(box.place, list(tethers.values())), strict=True))
     return [run for run in known if run not in said or said[run].pulse is Pulse.GONE]
 
 
@@ -75,7 +75,7 @@ def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
     tether = tether_of(record)
     if tether is None or not record.run.root:
         return {}
-    said = scheduler_of(box).records(box.transport, tether, record.run.root)
+    said = scheduler_of(box).records(box.place, tether, record.run.root)
     return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
             for name, (rc, text) in said.items()}  # fmt: skip
 
@@ -83,7 +83,7 @@ def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
 def used(box: Box, records: Sequence[RunRecord]) -> str:
     """What these took of what the scheduler shares out; "" where nobody knows."""
     tethers = [tether for record in records if (tether := tether_of(record)) is not None]
-    return scheduler_of(box).used(box.transport, tethers) if tethers else ""
+    return box.batch.used(box.place, tethers) if box.batch and tethers else ""
 
 
 def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.need import Need
-from sojourn.core.ports import ArrayTask, LaunchRequest
+from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.after import awaited
 from sojourn.verbs.launch.launch import write_s
 from sojourn.verbs.launch.push import push
 from sojourn.verbs.launch.renting import moving_in
-from sojourn.verbs.observe.scheduled import scheduler_of
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 100  # cells that are placed in one call
 CALL_S = 120.0
-SUBMIT_S = 300.0  # for an array of a thousand
 
 
 def submit(
@@ -63,17 +61,24 @@ def submit(
             *argv, root = answer.value["argv"]
             parts.setdefault(tuple(argv), []).append(ArrayTask(root, cell.attempt))
         ops, blobs = [], []
-    scheduler = scheduler_of(box)
     known = map(ctx.store.index.run, (cell.run for cell in cells))
     order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
         home = posixpath.join(base, "queues", sweep, "arrays")
-        command = scheduler.command_all(argv, home, roots, order, at_once)
-        tethers = scheduler.read_all(box.must(box.transport.call(command, timeout_s=SUBMIT_S)), roots)
+        tethers = _submitted(box, argv, home, roots, order, at_once)
         natives = {posixpath.basename(one.root): tether.native for one, tether in zip(roots, tethers, strict=True)}
         tether = {"launcher": box.site.launcher, "native": "", "facts": {}}
         ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=list(natives), tether=tether, natives=natives)
     return ()
+
+
+def _submitted(
+    box: Box, argv: Sequence[str], home: str, roots: Sequence[ArrayTask], order: LaunchRequest, at_once: int
+) -> Sequence[Handle]:
+    """All as an array; one after another where the scheduler has none, and then it counts who runs at once itself."""
+    if box.batch:
+        return box.must(box.batch.start_all(box.place, argv, home, roots, order, at_once))
+    return [box.must(box.launcher.start(box.place, [*argv, one.root], one.root, order)) for one in roots]
 
 
 def _place(cell: CellRequest, token: str, secrets: Mapping[str, str]) -> dict[str, Any]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sojourn.backends.keeper.client import KeeperRefused
 from sojourn.core.need import Need
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch.launch import COMMAND_S, started, starts_of
+from sojourn.verbs.launch.launch import COMMAND_S, start_with
 from sojourn.verbs.launch.push import push
 from sojourn.verbs.launch.renting import moving_in
 from sojourn.verbs.observe.refresh import refresh
@@ -75,29 +74,11 @@ def enqueue(
         if first + AT_ONCE < len(cells):
             box.answer_all(ops, blobs, timeout_s=CALL_S)
             ops, blobs = [], []
-    tether, remarks = _begun(box, sweep, ops, blobs, list(hello["argv"]))
+    timeout_s = CALL_S + COMMAND_S
+    handle, remarks, _ = start_with(box, ops, list(hello["argv"]), blobs=blobs, timeout_s=timeout_s, queue=sweep)
     runs = [cell.run for cell in cells]
-    ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=runs, tether=tether)
+    ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=runs, tether=asdict(handle))
     return remarks
-
-
-def _begun(
-    box: Box, sweep: str, ops: Sequence[Mapping[str, Any]], blobs: Sequence[bytes], argv: list[str]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Do the ops and start the queue's keeper, in one call. `argv`: as the box said it; it checks that itself."""
-    while True:
-        starts = starts_of(box, argv, queue=sweep)
-        try:
-            answers = box.answer_all([*ops, *starts], blobs, timeout_s=CALL_S + COMMAND_S)
-            break
-        except KeeperRefused as no:
-            if no.code == "command-failed":
-                started(box, [no.value], argv)  # raises, in the launcher's own words
-            if no.code != "other-argv" or no.value["argv"] == argv:
-                raise
-            argv = list(no.value["argv"])
-    tether, remarks = started(box, [answer.value for answer in answers[-len(starts) :]], argv)
-    return asdict(tether), remarks
 
 
 def proven(ctx: Context, runs: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,74 @@
+"""Somebody with a machine of their own, a project, and packages of others that are installed there."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+JOB = """
+name: digits
+site: {site}
+outputs: [result.json]
+run: |
+  test -e "$SOJOURN_CHECKPOINT_DIR/half" && {{ echo '{{"loss": 0.5}}' > result.json; exit 0; }}
+  touch "$SOJOURN_CHECKPOINT_DIR/half"; exec sleep 600
+"""
+
+
+class Person:
+    """Calls sojourn as a program, at home in TOP/NAME."""
+
+    def __init__(self, top: Path, name: str, package: Path, site: str, settings: str) -> None:
+        self.home = top / name
+        file = self.home / ".config/sojourn/settings.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text(settings)
+        self.project = self.home / "project"
+        self.project.mkdir()
+        (self.project / "sojourn.yaml").write_text(JOB.format(site=site))
+        self.env = {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([str(package), str(ROOT / "src")]),
+            **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
+        }
+
+    def __call__(self, *words: str, rc: int | None = 0) -> Any:
+        ran = subprocess.run(
+            [sys.executable, "-m", "sojourn", *words],
+            cwd=self.project,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert rc is None or ran.returncode == rc, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
+        return json.loads(ran.stdout) if "--json" in words and ran.stdout else ran
+
+    def row(self) -> dict[str, Any]:
+        (row,) = self("status", "--json", rc=None)["runs"]
+        found: dict[str, Any] = row
+        return found
+
+    def until(self, *states: str) -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while (row := self.row())["state"] not in states:
+            assert time.monotonic() < deadline, row
+            time.sleep(0.1)
+        return row
+
+
+def installed(top: Path, name: str, **backends: str) -> Path:
+    """The fake `name` as a package in a folder for PYTHONPATH. `backends`: port -> the class that it is."""
+    package = top / "site"
+    info = package / f"sojourn_{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (package / f"sojourn_{name}.py").write_text((ROOT / f"tests/fakes/sojourn_{name}.py").read_text())
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: sojourn-{name}\nVersion: 1\n")
+    ports = (f"[sojourn.{port}]\n{name} = sojourn_{name}:{cls}\n" for port, cls in backends.items())
+    (info / "entry_points.txt").write_text("".join(ports))
+    return package
