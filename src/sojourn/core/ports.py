@@ -58,6 +58,7 @@ class SchedulerStatus:
     state: State | None = None
     reason: str = ""
     if_oom: str = ""  # what to say where the box saw that memory was the cause, and the scheduler did not
+    is_blind: bool = False  # what it runs cannot be looked at before it is over
     if_unbegun: str = ""  # what to say where it never began on any machine: then it was cancelled while it waited
 
 
@@ -122,6 +123,37 @@ class Transport(Protocol):
         At most `limit_bytes` are written, whatever the far side sends (None: all that the file has). Only a regular
         file is read there. Blocks for about `timeout_s` at the most; what came until then stays.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file that came out of a mailbox. `name`: below the base there. `version`: another one where it may differ."""
+
+    name: str
+    bytes: int
+    version: str
+
+
+class Mailbox(Protocol):
+    """The transport of a place that takes files and gives files, and runs no command for us: a notebook service. Made
+    with `Backend(place)`. `backends.mirror` makes of it what verbs need; its launcher finds that as `place.way`.
+    """
+
+    calls: ClassVar[bool]  # False; a `Transport` need not say True
+
+    def put(self, local: str, name: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
+        """Lay a file there for the next start; one of that name is replaced. Raises: WorldError."""
+        ...
+
+    def list(self, *, timeout_s: float = 30.0) -> Sequence[Item] | NoAnswer:
+        """All that came out and can be fetched now; () where nothing can."""
+        ...
+
+    def get(
+        self, name: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
+    ) -> int | NoAnswer:
+        """Append bytes of what was listed as `name` to the file `local`; as `Transport.get`. Raises: WorldError."""
         ...
 
 
@@ -315,7 +347,9 @@ class Loaded:
 
 __all__ = [
     "BatchSystem",
+    "Item",
     "Launcher",
+    "Mailbox",
     "Loaded",
     "Loader",
     "LaunchRequest",

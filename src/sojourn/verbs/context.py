@@ -22,7 +22,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.keeper.client import Answer, Keeper
-    from sojourn.core.ports import BatchSystem, Launcher, Provider, Scheduler, ShellLauncher, Transport
+    from sojourn.core.ports import BatchSystem, Launcher, Mailbox, Provider, Scheduler, ShellLauncher, Transport
     from sojourn.verbs.answers import Confirm
 
 T = TypeVar("T")
@@ -191,6 +191,11 @@ class Box:
         return Place(self.site, self.lease, self.transport)
 
     @property
+    def is_blind(self) -> bool:
+        """Its place takes and gives files alone: what runs there, and the machine, cannot be looked at."""
+        return not getattr(self.transport, "calls", True)
+
+    @property
     def shell(self) -> ShellLauncher | None:
         """The launcher, where it starts by an argv that may go along with other questions to the box."""
         return cast("ShellLauncher", self.launcher) if hasattr(self.launcher, "command") else None
@@ -265,10 +270,18 @@ def _unrented(site: Site) -> Box:
     return _made(site, Nowhere("no machine is rented for it now"), None)
 
 
-def _made(site: Site, transport: Transport, lease: Lease | None) -> Box:
+def _made(site: Site, transport: Transport | Mailbox, lease: Lease | None) -> Box:
     from sojourn.backends.keeper.client import Keeper
 
     launcher = _known(site, "launcher", site.launcher)(site)
+    if not getattr(transport, "calls", True):
+        from sojourn.backends.mirror import UNSEEN, Inside, Mirror, blind
+
+        mirror = Mirror(site.name, cast("Mailbox", transport))
+        site = replace(site, base=mirror.base)
+        keeper = Keeper(Inside(mirror), site, unseen=lambda op: blind(site.name) if op in UNSEEN else None)
+        return Box(site, mirror, launcher, provider_of(site), keeper, lease)
+    transport = cast("Transport", transport)
     return Box(site, transport, launcher, provider_of(site), Keeper(transport, site), lease)
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.run.ledger import Ledger
-from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.root import Root, read_fields, read_number
 from sojourn.box.run.want import find_root, supervise_argv
 from sojourn.box.supervise import seat
 from sojourn.box.system import machine
@@ -76,6 +76,9 @@ def _note(root: Root, ledger: Ledger, request: Dict[str, Any]) -> str:
     if seat.job_of(history.begun.get("seat")) != told["native"]:
         return ""
     if not history.ended:
+        was_asked = read_fields(root.stop).get("why") == "stop" and read_number(root.stop, "attempt") >= number
+        if was_asked and told["state"] in ("", "killed"):
+            told["state"] = "cancelled"  # the scheduler was asked to end it, where it could not read the request
         record = read_fields(root.exit(number))
         ended = {"rc": record.get("rc"), "signal": record.get("signal"), "seconds": history.lived_s}
         ended.update(oom_kill_delta=0, why="", detail=told["detail"])

@@ -205,10 +205,12 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
 
     But for one whose bad end was recorded, where what its keeper saw then came home with the rest.
     """
-    kept = _came_home(record, attempt or record.attempt)
+    box = ctx.box(record.site, record.lease)
+    at = record.run.root if box.is_blind else record.pulled_dir
+    kept = _came_home(record.id, at, attempt or record.attempt)
     if kept is not None and not save:
         view = RunView(record, record.status, _reach(record, why))
-        note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {record.pulled_dir}"
+        note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {at}"
         return replace(_judged(record, kept), row=_row(ctx, view), note=note)
     if save:
         raise NoEvidence(path=printable(save), run=record.id, why=why)
@@ -230,15 +232,15 @@ def _reach(record: RunRecord, why: str) -> Reach:
     return Reach(False, "" if record.heard_s is None else units.stamp(record.heard_s), why)
 
 
-def _came_home(record: RunRecord, attempt: int) -> dict[str, Any] | None:
-    """The keeper's evidence of that attempt, pulled with the run's files; None where there is none."""
-    if not record.pulled_dir:
+def _came_home(run: str, folder: str, attempt: int) -> dict[str, Any] | None:
+    """The keeper's evidence of that attempt among the run's files in `folder`; None where there is none."""
+    if not folder:
         return None
     try:
-        document = atomic.read_json(os.path.join(record.pulled_dir, "evidence", f"{attempt}.json"))
+        document = atomic.read_json(os.path.join(folder, "evidence", f"{attempt}.json"))
     except OSError:
         return None
-    is_its = isinstance(document, dict) and (document.get("run"), document.get("attempt")) == (record.id, attempt)
+    is_its = isinstance(document, dict) and (document.get("run"), document.get("attempt")) == (run, attempt)
     return document if is_its else None
 
 

@@ -209,7 +209,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
     view = begun.view
     while True:
         now_s, status = ctx.now_s(), view.status
-        if status.state is State.QUEUED:
+        if status.state is State.QUEUED or view.is_blind:
             return view
         if view.record.heard.attempt >= attempt or status.state is State.SUCCEEDED:
             if status.state.is_final:

@@ -173,9 +173,13 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may
         awaited(ctx, prepared.spec, site.name)
     trains = {"op": "have", "kind": "train", "names": [box.keeper.train_file]}
     have = ask_missing([tree.digest for _, tree in prepared.trees])
-    asks = [{"op": "hello", "run": prepared.id}, have, trains, boxcheck.asked()]
+    asks: list[Mapping[str, Any]] = [{"op": "hello", "run": prepared.id}, have, trains]
+    if box.is_blind:
+        hello, *lacks = box.answer_all(asks)
+        names = frozenset(name for answer in lacks for name in answer.value["missing"])
+        return Bid(box, view, decision, hello.value, (), names)
     boxcheck.get_ready()
-    hello, *lacks, looked = box.answer_all(asks)
+    hello, *lacks, looked = box.answer_all([*asks, boxcheck.asked()])
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     findings = preflight.judge(hello.value, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))

@@ -45,7 +45,7 @@ def stop(
     ctx.store.append("stopping", run=record.id, attempt=attempt)
     answer = box.answer("stop", run=record.id, attempt=attempt, grace_s=grace_s, why="stop")
     if box.scheduler:
-        _dequeue(box, view)
+        _end_there(box, view, grace_s)
     elif answer.value["keeper"] != "alive":
         box.must(start(box, answer.value["argv"]))
     deadline_s = ctx.now_s() + (grace_s + AFTER_GRACE_S if wait_s is None else wait_s)
@@ -59,13 +59,13 @@ def stop(
         ctx.sleep(LOOK_S)
 
 
-def _dequeue(box: Box, view: RunView) -> None:
-    """Take from the queue what waits there; what runs reads the request by itself. Raises: Unreachable."""
+def _end_there(box: Box, view: RunView, grace_s: float) -> None:
+    """End what waits in the queue, or runs where it cannot read the request; else it does. Raises: Unreachable."""
     from sojourn.verbs.observe.scheduled import tether_of
 
     tether = tether_of(view.record)
-    if view.keeper == "queued" and tether is not None:
-        box.must(box.launcher.stop(box.place, tether, 0.0))
+    if (view.keeper == "queued" or view.is_blind) and tether is not None:
+        box.must(box.launcher.stop(box.place, tether, grace_s if view.is_blind else 0.0))
 
 
 def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from sojourn.store.records import RunRecord
-from sojourn.verbs.context import Box, Context
+from sojourn.verbs.context import Box, Context, unreachable
 from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -57,6 +57,12 @@ def logs(
         raise NoLog(run=record.id, of=f" of attempt {number}", why=f"the newest is attempt {newest}")
     log = _Log(box, record, number)
     yield from log.begin(tail)
+    if view.is_blind and number == newest and not log.exists:
+        from sojourn.backends.mirror import blind
+
+        if not follow:
+            raise unreachable(box.site, blind(box.site.name))
+        ctx.say(view.status.reason)
     if follow:
         yield from _followed(ctx, record, log, number)
     elif not log.exists and view.status.state.is_final:

@@ -99,6 +99,8 @@ def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:
 
 def shown(status: Status, word: SchedulerStatus) -> Status:
     """What to show, with the scheduler's own words where they are all that is known."""
+    if word.is_blind and word.pulse is Pulse.ALIVE and not word.is_waiting:
+        return replace(status, state=State.RUNNING, reason=word.reason)
     if status.state is State.QUEUED or (status.state.is_alive and word.pulse is Pulse.UNKNOWN and word.reason):
         return replace(status, reason=word.reason)
     if status.state is State.PREEMPTED and word.pulse is Pulse.ALIVE and status.awaits_judgement:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.core.fold import Status
 from sojourn.core.ports import SchedulerStatus
-from sojourn.core.values import Meter, State
+from sojourn.core.values import Meter, Pulse, State
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Reach
 
@@ -27,6 +27,11 @@ class RunView:
     argv: tuple[str, ...] = ()  # what starts its keeper, as the box says where none lives
     word: SchedulerStatus | None = None  # what the scheduler says of it, on a site that has one
     queue: Mapping[str, Any] = field(default_factory=dict)  # of a cell: how its box's queue stands, as `since` has it
+
+    @property
+    def is_blind(self) -> bool:
+        """It runs where it cannot be looked at."""
+        return self.word is not None and self.word.is_blind and self.word.pulse is Pulse.ALIVE
 
     @property
     def never_began(self) -> bool:

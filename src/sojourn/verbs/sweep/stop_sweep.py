@@ -105,7 +105,7 @@ def _stop_there(ctx: Context, sweep: str, views: Sequence[RunView], grace_s: flo
     if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
-        scheduled.withdraw(box, [view for view in living if view.keeper == "queued"])
+        scheduled.withdraw(box, [view for view in living if view.keeper == "queued" or view.is_blind])
         return taken
     for answer in answers:
         if answer.value["keeper"] != "alive":

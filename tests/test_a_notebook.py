@@ -1,0 +1,145 @@
+"""A place that only takes and gives files, from a package of its own: digits through run, kill, resume, pull, down."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sojourn.backends.mirror import BadName, Mirror
+from sojourn.core.ports import Item
+from sojourn.core.values import NoAnswer, Place, Site
+from sojourn.testing.contracts.mailbox import MailboxContract
+from tests.box.rig import until
+from tests.fakes import sojourn_jotter
+from tests.person import ROOT, Person, installed
+
+SETTINGS = """
+[sites.book]
+transport = "jotter"
+launcher = "jotter"
+[sites.book.jotter]
+api = "{api}"
+"""
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Place]:
+    """A service of the test's own."""
+    words = [sys.executable, "-m", "tests.fakes.sojourn_jotter", str(tmp_path / "service")]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        place = Place(Site("book", options={"jotter": {"api": server.stdout.readline().strip()}}))
+        yield place
+        for one in json.loads(sojourn_jotter.ask(place, "GET", "/versions")):
+            sojourn_jotter.ask(place, "DELETE", f"/versions/{one['id']}")
+        server.kill()
+
+
+class TestContract(MailboxContract):
+    """What every mailbox promises."""
+
+    @pytest.fixture
+    def mailbox(self, service: Place) -> Any:
+        return sojourn_jotter.Post(service)
+
+    @pytest.fixture
+    def mute(self) -> Any:
+        return sojourn_jotter.Post(Place(Site("book", options={"jotter": {"api": "http://127.0.0.1:9"}})))
+
+    @pytest.fixture
+    def out(self, mailbox: Any, service: Place, tmp_path: Path) -> dict[str, bytes]:
+        made = {"runs/a/data": bytes(range(256)), "runs/a/it's empty": b""}
+        with tarfile.open(tmp_path / "parcel.tgz", "w:gz") as tar:
+            for name, data in made.items():
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+        mailbox.put(str(tmp_path / "parcel.tgz"), "a.tgz")
+        push = {"kernel": "a", "upload": "a.tgz", "input": "", "argv": ["true"]}
+        sojourn_jotter.ask(service, "POST", "/versions", json.dumps(push).encode())
+        until(lambda: mailbox.list())
+        return made
+
+
+class Canned:
+    """A mailbox that offers what it was made with, and counts."""
+
+    calls = False
+
+    def __init__(self, *items: Item) -> None:
+        self.items, self.gets = items, 0
+
+    def put(self, local: str, name: str, **how: Any) -> None:
+        return None
+
+    def list(self, **how: Any) -> Sequence[Item]:
+        return self.items
+
+    def get(self, name: str, local: str, **how: Any) -> int:
+        self.gets += 1
+        return Path(local).write_bytes(b"abc")
+
+
+@pytest.mark.parametrize("name", ["../x", "runs/../../x", "/etc/x", "keepers/x", "runs/a/./x"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(private_home: Path, name: str) -> None:
+    with pytest.raises(BadName):
+        Mirror("book", Canned(Item(name, 3, "1"))).refresh()
+
+
+def test_what_came_is_not_fetched_again_and_what_came_in_part_is_no_answer(private_home: Path) -> None:
+    post = Canned(Item("runs/a/x", 3, "1"))
+    assert Mirror("book", post).refresh() is True and Mirror("book", post).refresh() is False
+    assert post.gets == 1
+    assert isinstance(Mirror("book", Canned(Item("runs/a/x", 4, "2"))).refresh(), NoAnswer)
+
+
+@pytest.fixture
+def ann(tmp_path: Path, service: Place) -> Person:
+    package = installed(tmp_path, "jotter", launcher="Backend", transport="Post")
+    return Person(tmp_path, "ann", package, "book", SETTINGS.format(api=service.site.options["jotter"]["api"]))
+
+
+def test_digits_in_a_notebook(ann: Person, service: Place, tmp_path: Path) -> None:
+    ann("run")
+    row = ann.until("running")
+    assert row["reason"].startswith("blind: ")
+    sojourn_jotter.ask(service, "DELETE", "/versions/digits-v1")
+    assert "digits-v1 is cancelled" in ann.until("killed", "lost")["reason"]
+    ann("resume", "digits")
+    half = "runs/digits/checkpoints/half"
+    assert (tmp_path / "service/digits-v2" / half).exists()  # from the output of the first, and not sent again
+    with tarfile.open(tmp_path / "service/uploads/digits.tgz") as sent:
+        assert half not in sent.getnames() and "runs/digits/want.json" in sent.getnames()
+    assert ann.until("succeeded")["attempt"] == 2
+    ann("down", "book", "--confirm", "book", rc=4)
+    ann("pull", "digits")
+    ann("down", "book", "--confirm", "book")
+    assert ann("status", "--json")["runs"][0]["home"]
+
+
+def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person) -> None:
+    (ann.project / "sojourn.yaml").write_text("name: bad\nsite: book\nrun: sleep 5; python3 -c 'import nothing_such'\n")
+    ann("run")
+    assert "runs no command for us" in ann("logs", "bad", rc=3).stderr
+    ann.until("failed")
+    assert "No module named" in ann("logs", "bad").stdout
+    assert "nothing_such" in ann("why", "bad", rc=1).stdout
+
+
+def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
+    ann("run")
+    ann("stop", "digits", "--confirm", "digits")
+    assert ann.until("cancelled", "killed", "lost")["state"] == "cancelled"
+    ann("run", rc=2)  # only `resume` continues it
+
+
+@pytest.mark.parametrize("words", [("doctor", "book"), ("gpu", "book"), ("reap", "book")])
+def test_what_cannot_look_there_says_so(ann: Person, words: tuple[str, ...]) -> None:
+    said = ann(*words, rc=3)
+    assert "runs no command for us" in said.stderr
