@@ -25,12 +25,11 @@ soak:   ## the tests that run for an hour or two, and write docs/reliability.md
 	@scripts/setup dev
 	@.venv/bin/python -m pytest -m soak
 
-pages:  ## write the pages that are produced from code
+pages:  ## write the pages made from code, and collect every page in build/pages
 	@scripts/setup dev
 	@.venv/bin/python scripts/errors_page.py
 	@.venv/bin/python scripts/commands_page.py
-	@.venv/bin/python scripts/observations_page.py
-	@.venv/bin/python scripts/knowledge_pages.py
+	@.venv/bin/python -m scripts.docs_site
 
 lock:   ## pin requirements anew (needs uv)
 	@python3 scripts/lock.py

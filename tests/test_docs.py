@@ -1,25 +1,32 @@
-"""Pages hold together: links lead somewhere, produced pages are fresh, words are ours, nothing names a machine."""
+"""Pages hold together: links lead somewhere, generated pages are fresh, words are ours, nothing names a machine."""
 
 import ast
 import re
 import subprocess
 import sys
+from functools import cache
+from os.path import normpath
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from scripts import errors_page
+from scripts import docs_site, errors_page
 from sojourn.wire.errors import Misuse, SojournError
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADINGS = ["Context", "Choice", "What we gave up", "When to look again"]
 
 
-def pages() -> list[Path]:
-    return sorted(
-        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("examples/**/*.md")]
-    )
+def pages() -> dict[Path, str]:
+    """Every page and its text: those in git, and those that are built from data."""
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("examples/**/*.md")]
+    return {**{path: path.read_text() for path in sorted(found)}, **built()}
+
+
+@cache
+def built() -> dict[Path, str]:
+    return {ROOT / path: text for path, text in docs_site.built_pages().items()}
 
 
 def committed() -> list[Path]:
@@ -29,34 +36,49 @@ def committed() -> list[Path]:
     return [ROOT / name.decode() for name in names if name and (ROOT / name.decode()).is_file()]
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as they are made on the usual code hosts."""
-    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    headings = re.findall(r"^#+ +(.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def broken_links(page: Path) -> list[str]:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
+def broken_links(page: Path, pages: dict[Path, str]) -> list[str]:
+    """Links that lead to no file and no page, or to no heading of the page."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", pages[page], flags=re.S)
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        file = (page.parent / path) if path else page
-        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+        file = Path(normpath(page.parent / path)) if path else page
+        if anchor and file in pages:
+            good = anchor in anchors(pages[file])
+        else:
+            good = file in pages or file.exists()
+        if not good:
             broken.append(target)
     return broken
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
-    broken = {page.relative_to(ROOT).as_posix(): broken_links(page) for page in pages()}
+    every = pages()
+    broken = {page.relative_to(ROOT).as_posix(): broken_links(page, every) for page in every}
     assert {page: links for page, links in broken.items() if links} == {}
 
 
+def test_the_front_page_leads_only_to_files_in_git() -> None:
+    """It is read where the code is hosted, and the pages built from data are not there."""
+    front = ROOT / "README.md"
+    kept = {path: text for path, text in pages().items() if path not in built()}
+    assert broken_links(front, kept) == []
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
-    page = tmp_path / "a.md"
-    page.write_text("# One thing\n[good](#one-thing) [bad](#two) [gone](b.md) `[code](c.md)`\n")
-    assert broken_links(page) == ["#two", "b.md"]
+    page, made = tmp_path / "a.md", tmp_path / "sub/d.md"
+    text = "# One thing\n[good](#one-thing) [bad](#two) [gone](b.md) `[code](c.md)` [made](sub/d.md#it) [](sub/d.md#x)"
+    every = {page: text, made: "# It\n[back](../a.md)\n"}
+    assert broken_links(page, every) == ["#two", "b.md", "sub/d.md#x"]
+    assert broken_links(made, every) == []
 
 
 def places(root: Path, home: Path, prefix: Path) -> set[str]:
@@ -126,7 +148,7 @@ def test_a_change_starts_with_what_it_is() -> None:
 
 def test_code_and_pages_cite_only_pages_that_readers_have() -> None:
     """Each `docs/x.md` in the code is a page of this repository, and no page cites a working paper."""
-    names = {path.name for path in committed()}
+    names = {path.name for path in (*committed(), *built())}
     wrong = []
     for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
         cited = re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text())
@@ -216,8 +238,10 @@ def test_every_command_that_a_page_names_exists() -> None:
     from sojourn.cli.parser import names
 
     wrong = []
-    for page in [p for p in pages() if p.name not in ("errors.md",) and "decisions" not in p.parts]:
-        for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", page.read_text()):
+    for page, text in pages().items():
+        if page.name == "errors.md" or "decisions" in page.parts:
+            continue
+        for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", text):
             if verb not in names():
                 wrong.append(f"{page.relative_to(ROOT)}: sojourn {verb}")
     assert not wrong, "\n".join(wrong)
