@@ -26,7 +26,7 @@ def _contents(by_theme: dict[str, list[Gotcha]]) -> str:
     lines = ["# Gotchas", "", HEAD, ""]
     lines += [
         f"{len(gotchas())} known ways to lose work or money. `sojourn gotchas search` finds them by what you see,",
-        "`sojourn why` by evidence. Numbers such as U6 are the ids of the field notes that the catalog began with.",
+        "`sojourn why` by evidence. Numbers such as U6 are those of the [field notes](words.md) that it began with.",
         "To add an entry: [adding a gotcha](adding-a-gotcha.md).",
     ]
     for theme, own in by_theme.items():

@@ -1,6 +1,7 @@
 """Pages hold together: links lead somewhere, generated pages are fresh, words are ours, nothing names a machine."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -81,47 +82,53 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert broken_links(made, every) == []
 
 
-def places(root: Path, home: Path, prefix: Path) -> set[str]:
-    """Folders that only this machine has: this checkout, and where its Python lies in a home."""
-    return {str(root), *([str(prefix)] if home in prefix.parents else [])}
+def places(root: Path, home: Path, tools: list[Path]) -> set[str]:
+    """Folders that only this machine has: this checkout, and those of its tools that lie in a home."""
+    return {str(root), *(str(tool) for tool in tools if home in tool.parents)}
 
 
-HERE = places(ROOT, Path.home(), Path(sys.base_prefix))
-# A folder of tools in somebody's home, and the address of a package index.
-ELSEWHERE = (
-    r"/(?:root|home/[\w.-]+|Users/[\w.-]+)/\.(?:pyenv|venv|virtualenvs|cargo|conda)\b|https?://[^\s\"'<>)]*/simple\b"
-)
+def package_sources() -> set[str]:
+    """The addresses and folders that pip is set up to install from here."""
+    argv = [sys.executable, "-m", "pip", "config", "list"]
+    settings = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+    values = re.findall(r"(?m)^\S*(?:index-url|find-links)='(.*)'$", settings)
+    return {source.rstrip("/") for value in values for source in value.split()}
+
+
+TOOLS = [Path(sys.base_prefix), *map(Path, os.environ["PATH"].split(os.pathsep))]
+HERE = places(ROOT, Path.home(), TOOLS)
 
 
 def machine_names(text: str, here: set[str]) -> list[str]:
-    """Paths that only one machine has, and package indexes."""
+    """Places of this machine, and any address of a package index."""
     own = "|".join(rf"{re.escape(place)}(?![\w.-])" for place in sorted(here))
-    return re.findall(f"{own}|{ELSEWHERE}", text)
+    return re.findall(rf"{own}|https?://[^\s\"'<>)]*/simple\b", text)
 
 
 def test_nothing_committed_names_this_machine_or_a_package_index() -> None:
-    found = {}
+    here, found = HERE | package_sources(), {}
     for path in committed():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text, HERE)):
+        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text, here)):
             found[path.relative_to(ROOT).as_posix()] = names[:3]
     assert found == {}
 
 
 def test_a_machine_path_or_a_package_index_is_found() -> None:
-    here = places(Path("/srv/copy"), Path("/home/ann"), Path("/home/ann/tools/python3"))
-    text = "see /root/.pyenv, /srv/copy/docs and https://index.example/simple, not ${HOME:-/root} or /srv/copy2"
-    assert machine_names(text, here) == ["/root/.pyenv", "/srv/copy", "https://index.example/simple"]
+    home = Path("/home/ann")
+    here = places(Path("/srv/copy"), home, [home / "tools/python3", home / ".shims", Path("/usr/bin")])
+    assert here == {"/srv/copy", "/home/ann/tools/python3", "/home/ann/.shims"}
+    text = "see /home/ann/.shims/ruff, /srv/copy/docs and https://index.example/simple, not /usr/bin or /srv/copy2"
+    assert machine_names(text, here) == ["/home/ann/.shims", "/srv/copy", "https://index.example/simple"]
     assert machine_names("/home/ann/tools/python3/bin", here) == ["/home/ann/tools/python3"]
-    assert places(Path("/srv/copy"), Path("/home/ann"), Path("/usr")) == {"/srv/copy"}
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "demo", "torch", "py38"])
-def test_every_requirement_is_pinned_by_hash(name: str) -> None:
-    text = (ROOT / f"requirements/{name}.txt").read_text()
+@pytest.mark.parametrize("wanted", sorted((ROOT / "requirements").glob("*.in")), ids=lambda path: path.stem)
+def test_every_requirement_is_pinned_by_hash(wanted: Path) -> None:
+    text = wanted.with_suffix(".txt").read_text()
     entries = re.split(r"\n(?=\S)", text.strip())
     assert entries
     loose = [
@@ -146,16 +153,17 @@ def test_a_change_starts_with_what_it_is() -> None:
         assert len(path.read_text().splitlines()) <= 20, f"{path.name} is too long for a note"
 
 
+WRITTEN_BY_SOJOURN = {"sojourn-notes.md"}
+
+
 def test_code_and_pages_cite_only_pages_that_readers_have() -> None:
-    """Each `docs/x.md` in the code is a page of this repository, and no page cites a working paper."""
-    names = {path.name for path in (*committed(), *built())}
+    """A Markdown file named in the package, its data or a page is in git, or built, or one that sojourn writes."""
+    known = {path.name for path in (*committed(), *built())} | WRITTEN_BY_SOJOURN
+    shipped = {path: path.read_text() for kind in ("py", "toml") for path in ROOT.glob(f"src/**/*.{kind}")}
     wrong = []
-    for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
-        cited = re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text())
-        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited if name not in names]
-    for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]:
-        cited = re.findall(r"\b(?:interface|architecture|rulings|style)\.md\b", path.read_text())
-        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited]
+    for path, text in {**pages(), **shipped}.items():
+        cited = re.findall(r"(?:^|[\s`\"'(])(?:\.\./)*(?:docs/)?([a-z][a-z-]+\.md)\b", text)
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited if name not in known]
     assert wrong == []
 
 
