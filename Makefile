@@ -1,6 +1,6 @@
 # Every target is one script that can also be called by hand; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak pages lock
+.PHONY: help setup demo test check bench soak pages site lock
 
 help:   ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -29,7 +29,12 @@ pages:  ## write the pages made from code, and collect every page in build/pages
 	@scripts/setup dev
 	@.venv/bin/python scripts/errors_page.py
 	@.venv/bin/python scripts/commands_page.py
+	@.venv/bin/python -m scripts.docs_site --pages
+
+site:   ## build the documentation as a website in build/site
+	@scripts/setup docs
 	@.venv/bin/python -m scripts.docs_site
 
-lock:   ## pin requirements anew (needs uv)
-	@python3 scripts/lock.py
+lock:   ## pin requirements anew
+	@scripts/setup dev
+	@.venv/bin/python scripts/lock.py
