@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
 from scripts import docs_site, errors_page
 from sojourn.wire.errors import Misuse, SojournError
@@ -145,6 +146,16 @@ def test_decisions_are_numbered_and_have_their_headings() -> None:
     for path in decisions:
         assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
         assert re.findall(r"^## (.*)$", path.read_text(), re.M) == HEADINGS, path.name
+
+
+def test_public_ci_pins_its_actions_and_runs_targets_of_the_makefile() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert uses and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in uses)
+    targets = re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text())
+    made = [step["run"].split()[1] for step in steps if step.get("run", "").startswith("make ")]
+    assert {"test", "site"} <= set(made) <= set(targets)
 
 
 def test_a_change_starts_with_what_it_is() -> None:
