@@ -8,7 +8,7 @@ help:   ## this list
 setup:  ## .venv with everything the checks and tests need
 	@scripts/setup dev
 
-demo:   ## train digits, kill everything half way, resume, bring it home, let go (under 3 minutes)
+demo:   ## train digits, kill everything halfway, resume, verify the results, release (under 3 minutes)
 	@scripts/demo
 
 check:  ## format, lint, types, house, docs, generated pages, Python 3.8 by static check
