@@ -61,10 +61,11 @@ def test_a_file_that_grows_all_the_time_is_told_up_to_where_it_was(rig: Rig) -> 
     path = os.path.join(root.attempt(1), "out/grows")
     is_over = threading.Event()
 
-    def grow() -> None:
-        with open(path, "ab", buffering=0) as f:
-            while not is_over.is_set() and f.tell() < 1 << 30:
-                f.write(b"y" * (1 << 16))
+    def grow() -> None:  # a hole, so that it is long to read and takes no room
+        size = 128 << 20
+        while not is_over.is_set():
+            size += 1
+            os.truncate(path, size)
 
     writer = threading.Thread(target=grow)
     writer.start()

@@ -145,6 +145,7 @@ def test_a_real_stall_is_told_and_so_is_its_end(rig: Rig) -> None:
     root = rig.place(script, stall_after_s=0.7, beat_s=0.1)
     rig.supervise(root)
     go = Path(root.attempt(1), "go")
+    until(go.is_fifo)
     assert heard(root, "stalled")["quiet_s"] >= 0.7
     go.write_text("on\n")
     heard(root, "moving")

@@ -112,7 +112,7 @@ class Line:
 class Rented:
     """A provider that stops its own meter, and deletes the machine with it."""
 
-    metered, stops_itself, stop_verb, is_final = True, True, "destroy", True
+    metered, rents, stops_itself, stop_verb, is_final = True, False, True, "destroy", True
 
     def __init__(self, machine: Machine, site: Site) -> None:
         self._machine, self._site = machine, site
@@ -142,7 +142,7 @@ class Rented:
 class ByHand:
     """The user's own meter, as it is; what is cleared is judged at once, since the user deletes it now."""
 
-    metered, stops_itself, is_final = True, False, True
+    metered, rents, stops_itself, is_final = True, False, False, True
     stop_verb = by_hand.Backend.stop_verb
 
     def __init__(self, machine: Machine, site: Site) -> None:

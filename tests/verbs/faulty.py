@@ -59,7 +59,7 @@ class Provider:
     """A provider that stops its own meter; `pulses` are its next answers to `look`, the last one for ever."""
 
     metered = True
-    stops_itself = True
+    rents, stops_itself = False, True
     stop_verb = "destroy"
     is_final = True
 

@@ -199,7 +199,7 @@ kill -9 $main; wait $main 2>/dev/null
 ASK = """
 import sys, time
 from sojourn.box.run import orphans
-from sojourn.box.probes import process
+from sojourn.box.system import process
 pid = int(sys.argv[1])
 for _ in range(600):
     if b"spawn_main" in orphans._read(pid, "cmdline"):

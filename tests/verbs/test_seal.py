@@ -122,7 +122,7 @@ def test_names_and_folders_that_cannot_be_are_refused(root: Path, layout: Layout
         ("[states]\nsealed = '../{run}'", "below the root"),
         ("[states]\nquarantine = 'q/{run}'", "{attempt}"),
         ("[states]\nsealed = 'active/{run}/sealed'", "inside each other"),
-        ("[files]\nrequired = 'best.pt'", "no list"),
+        ("[files]\nrequired = 'best.pt'", "not a list"),
         ("[", "not TOML"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_box_to_be_stopped_by_hand_is_still_to_be_let_go_of_without_a_rate(wor
     done(world)
     assert status(world.ctx).rows[0].next == "sojourn down local"
     (alarm,) = Alarms(world.ctx).now([world.record()])
-    assert "it costs an unknown rate" in alarm.text and alarm.next == "sojourn down local"
+    assert "it still costs an unknown rate" in alarm.text and alarm.next == "sojourn down local"
 
 
 def test_a_box_that_is_not_known_to_bill_is_not_said_to_have_been_stopped(world: World) -> None:

@@ -80,7 +80,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         *_renting_words(ctx, box, prepared, rate, currency),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
-        *([f"{lease.name} was cleared to be stopped: `run` asks for its name"] if lease and is_cleared(lease) else []),
+        *([f"{lease.name} was cleared to stop: `run` asks for its name"] if lease and is_cleared(lease) else []),
     ]
     return Plan(
         id=prepared.id,
