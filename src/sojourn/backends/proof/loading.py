@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 import sojourn
+from sojourn import backends
 from sojourn.backends.proof import judge, loading_child
 from sojourn.backends.proof.judge import Judgement
 
@@ -75,7 +76,7 @@ class Loading:
         *,
         tick: Callable[[int], None] | None = None,
     ) -> Judgement:
-        """`judge.judge` of the file in another process, within `time_s` and what its size adds; with its sha256, but
+        """`judge_file` of the file in another process, within `time_s` and what its size adds; with its sha256, but
         where that process came to its end. `tick` is told how many bytes were read, now and then. Raises: OSError.
         """
         asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}
@@ -230,9 +231,10 @@ class _Child:
     """One process and the bytes it answered so far. Raises: OSError where it cannot be started."""
 
     def __init__(self, temporary: str, *words: str) -> None:
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
+        folders = os.pathsep.join([ours, *backends.folders("loader")])
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folder, *words],
+            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folders, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
