@@ -367,7 +367,7 @@ def restored(state: dict[str, Any], path: str) -> None:
     from sojourn.formats.torch import zip as torch_zip
     from sojourn.train.saving.arrays import thaw
 
-    tree = torch_zip.read(path).tree
+    tree = torch_zip.read_zip(path).tree
     for name, tensor in thaw(tree["state"], share=True).items():
         state[name].copy_(tensor)
 

@@ -8,7 +8,7 @@ import pytest
 from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import evidence, grammar, vocabulary
 from sojourn.diagnose.reason import reason
-from sojourn.store.gotchas import BadGotcha, gotchas, read
+from sojourn.store.gotchas import BadGotcha, gotchas, parse_gotcha
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECIMENS = ROOT / "tests/specimens"
@@ -22,7 +22,7 @@ SEEDS = json.loads((Path(__file__).parent / "diagnose/seed-numbers.json").read_t
 def test_what_is_compiled_says_what_the_data_says() -> None:
     files = sorted((DATA / "gotchas").glob("*.toml"))
     assert len(files) == len(gotchas()) > 300
-    assert tuple(read(file.name, file.read_text(encoding="utf-8")) for file in files) == gotchas()
+    assert tuple(parse_gotcha(file.name, file.read_text(encoding="utf-8")) for file in files) == gotchas()
 
 
 def test_every_gotcha_can_be_decided_or_says_why_not() -> None:
@@ -108,10 +108,10 @@ zh = "现象"
 )
 def test_a_file_that_breaks_the_schema_is_refused_by_name(extra: str, says: str) -> None:
     with pytest.raises(BadGotcha, match=says):
-        read("a-thing.toml", BARE.format(extra=extra))
+        parse_gotcha("a-thing.toml", BARE.format(extra=extra))
 
 
 def test_a_file_of_the_schema_is_read() -> None:
-    gotcha = read("a-thing.toml", BARE.format(extra='confirm = ["run.alive == false"]'))
+    gotcha = parse_gotcha("a-thing.toml", BARE.format(extra='confirm = ["run.alive == false"]'))
     assert isinstance(gotcha, Gotcha)
     assert gotcha.is_decidable

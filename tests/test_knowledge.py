@@ -9,7 +9,7 @@ from scripts import knowledge_pages
 from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
 from sojourn.diagnose.search import Search, compile_index
-from sojourn.store.gotchas import KEYS, gotchas, read
+from sojourn.store.gotchas import KEYS, gotchas, parse_gotcha
 from sojourn.store.platforms import platforms
 from sojourn.verbs.explain.gotchas import search_index
 
@@ -36,7 +36,7 @@ def test_the_example_of_adding_a_gotcha_is_read_as_one() -> None:
     text = (ROOT / "docs/adding-a-gotcha.md").read_text(encoding="utf-8")
     block = re.search(r"```toml\n(.*?)```", text, re.S)
     assert block
-    gotcha = read("disk-quota.toml", block.group(1))
+    gotcha = parse_gotcha("disk-quota.toml", block.group(1))
     assert gotcha.is_decidable and gotcha.patterns and gotcha.merged
     assert [key for key in KEYS if key not in block.group(1) and key != "undecidable"] == []
 
@@ -46,7 +46,7 @@ def test_the_page_on_adding_a_gotcha_can_be_followed() -> None:
     entry = re.search(r"```toml\n(.*?)```", text, re.S)
     specimens = re.findall(r"```json\n(.*?)```", text, re.S)
     assert entry and len(specimens) == 2
-    new = replace(read("disk-quota.toml", entry.group(1)), id="my-quota", refines=())
+    new = replace(parse_gotcha("disk-quota.toml", entry.group(1)), id="my-quota", refines=())
     catalog = (*(one for one in gotchas() if one.id != "disk-quota"), new)
     for specimen, is_it in zip(specimens, (True, False), strict=True):
         found = reason(catalog, from_document(json.loads(specimen), catalog)).findings

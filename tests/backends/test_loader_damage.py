@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.formats import gz, png
 from tests.backends import more_samples
 
 
 def judged(path: Path) -> Judgement:
-    return judge(str(path), path.name)
+    return judge_file(str(path), path.name)
 
 
 def of(path: Path, data: bytes) -> str:

@@ -20,7 +20,7 @@ import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sojourn.backends.proof.judge import judge
+from sojourn.backends.proof.judge import judge_file
 from sojourn.backends.proof.proof import Prover
 from sojourn.formats.damage import PROBLEMS
 from tests.backends import more_samples, samples
@@ -108,7 +108,7 @@ def test_any_change_gives_a_word_or_a_whole_file(kind: str, tmp_path: Path, data
     begin = data.draw(st.integers(0, len(raw)))
     end = data.draw(st.integers(begin, min(begin + data.draw(st.sampled_from([0, 1, 4, 400])), len(raw))))
     path.write_bytes(raw[:begin] + data.draw(st.binary(max_size=9)) + raw[end:])
-    found = judge(str(path), path.name)
+    found = judge_file(str(path), path.name)
     assert found.problem == "" or (found.problem in PROBLEMS and found.detail)
     assert bool(found.proved) == (not found.problem)
 
@@ -140,7 +140,7 @@ def test_every_flipped_bit_is_seen_where_all_is_guarded(kind: str, tmp_path: Pat
     raw, path = (tmp_path / ("good." + kind)).read_bytes(), tmp_path / ("changed." + kind)
     for at in range(len(raw)):
         path.write_bytes(raw[:at] + bytes([raw[at] ^ 1 << at % 8]) + raw[at + 1 :])
-        assert judge(str(path), path.name).problem, f"byte {at}"
+        assert judge_file(str(path), path.name).problem, f"byte {at}"
 
 
 # And of these every cut: what follows says how long they are, or an end is missing.
@@ -156,7 +156,7 @@ def test_every_cut_is_seen_where_the_format_knows_its_end(kind: str, tmp_path: P
         path.write_bytes(raw[:cut])
         if kind == "tar" and cut % 512 == 0 and raw[cut - 1024 : cut] == bytes(1024):
             continue
-        assert judge(str(path), path.name).problem, f"cut at {cut} of {len(raw)}"
+        assert judge_file(str(path), path.name).problem, f"cut at {cut} of {len(raw)}"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
@@ -169,5 +169,5 @@ def test_any_pickle_in_a_torch_zip_gives_a_word_or_a_whole_file(tmp_path: Path, 
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n" + pickled + tail,
     ):
         samples.torch_zip_of(str(path), body, **{"0": bytes(16)})
-        found = judge(str(path), "a.pt")
+        found = judge_file(str(path), "a.pt")
         assert found.problem == "" or (found.problem in PROBLEMS and found.detail)

@@ -22,7 +22,7 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
-from sojourn.backends.proof.judge import judge
+from sojourn.backends.proof.judge import judge_file
 from tests.backends import more_samples
 
 GOOD: dict[str, Callable[[Path], Any]] = {}
@@ -349,7 +349,7 @@ def _(path: Path) -> None:
 def test_a_good_file_is_not_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     GOOD[name](path)
-    found = judge(str(path), name)
+    found = judge_file(str(path), name)
     assert (found.problem, found.detail) == ("", "")
     assert {"structure", "load"} <= set(found.proved)
 
@@ -382,10 +382,10 @@ def test_every_dtype_that_torch_saves_is_good(tmp_path: Path) -> None:
         torch.save(tensors, tmp_path / f"{name}.pt")
         safetensors.torch.save_file(tensors, tmp_path / f"{name}.safetensors")
         for path in (tmp_path / f"{name}.pt", tmp_path / f"{name}.safetensors"):
-            found = judge(str(path), path.name)
+            found = judge_file(str(path), path.name)
             assert (found.problem, found.detail, len(found.proved)) == ("", "", 3), path.name
     old = [kind for kind in kinds if kind not in (*eights, torch.uint16)]
     torch.save(
         {str(k): torch.arange(1, 9).to(k) for k in old}, tmp_path / "old.pt", _use_new_zipfile_serialization=False
     )
-    assert judge(str(tmp_path / "old.pt"), "old.pt").problem == ""
+    assert judge_file(str(tmp_path / "old.pt"), "old.pt").problem == ""

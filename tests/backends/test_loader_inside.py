@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from tests.backends import samples
 
 
 def judged(path: Path) -> Judgement:
-    return judge(str(path), path.name)
+    return judge_file(str(path), path.name)
 
 
 def zipped(name: str, data: bytes) -> bytes:

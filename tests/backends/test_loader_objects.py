@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from tests.backends import samples
 
 
@@ -106,7 +106,7 @@ def _round() -> Any:
 
 
 def judged(path: Path) -> Judgement:
-    return judge(str(path), path.name)
+    return judge_file(str(path), path.name)
 
 
 # Python itself writes slots from protocol 2 on only.

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.verbs.retrieve.verify import verify
 
 TRAINERS = Path(__file__).parent.parent / "trainers"
 
 
 def judged(path: Path) -> Judgement:
-    return judge(str(path), path.name)
+    return judge_file(str(path), path.name)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.backends.proof.proof import Prover
 from tests.backends import samples
 
@@ -18,7 +18,7 @@ INDEX = "model.safetensors.index.json"
 
 
 def every(folder: Path) -> dict[str, Judgement]:
-    return {path.name: judge(str(path), path.name) for path in sorted(folder.iterdir())}
+    return {path.name: judge_file(str(path), path.name) for path in sorted(folder.iterdir())}
 
 
 def bad(folder: Path) -> dict[str, str]:
@@ -245,8 +245,8 @@ def test_hostile_metadata_is_unsafe_and_never_run(module: str, tmp_path: Path) -
     )
     raw += b"X" + len(command).to_bytes(4, "little") + command.encode() + b"\x85R."
     (folder / ".metadata").write_bytes(raw)
-    assert judge(str(folder / ".metadata"), ".metadata").problem == "unsafe"
+    assert judge_file(str(folder / ".metadata"), ".metadata").problem == "unsafe"
     for protocol in (2, 4, 5):
         (folder / ".metadata").write_bytes(pickle.dumps({"a": samples.Bomb(canary)}, protocol=protocol))
-        assert judge(str(folder / ".metadata"), ".metadata").problem in ("unsafe", "corrupt")
+        assert judge_file(str(folder / ".metadata"), ".metadata").problem in ("unsafe", "corrupt")
     assert not canary.exists()

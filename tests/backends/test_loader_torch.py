@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.formats.torch import write as torch_write
 from sojourn.formats.torch.values import Storage, Tensor
 from tests.backends import samples
 
 
 def judged(path: Path) -> Judgement:
-    return judge(str(path), path.name)
+    return judge_file(str(path), path.name)
 
 
 @pytest.fixture

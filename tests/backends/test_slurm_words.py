@@ -37,7 +37,7 @@ ExitCode=0:15 TimeLimit=00:18:00 NodeList=n1 TRES=cpu=1,mem=300M,node=1
 
 
 def said(text: str, job: str) -> SchedulerStatus:
-    return word(job, slurm_output.read(text))
+    return word(job, slurm_output.parse_answer(text))
 
 
 def test_memory_is_seen_in_a_step_though_the_job_merely_failed() -> None:

@@ -12,7 +12,7 @@ KINDS = {rule.kind for rule in ssh_failures.RULES}
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_recorded_text_is_told_by_its_kind_and_says_what_to_do(path: Path) -> None:
-    verdict = ssh_failures.read(path.read_text(), "box1")
+    verdict = ssh_failures.classify(path.read_text(), "box1")
     assert verdict.kind == path.parent.name
     assert verdict.detail in " ".join(path.read_text().split()) and verdict.detail
     assert verdict.next_step and "\n" not in verdict.detail + verdict.next_step and "{" not in verdict.next_step
@@ -38,14 +38,14 @@ def test_words_of_the_command_itself_are_no_reason() -> None:
 
 @pytest.mark.parametrize("text", ["", 'Authenticated to box1 ([10.0.0.1]:22) using "publickey".\n', "something new"])
 def test_a_text_that_no_rule_knows_is_other_and_keeps_its_words(text: str) -> None:
-    verdict = ssh_failures.read(text, "box1")
+    verdict = ssh_failures.classify(text, "box1")
     assert verdict.kind == "other" and verdict.next_step
     assert verdict.detail == (text if text == "something new" else "ssh ended without a message")
 
 
 def test_the_first_reason_counts_behind_a_jump_host() -> None:
     text = (Path(__file__).parent / "ssh_texts/proxy/jump-host-refuses.txt").read_text()
-    assert "Connection refused" in ssh_failures.read(text, "far").detail
+    assert "Connection refused" in ssh_failures.classify(text, "far").detail
 
 
 def test_a_refused_login_is_never_repeated() -> None:
@@ -59,4 +59,4 @@ def test_other_failures_are_repeated_ever_more_slowly_up_to_half_a_minute() -> N
 
 
 def test_a_detail_is_bounded() -> None:
-    assert len(ssh_failures.read("Connection refused " + "x" * 10_000, "box1").detail) == ssh_failures.DETAIL_CHARS
+    assert len(ssh_failures.classify("Connection refused " + "x" * 10_000, "box1").detail) == ssh_failures.DETAIL_CHARS

@@ -4,7 +4,7 @@ from typing import Any, Optional
 
 import pytest
 
-from sojourn.box.supervise.ending import Exit, judge, may_retry, words
+from sojourn.box.supervise.ending import Exit, classify_exit, may_retry, words
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ from sojourn.box.supervise.ending import Exit, judge, may_retry, words
 def test_an_end_is_judged_by_what_is_known(
     rc: Optional[int], signal: Optional[int], why: str, oom: int, state: str
 ) -> None:
-    assert judge(Exit(rc, signal, "shim"), why, oom) == state
+    assert classify_exit(Exit(rc, signal, "shim"), why, oom) == state
 
 
 @pytest.mark.parametrize("why", ["", "stop", "budget", "shutdown"])
 def test_an_end_nobody_saw_is_lost_and_never_more(why: str) -> None:
-    assert judge(Exit(None, None, "unknown"), why, 0) == "lost"
+    assert classify_exit(Exit(None, None, "unknown"), why, 0) == "lost"
 
 
 def test_words_are_short_and_true() -> None:

@@ -367,9 +367,9 @@ def test_the_groups_of_one_who_has_ended_are_found_again_by_their_folders(tmp_pa
 def test_a_text_is_cut_at_a_line_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"aaaa\nbbbb\ncc\xffc\n")
-    assert raw.read(str(path), 12) == {"rc": 0, "stdout": "aaaa\nbbbb\n", "stderr": "", "cut": True}
-    assert raw.read(str(path))["stdout"] == "aaaa\nbbbb\ncc\\xffc\n"
-    assert raw.read(str(tmp_path / "y"))["stderr"].startswith("ENOENT: ")
+    assert raw.read_entry(str(path), 12) == {"rc": 0, "stdout": "aaaa\nbbbb\n", "stderr": "", "cut": True}
+    assert raw.read_entry(str(path))["stdout"] == "aaaa\nbbbb\ncc\\xffc\n"
+    assert raw.read_entry(str(tmp_path / "y"))["stderr"].startswith("ENOENT: ")
     assert raw.run(["sh", "-c", "sleep 60"], 0.2)["rc"] == raw.NO_ANSWER
     assert raw.run(["no-such-program"], 1)["rc"] == raw.NO_PROGRAM
 

@@ -200,10 +200,10 @@ def test_the_next_seal_does_not_read_again_what_an_earlier_one_hashed(
     plain = manifest.sha256_stream
     monkeypatch.setattr(manifest, "sha256_stream", lambda f, **how: (read.append(f.name), plain(f, **how))[1])
     atomic.write_json(root.manifest, dict(json.loads(Path(root.manifest).read_text()), files=rows))
-    again = roster.take(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
+    again = roster.take_manifest(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
     assert read == [] and [row["sha256"] for row in again["files"]] == [row["sha256"] for row in rows]
     Path(root.attempt(1), "a").write_text("2\n")
-    again = roster.take(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
+    again = roster.take_manifest(root, spec, 1, "2026-01-01T00:00:00Z", roster.hashed_before(root))
     assert len(read) == 1 and again["files"][0]["sha256"] != rows[0]["sha256"]
 
 

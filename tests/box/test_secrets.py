@@ -125,7 +125,7 @@ def test_values_for_a_later_attempt_do_not_reach_the_one_that_lives(rig: Rig) ->
     rig.supervise(root)
     heard(root, "started")
     assert rig.call("want", run="r", attempt=1, secrets={"KEY": "other-value"})["ok"]
-    assert secrets.read(root) == {"KEY": "first-value"}
+    assert secrets.read_secrets(root) == {"KEY": "first-value"}
     Path(root.path, "go").touch()
     heard(root, "sealed")
     assert holding(root, "first-value") == []

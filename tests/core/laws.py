@@ -32,7 +32,7 @@ def clear(
 
 
 def judge(lease: Lease, runs: Sequence[Standing], now_s: float, **facts) -> Judgement:
-    return law.judge(lease, Facts(tuple(runs), now_s, **facts), Given(), now_s)
+    return law.judge_release(lease, Facts(tuple(runs), now_s, **facts), Given(), now_s)
 
 
 def row(path: str, sha256: str = "a" * 64, size: int = 10, role: str = "output") -> dict:

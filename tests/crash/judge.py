@@ -110,7 +110,7 @@ def unequal(root: Path, receipts: Any) -> Iterator[str]:
 
 def best_weights(path: Path) -> bytes:
     """The weights in a checkpoint."""
-    return bytes(arrays.thaw(torch_zip.read(str(path)).tree["w"]).tobytes())
+    return bytes(arrays.thaw(torch_zip.read_zip(str(path)).tree["w"]).tobytes())
 
 
 def breaches_of_lease(journal: list[dict[str, Any]], before_it_began: int) -> Iterator[str]:

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from sojourn.diagnose.grammar import BadCondition, Facts, Known, Truth, judge, parse
+from sojourn.diagnose.grammar import BadCondition, Facts, Known, Truth, evaluate, parse
 
 YES, NO, UNKNOWN = Truth.YES, Truth.NO, Truth.UNKNOWN
 
 
 def truth(condition: str, kept: dict[str, Any] | None = None, **facts: Any) -> Truth:
     known = {name.replace("__", "."): Known(value) for name, value in facts.items()}
-    return judge(condition, Facts(known, {"recorded": kept or {}}))[0]
+    return evaluate(condition, Facts(known, {"recorded": kept or {}}))[0]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_was_kept_at_launch_is_compared() -> None:
 
 def test_it_says_what_decided_and_what_lacks() -> None:
     facts = Facts({"run.alive": Known(False)})
-    assert judge("run.alive == false && box.pid1_changed == true", facts) == (
+    assert evaluate("run.alive == false && box.pid1_changed == true", facts) == (
         UNKNOWN,
         ("run.alive",),
         ("box.pid1_changed",),

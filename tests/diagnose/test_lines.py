@@ -14,7 +14,7 @@ ENDED = "Traceback (most recent call last):\n  File 'train.py', line 41, in <mod
 
 
 def verdict_of(log: str) -> str:
-    found = reason(gotchas(), evidence.from_log(scan.read(log.encode(), gotchas()))).verdict
+    found = reason(gotchas(), evidence.from_log(scan.scan_log(log.encode(), gotchas()))).verdict
     return found.id if found is not None else "healthy"
 
 

@@ -13,7 +13,7 @@ FILES = sorted((Path(__file__).parent / "specimens/logs").glob("*.toml"))
 
 
 def judged(log: str) -> Verdict:
-    return reason(gotchas(), evidence.from_log(scan.read(log.encode(), gotchas())))
+    return reason(gotchas(), evidence.from_log(scan.scan_log(log.encode(), gotchas())))
 
 
 def answer(verdict: Verdict) -> str:

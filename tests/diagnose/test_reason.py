@@ -65,7 +65,7 @@ def test_a_pods_memory_kill_is_the_cause_only_where_its_first_process_did_not_en
 def test_an_error_of_the_driver_at_the_end_of_a_log_is_no_progress() -> None:
     def log(after: str) -> str:
         steps = "".join(f"step {n}/1000 loss 0.5\n" for n in range(200))
-        return best(reason(gotchas(), evidence.from_log(scan.read((steps + after).encode(), gotchas()))))
+        return best(reason(gotchas(), evidence.from_log(scan.scan_log((steps + after).encode(), gotchas()))))
 
     xid = "[123456.789] NVRM: Xid (PCI:0000:65:00): %d, pid=123, name=python\n"
     assert log("") == "healthy"

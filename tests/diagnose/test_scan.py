@@ -17,7 +17,7 @@ STEP = b"2026-11-21 10:00:00 INFO step %d/1000000 loss=0.%05d lr=3e-4\n"
 
 
 def verdict_of(log: bytes) -> str:
-    found = reason(gotchas(), evidence.from_log(scan.read(log, gotchas())))
+    found = reason(gotchas(), evidence.from_log(scan.scan_log(log, gotchas())))
     return found.verdict.id if found.verdict else "healthy" if found.is_healthy else "undetermined"
 
 
@@ -97,7 +97,7 @@ def test_the_first_rank_with_an_error_of_its_own_is_told_before_those_that_waite
         + b"[rank1]:[E ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout:"
         b" WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.\n"
     )
-    case = evidence.from_log(scan.read(log, gotchas()))
+    case = evidence.from_log(scan.scan_log(log, gotchas()))
     found = reason(gotchas(), case)
     assert [f.id for f in found.findings if f.status == "confirmed"][:2] == ["gpu-out-of-memory", "collective-timeout"]
     assert found.verdict is not None
@@ -118,7 +118,7 @@ def test_the_name_of_a_metric_is_no_error() -> None:
 
 def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
     log = b"".join(b"Epoch %d/30 loss: 0.3\n" % n for n in range(1, 8)) + b"Training complete\n"
-    seen = scan.read(log, gotchas())
+    seen = scan.scan_log(log, gotchas())
     assert (seen.end.kind, seen.end.step, seen.end.total, seen.end.is_short) == ("done", 7, 30, True)
     assert verdict_of(log) == "ended-before-the-plan"
     whole = b"".join(b"Epoch %d/30 loss: 0.3\n" % n for n in range(1, 31)) + b"Training complete\n"
@@ -143,7 +143,7 @@ def test_a_finished_word_before_the_plans_end_is_not_trusted() -> None:
     ],
 )
 def test_how_a_log_ends(tail: str, kind: str) -> None:
-    assert logend.read(tail, 0).kind == kind
+    assert logend.find_end(tail, 0).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_piece_that_is_sieved_tells_what_one_that_is_searched_tells(
     told = []
     for large in (0, 1 << 40):
         monkeypatch.setattr(scan, "LARGE", large)
-        seen = scan.read(text, gotchas())
+        seen = scan.scan_log(text, gotchas())
         told.append(
             (sorted((h.gotcha, h.number, h.last, h.times) for h in seen.hits), seen.lines, seen.raised, seen.end)
         )
@@ -215,14 +215,14 @@ def test_what_ends_a_large_log_is_found_behind_lines_none_of_which_is_like_anoth
         for start in range(0, len(noise), 1 << 20):
             read.feed(noise[start : start + (1 << 20)])
         read.feed(b"\n" + last)
-        alone = {hit.gotcha for hit in scan.read(last, gotchas()).hits}
+        alone = {hit.gotcha for hit in scan.scan_log(last, gotchas()).hits}
         assert alone <= {hit.gotcha for hit in read.done().hits}, last
 
 
 def test_a_line_of_a_kind_seen_a_hundred_times_is_looked_at_when_it_is_the_last() -> None:
     quiet = b"worker pid=%d, exitcode: 0, seconds: 12\n"
     log = b"".join(quiet % n for n in range(100_000)) + b"worker pid=7, exitcode: -9, seconds: 12\n"
-    assert "rank-killed" in {hit.gotcha for hit in scan.read(log, gotchas()).hits}
+    assert "rank-killed" in {hit.gotcha for hit in scan.scan_log(log, gotchas()).hits}
 
 
 FRAMES = 'Traceback (most recent call last):\n  File "train.pyx", line 7, in main\n{}: CUDA out of memory. Tried\n'
@@ -234,7 +234,7 @@ FRAMES = 'Traceback (most recent call last):\n  File "train.pyx", line 7, in mai
 )
 def test_a_traceback_that_was_indented_keeps_its_exception(name: str, before: str) -> None:
     log = "".join(f"{before}{line}\n" for line in FRAMES.format(name).splitlines())
-    seen = scan.read(log.encode(), gotchas())
+    seen = scan.scan_log(log.encode(), gotchas())
     assert [raised.said for raised in seen.raised] == [f"{name}: CUDA out of memory. Tried"]
     assert verdict_of(log.encode()) == "gpu-out-of-memory"
 
@@ -242,7 +242,7 @@ def test_a_traceback_that_was_indented_keeps_its_exception(name: str, before: st
 def test_a_loggers_words_before_each_line_of_a_traceback_may_differ_in_numbers() -> None:
     lines_of_it = FRAMES.format("torch.OutOfMemoryError").splitlines()
     log = "".join(f"worker ERROR 11:22:{second:02d}.5: {line}\n" for second, line in enumerate(lines_of_it))
-    seen = scan.read(log.encode(), gotchas())
+    seen = scan.scan_log(log.encode(), gotchas())
     assert seen.raised[0].said == "torch.OutOfMemoryError: CUDA out of memory. Tried"
 
 
@@ -250,7 +250,7 @@ def test_a_loggers_words_before_each_line_of_a_traceback_may_differ_in_numbers()
 def test_a_line_of_the_programs_text_is_no_error_that_came(before: str) -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g("CUDA out of memory")\nKeyError: 1\n'
     log = "".join(f"{before}{line}\n" for line in text.splitlines())
-    assert "gpu-out-of-memory" not in {hit.gotcha for hit in scan.read(log.encode(), gotchas()).hits}
+    assert "gpu-out-of-memory" not in {hit.gotcha for hit in scan.scan_log(log.encode(), gotchas()).hits}
 
 
 @pytest.mark.parametrize(
@@ -264,21 +264,21 @@ def test_a_line_of_the_programs_text_is_no_error_that_came(before: str) -> None:
 )
 def test_the_options_of_a_command_are_no_progress(line: str) -> None:
     log = f"{line}\n" * 5
-    assert logend.read(log, 0).kind == "quiet"
-    assert logend.read("ModuleNotFoundError: No module named 'x'\n" + log, 0).kind == "error"
+    assert logend.find_end(log, 0).kind == "quiet"
+    assert logend.find_end("ModuleNotFoundError: No module named 'x'\n" + log, 0).kind == "error"
 
 
 @pytest.mark.parametrize(
     "line", ["Train-Epoch: 3/10", "epoch 3 - loss: 0.3", "train.py:12 epoch 3", "- epoch 3", "loss: -inf at epoch 3"]
 )
 def test_a_dash_or_a_file_before_an_epoch_leaves_it_progress(line: str) -> None:
-    assert logend.read(f"{line}\n", 0).kind == "progress"
+    assert logend.find_end(f"{line}\n", 0).kind == "progress"
 
 
 def test_lines_that_end_with_a_carriage_return_and_a_newline_are_lines_like_others() -> None:
     text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g("CUDA out of memory")\nKeyError: 1\n'
     log = (STEP * 3000 % tuple(range(6000))).decode() + text
-    plain, paired = (scan.read(some.encode(), gotchas()) for some in (log, log.replace("\n", "\r\n")))
+    plain, paired = (scan.scan_log(some.encode(), gotchas()) for some in (log, log.replace("\n", "\r\n")))
     assert (paired.hits, paired.raised, paired.lines) == (plain.hits, plain.raised, plain.lines)
     read = scan.Scan(gotchas())
     for part in log.encode().splitlines():
@@ -336,7 +336,7 @@ IGNORED = (
 def test_an_exception_that_python_ignores_is_no_error() -> None:
     steps = (STEP * 3 % tuple(range(6))).decode()
     for log in (IGNORED, steps + IGNORED, IGNORED.replace("\n", "\r\n") + steps, IGNORED + IGNORED):
-        seen = scan.read(log.encode(), gotchas())
+        seen = scan.scan_log(log.encode(), gotchas())
         assert not seen.raised
         assert verdict_of(log.encode()) in ("healthy", "undetermined")
         assert seen.end.kind != "error"

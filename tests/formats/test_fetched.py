@@ -70,10 +70,10 @@ def test_one_flipped_bit_is_noticed_at_either_end_and_in_the_middle_of_every_ten
         for at in (entry.offset, entry.offset + EACH_BYTES // 2, entry.offset + EACH_BYTES - 1):
             flip(checkpoint, at)
             with pytest.raises(Damaged) as e:
-                torch_zip.read(str(checkpoint))
+                torch_zip.read_zip(str(checkpoint))
             assert entry.name in e.value.fields["detail"]
             flip(checkpoint, at)
-    assert len(torch_zip.read(str(checkpoint)).tree) == TENSORS
+    assert len(torch_zip.read_zip(str(checkpoint)).tree) == TENSORS
 
 
 def test_gives_the_bytes_asked_for_wherever_they_begin_and_end(checkpoint: Path) -> None:
@@ -85,7 +85,7 @@ def test_gives_the_bytes_asked_for_wherever_they_begin_and_end(checkpoint: Path)
 
 def test_a_python_without_ctypes_reads_it_all_the_same(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctypes", None)
-    assert len(torch_zip.read(str(checkpoint)).tree) == TENSORS
+    assert len(torch_zip.read_zip(str(checkpoint)).tree) == TENSORS
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error_and_no_signal(
@@ -148,7 +148,7 @@ def test_a_disk_that_cannot_read_the_end_of_a_file_is_an_error_and_no_signal(che
         os.truncate(
             tmp_path / "disk.img", block * os.statvfs(point).f_bsize
         )  # the loop device answers EIO from there on
-        for read in (torch_zip.facts, torch_zip.is_ours, torch_zip.read):
+        for read in (torch_zip.facts, torch_zip.is_ours, torch_zip.read_zip):
             with pytest.raises(OSError) as e:
                 read(str(path))
             assert e.value.errno == errno.EIO

@@ -64,7 +64,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_gives_back_every_kind_of_value(tmp_path: Path, value: object) -> None:
-    opened = torch_zip.read(str(write(tmp_path / "a.pt", {"v": value}, step=7)))
+    opened = torch_zip.read_zip(str(write(tmp_path / "a.pt", {"v": value}, step=7)))
     assert plain(opened.tree) == plain({"v": value})
     assert opened.facts == {"step": 7}
 
@@ -78,7 +78,7 @@ def test_gives_back_every_dtype_and_view(tmp_path: Path, dtype: str) -> None:
         Tensor(dtype, (3, 4), (1, 3), 0, data),
         Tensor(dtype, (), (), 5, data),
     ]
-    tree = torch_zip.read(str(write(tmp_path / "a.pt", views))).tree
+    tree = torch_zip.read_zip(str(write(tmp_path / "a.pt", views))).tree
     assert plain(tree) == plain(views)
     assert tree[0].storage is tree[1].storage is tree[2].storage
 
@@ -87,21 +87,21 @@ def test_containers_that_are_shared_stay_shared_and_cycles_close(tmp_path: Path)
     shared = {"k": [1, 2]}
     loop: list = [shared, shared]
     loop.append(loop)
-    tree = torch_zip.read(str(write(tmp_path / "a.pt", loop))).tree
+    tree = torch_zip.read_zip(str(write(tmp_path / "a.pt", loop))).tree
     assert tree[0] is tree[1] and tree[2] is tree
 
 
 def test_a_modules_metadata_survive(tmp_path: Path) -> None:
     state = OrderedDict(w=vector(b"abcd"))
     state._metadata = OrderedDict([("", {"version": 2})])  # type: ignore[attr-defined]
-    tree = torch_zip.read(str(write(tmp_path / "a.pt", state))).tree
+    tree = torch_zip.read_zip(str(write(tmp_path / "a.pt", state))).tree
     assert tree._metadata == OrderedDict([("", {"version": 2})])
 
 
 def test_what_came_from_numpy_or_a_gpu_is_said_so(tmp_path: Path) -> None:
     said = {"dtype": "<M8[ns]", "shape": [1], "order": "C", "scalar": False}
     tree = [Tensor("uint8", (8,), (1,), 0, storage(b"12345678", array=said, location="cuda:1"))]
-    read = torch_zip.read(str(write(tmp_path / "a.pt", tree))).tree[0]
+    read = torch_zip.read_zip(str(write(tmp_path / "a.pt", tree))).tree[0]
     assert read.storage.array == said and read.storage.location == "cuda:1"
 
 
@@ -136,18 +136,18 @@ def test_every_flipped_byte_is_noticed_wherever_it_lies(tmp_path: Path) -> None:
     for at in range(len(good)):
         bad.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
         with pytest.raises(Damaged):
-            torch_zip.read(str(bad))
+            torch_zip.read_zip(str(bad))
         assert torch_zip.walk(str(bad)).problems, "byte %d" % at
 
 
 def test_a_flipped_byte_of_a_large_file_is_noticed_too(tmp_path: Path) -> None:
     path = write(tmp_path / "f.pt", {"x": vector(bytes(65 << 20))})  # the system is asked to read it ahead
-    assert len(torch_zip.read(str(path)).tree["x"].storage.view()) == 65 << 20
+    assert len(torch_zip.read_zip(str(path)).tree["x"].storage.view()) == 65 << 20
     with open(path, "r+b") as f:
         f.seek(65 << 20)
         f.write(b"!")
     with pytest.raises(Damaged):
-        torch_zip.read(str(path))
+        torch_zip.read_zip(str(path))
 
 
 def test_every_length_it_may_be_cut_to_or_grow_to_is_noticed(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_every_length_it_may_be_cut_to_or_grow_to_is_noticed(tmp_path: Path) -> 
     for data in [good[:length] for length in range(len(good))] + [good + b"\0", b"\0" + good]:
         bad.write_bytes(data)
         with pytest.raises(Damaged) as e:
-            torch_zip.read(str(bad))
+            torch_zip.read_zip(str(bad))
         if len(data) < len(good):
             assert e.value.problem == ("empty" if not data else "unparseable" if len(data) < 4 else "truncated"), len(
                 data
@@ -200,7 +200,7 @@ def test_never_fails_in_another_way_than_it_says(
     torch_zip.walk(str(path))
     torch_zip.is_ours(str(path))
     try:
-        torch_zip.read(str(path))
+        torch_zip.read_zip(str(path))
     except Damaged:
         pass
 
@@ -231,7 +231,7 @@ def test_nothing_in_a_file_is_run_or_imported(tmp_path: Path) -> None:
     seen = torch_zip.walk(str(path))
     assert seen.problems[0][0] == "unsafe" and "posix.mkdir" in seen.unsafe
     with pytest.raises(Damaged) as e:
-        torch_zip.read(str(path))
+        torch_zip.read_zip(str(path))
     assert e.value.problem == "unsafe" and not trap.exists() and set(sys.modules) == before
 
 
@@ -294,7 +294,7 @@ def test_sizes_over_4_gib_are_laid_out_as_other_zip_programs_understand(tmp_path
 
 
 def test_made_values_come_back_by_name_only(tmp_path: Path) -> None:
-    tree = torch_zip.read(str(write(tmp_path / "a.pt", [Made("torch.device", ("cuda:0",))]))).tree
+    tree = torch_zip.read_zip(str(write(tmp_path / "a.pt", [Made("torch.device", ("cuda:0",))]))).tree
     assert (tree[0].name, tree[0].args) == ("torch.device", ("cuda:0",))
 
 

@@ -67,7 +67,7 @@ def test_torch_loads_what_we_write_bit_for_bit(tmp_path: Path, dtype: str, mmap:
 def test_we_read_what_torch_saves_bit_for_bit(tmp_path: Path, dtype: str) -> None:
     source = tensor(dtype)
     torch.save({"t": source.reshape(3, 4).t(), "empty": source[:0]}, tmp_path / "a.pt")
-    tree = torch_zip.read(str(tmp_path / "a.pt")).tree
+    tree = torch_zip.read_zip(str(tmp_path / "a.pt")).tree
     assert (tree["t"].dtype, tree["t"].shape, tree["t"].stride) == (dtype, (4, 3), (1, 4))
     assert bytes(tree["t"].storage.view()) == bits(source)
     assert tree["empty"].elements == 0
@@ -76,7 +76,7 @@ def test_we_read_what_torch_saves_bit_for_bit(tmp_path: Path, dtype: str) -> Non
 def test_what_torch_saved_and_we_rewrote_loads_the_same(tmp_path: Path) -> None:
     state = model_and_optimizer()
     torch.save(state, tmp_path / "a.pt")
-    again = ours(tmp_path / "b.pt", torch_zip.read(str(tmp_path / "a.pt")).tree)
+    again = ours(tmp_path / "b.pt", torch_zip.read_zip(str(tmp_path / "a.pt")).tree)
     loaded = torch.load(again, weights_only=True)
     assert repr(loaded) == repr(state)
     assert loaded["model"]._metadata == state["model"]._metadata
@@ -127,7 +127,7 @@ def test_torch_files_in_which_entries_are_compressed_are_read_too(tmp_path: Path
     ) as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
-    assert bytes(torch_zip.read(str(tmp_path / "b.pt")).tree["w"].storage.view()) == bytes(4000)
+    assert bytes(torch_zip.read_zip(str(tmp_path / "b.pt")).tree["w"].storage.view()) == bytes(4000)
 
 
 def test_torchscript_archives_are_listed(tmp_path: Path) -> None:

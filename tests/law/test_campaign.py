@@ -90,9 +90,9 @@ def test_an_answer_with_no_law_behind_it_is_broken(scene: Scene, monkeypatch: py
     from sojourn.core import law
 
     scene.run(scene.act("succeeds", "result.json"))
-    real = law.judge
+    real = law.judge_release
     blind: Callable[..., law.Judgement] = lambda *given, **more: law.Judgement(())  # noqa: E731
-    monkeypatch.setattr(law, "judge", blind)
+    monkeypatch.setattr(law, "judge_release", blind)
     scene.order.down(scene.ann, "paid", How())
-    monkeypatch.setattr(law, "judge", real)
+    monkeypatch.setattr(law, "judge_release", real)
     assert len(scene.order.verdict.broken) == 1 and "result.json" in scene.order.verdict.broken[0]

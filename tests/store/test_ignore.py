@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.store.snapshot import take
+from sojourn.store.snapshot import take_snapshot
 from tests.store.trees import paths, write
 
 
@@ -21,7 +21,7 @@ def test_gitignore_and_sojournignore_are_respected_in_every_folder(tree: Path) -
     )
     for name in names.split():
         write(tree, name)
-    assert paths(take(str(tree))) == [
+    assert paths(take_snapshot(str(tree))) == [
         ".gitignore", "keep.ckpt", "local.txt", "notes.md", "sub/.gitignore", "sub/.sojournignore", "sub/data/x",
         "sub/deep.ckpt", "sub/in/here.txt",
     ]  # fmt: skip
@@ -43,7 +43,7 @@ def test_git_and_we_leave_out_the_same(tree: Path) -> None:
     told = subprocess.run(
         [*git, "ls-files", "-zco", "--exclude-standard"], check=True, capture_output=True, text=True
     ).stdout
-    assert paths(take(str(tree))) == sorted(told.split("\0")[:-1])
+    assert paths(take_snapshot(str(tree))) == sorted(told.split("\0")[:-1])
 
 
 def test_rules_above_the_working_folder_hold_up_to_the_top_of_the_work_tree(tmp_path: Path) -> None:
@@ -53,14 +53,14 @@ def test_rules_above_the_working_folder_hold_up_to_the_top_of_the_work_tree(tmp_
     write(repository, ".gitignore", "*.ckpt\n")
     write(repository, "exp/a.ckpt")
     write(repository, "exp/a.py")
-    assert paths(take(str(repository / "exp"))) == ["a.py"]
+    assert paths(take_snapshot(str(repository / "exp"))) == ["a.py"]
 
 
 def test_a_working_folder_that_its_repository_ignores_was_named_on_purpose(tmp_path: Path) -> None:
     write(tmp_path, ".git/HEAD")
     write(tmp_path, ".gitignore", "build/\n")
     write(tmp_path, "build/exp/a.py")
-    assert paths(take(str(tmp_path / "build" / "exp"))) == ["a.py"]
+    assert paths(take_snapshot(str(tmp_path / "build" / "exp"))) == ["a.py"]
 
 
 def test_what_never_belongs_to_the_code_is_left_out(tree: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_never_belongs_to_the_code_is_left_out(tree: Path) -> None:
     ):
         write(tree, name)
     write(tree, "a.py")
-    assert paths(take(str(tree))) == ["a.py"]
+    assert paths(take_snapshot(str(tree))) == ["a.py"]
 
 
 def test_a_sojournignore_may_bring_back_what_git_ignores(tree: Path) -> None:
@@ -83,24 +83,24 @@ def test_a_sojournignore_may_bring_back_what_git_ignores(tree: Path) -> None:
     write(tree, ".sojournignore", "!vocab.bin\n.*ignore\n")
     write(tree, "vocab.bin")
     write(tree, "other.bin")
-    assert paths(take(str(tree))) == ["vocab.bin"]
+    assert paths(take_snapshot(str(tree))) == ["vocab.bin"]
 
 
 def test_a_mount_is_taken_whole(tree: Path) -> None:
     write(tree, ".gitignore", "*\n")
     write(tree, "x.bin")
-    assert paths(take(str(tree), everything=True)) == [".gitignore", "x.bin"]
+    assert paths(take_snapshot(str(tree), everything=True)) == [".gitignore", "x.bin"]
 
 
 def test_one_file_is_a_tree_of_one(tree: Path) -> None:
     write(tree, "vocab.txt", "abc")
     write(tree, "other.txt")
-    snapshot = take(str(tree / "vocab.txt"), everything=True)
+    snapshot = take_snapshot(str(tree / "vocab.txt"), everything=True)
     assert paths(snapshot) == ["vocab.txt"] and snapshot.is_file and snapshot.root == str(tree)
 
 
 def test_an_empty_folder_is_an_empty_tree(tree: Path) -> None:
-    assert take(str(tree)).rows == () and take(str(tree)).bytes == 0
+    assert take_snapshot(str(tree)).rows == () and take_snapshot(str(tree)).bytes == 0
 
 
 def test_sockets_and_pipes_are_named_and_left_out(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,5 +109,5 @@ def test_sockets_and_pipes_are_named_and_left_out(tree: Path, monkeypatch: pytes
     monkeypatch.chdir(tree)
     with socket.socket(socket.AF_UNIX) as end:
         end.bind("sock")
-        snapshot = take(str(tree))
+        snapshot = take_snapshot(str(tree))
     assert paths(snapshot) == ["a.py"] and snapshot.skipped == ("pipe", "sock")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sojourn.store.hashes import Hashes
 from sojourn.store.ignore import BadIgnoreFile
-from sojourn.store.snapshot import BadTree, TreeChanged, pack, take
+from sojourn.store.snapshot import BadTree, TreeChanged, pack, take_snapshot
 from sojourn.wire.manifest import is_safe, roster_digest
 from tests.store.trees import fill, paths, write
 
@@ -23,7 +23,7 @@ def test_rows_say_path_bytes_hash_and_role(tree: Path) -> None:
     write(tree, "train.py", "print(1)\n")
     write(tree, "bin/go.sh", "#!/bin/sh\n").chmod(0o755)
     (tree / "latest").symlink_to("train.py")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     assert [(row["path"], row["bytes"], row["role"]) for row in snapshot.rows] == [
         ("bin/go.sh", 10, "x"),
         ("latest", 8, "l"),
@@ -40,7 +40,7 @@ def test_the_digest_is_of_the_content_not_of_place_time_or_order(tree: Path, tmp
     other = tmp_path / "elsewhere"
     fill(other, sub__b_py="2", a_py="1")
     os.utime(other / "a.py", (1, 1))
-    assert take(str(tree)).digest == take(str(other)).digest
+    assert take_snapshot(str(tree)).digest == take_snapshot(str(other)).digest
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_the_digest_is_of_the_content_not_of_place_time_or_order(tree: Path, tmp
 )
 def test_every_change_of_the_code_changes_the_digest(tree: Path, change) -> None:
     write(tree, "a.py", "1")
-    before = take(str(tree)).digest
+    before = take_snapshot(str(tree)).digest
     change(tree)
-    assert take(str(tree)).digest != before
+    assert take_snapshot(str(tree)).digest != before
 
 
 def test_a_same_sized_edit_right_after_a_look_is_seen(tree: Path) -> None:
     """Also when the clock's grain gives both the same time stamp."""
     path = write(tree, "a.py", "1")
-    before, seen = take(str(tree)).digest, path.stat()
+    before, seen = take_snapshot(str(tree)).digest, path.stat()
     path.write_text("2")
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    assert take(str(tree)).digest != before
+    assert take_snapshot(str(tree)).digest != before
 
 
 def test_a_second_look_reads_no_file_again_unless_it_may_have_changed(tree: Path, cache: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_second_look_reads_no_file_again_unless_it_may_have_changed(tree: Path
 def test_a_cache_that_cannot_be_written_costs_only_time(tree: Path, cache: Path) -> None:
     write(tree, "a.py", "1")
     cache.write_text("a file in place of the folder")
-    assert paths(take(str(tree))) == ["a.py"]
+    assert paths(take_snapshot(str(tree))) == ["a.py"]
 
 
 ODD = [
@@ -121,19 +121,19 @@ ODD = [
 def test_odd_names_come_through_whole(tree: Path, tmp_path: Path) -> None:
     for name in ODD:
         write(tree, f"{name}/{name}.py", name)
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     assert len(snapshot.rows) == len(set(ODD)) and all(is_safe(path) for path in paths(snapshot))
     pack(snapshot, str(tmp_path / "t.tar"))
     with tarfile.open(tmp_path / "t.tar") as tar:
         tar.extractall(tmp_path / "out", filter="fully_trusted")
-    assert take(str(tmp_path / "out")).rows == snapshot.rows
+    assert take_snapshot(str(tmp_path / "out")).rows == snapshot.rows
 
 
 def test_a_name_that_is_not_utf8_is_one_line(tree: Path) -> None:
     with open(os.fsencode(tree) + b"/bad-\xff.py", "w"):
         pass
     with pytest.raises(BadTree) as caught:
-        take(str(tree))
+        take_snapshot(str(tree))
     assert caught.value.message == "'bad-\\udcff.py' cannot be pushed: its name is not UTF-8."
     assert caught.value.exit_status == 2
 
@@ -142,7 +142,7 @@ def test_a_name_that_is_not_utf8_may_be_ignored(tree: Path) -> None:
     with open(os.fsencode(tree) + b"/bad-\xff.py", "w"):
         pass
     write(tree, ".sojournignore", "bad-*\n")
-    assert paths(take(str(tree))) == [".sojournignore"]
+    assert paths(take_snapshot(str(tree))) == [".sojournignore"]
 
 
 def test_links_inside_the_tree_are_kept_as_links(tree: Path) -> None:
@@ -152,7 +152,7 @@ def test_links_inside_the_tree_are_kept_as_links(tree: Path) -> None:
     (tree / "d" / "up").symlink_to("../to_file")
     (tree / "d" / "root").symlink_to("..")
     (tree / ".#lock").symlink_to("me@host.123")
-    assert [row["path"] for row in take(str(tree)).rows if row["role"] == "l"] == [
+    assert [row["path"] for row in take_snapshot(str(tree)).rows if row["role"] == "l"] == [
         ".#lock",
         "d/root",
         "d/up",
@@ -165,7 +165,7 @@ def test_an_absolute_link_into_the_tree_is_made_relative(tree: Path, tmp_path: P
     write(tree, "d/a.py", "1")
     (tree / "e").mkdir()
     (tree / "e" / "link").symlink_to(tree / "d" / "a.py")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     pack(snapshot, str(tmp_path / "t.tar"))
     with tarfile.open(tmp_path / "t.tar") as tar:
         assert tar.getmember("e/link").linkname == "../d/a.py"
@@ -177,7 +177,7 @@ def test_a_link_out_of_the_tree_is_refused_by_name(tree: Path, target: str) -> N
     write(tree.parent, "outside")
     (tree / "link").symlink_to(target)
     with pytest.raises(BadTree, match="^link cannot be pushed: it links to .*, outside of "):
-        take(str(tree))
+        take_snapshot(str(tree))
 
 
 def test_a_link_that_leaves_through_another_is_refused(tree: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_link_that_leaves_through_another_is_refused(tree: Path) -> None:
     (tree / "door").symlink_to("/etc")
     (tree / "link").symlink_to("door/passwd")
     with pytest.raises(BadTree, match="link cannot be pushed"):
-        take(str(tree))
+        take_snapshot(str(tree))
 
 
 def test_a_link_to_what_is_not_pushed_is_refused(tree: Path) -> None:
@@ -193,13 +193,13 @@ def test_a_link_to_what_is_not_pushed_is_refused(tree: Path) -> None:
     write(tree, "big/x")
     (tree / "data").symlink_to("big")
     with pytest.raises(BadTree, match="data cannot be pushed: it links to big, which is not pushed"):
-        take(str(tree))
+        take_snapshot(str(tree))
 
 
 def test_a_working_folder_that_is_a_link_itself_is_followed(tree: Path, tmp_path: Path) -> None:
     write(tree, "a.py")
     (tmp_path / "link").symlink_to(tree)
-    assert take(str(tmp_path / "link")) == take(str(tree))
+    assert take_snapshot(str(tmp_path / "link")) == take_snapshot(str(tree))
 
 
 @pytest.mark.parametrize("name", ["secret.bin", "closed"])
@@ -215,7 +215,7 @@ def test_an_unreadable_file_or_folder_is_one_line(name: str) -> None:
             os.seteuid(65534)
         try:
             with pytest.raises(BadTree, match=f"^{name} cannot be pushed: Permission denied"):
-                take(str(root))
+                take_snapshot(str(root))
         finally:
             if is_root:
                 os.seteuid(0)
@@ -226,7 +226,7 @@ def test_an_unreadable_file_or_folder_is_one_line(name: str) -> None:
 def test_an_ignore_file_that_is_no_text_is_one_line(tree: Path, text: bytes) -> None:
     (tree / ".gitignore").write_bytes(text)
     with pytest.raises(BadIgnoreFile, match="is not UTF-8"):
-        take(str(tree))
+        take_snapshot(str(tree))
 
 
 def test_folders_nested_deeper_than_python_calls_are_no_trouble(tree: Path) -> None:
@@ -234,7 +234,7 @@ def test_folders_nested_deeper_than_python_calls_are_no_trouble(tree: Path) -> N
     subprocess.run(["mkdir", "-p", deep], cwd=tree, check=True)
     try:
         os.close(os.open(f"{tree}/{deep}a.py", os.O_CREAT | os.O_WRONLY))
-        assert paths(take(str(tree))) == [deep + "a.py"]
+        assert paths(take_snapshot(str(tree))) == [deep + "a.py"]
     finally:
         # pytest clears its folders by recursion.
         subprocess.run(["rm", "-rf", "d"], cwd=tree, check=True)
@@ -244,11 +244,11 @@ def test_the_same_snapshot_packs_to_the_same_bytes(tree: Path, tmp_path: Path) -
     write(tree, "a.py", "1")
     write(tree, "x.sh", "2").chmod(0o700)
     (tree / "l").symlink_to("a.py")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     pack(snapshot, str(tmp_path / "1.tar"))
     os.utime(tree / "a.py", (5, 5))
     (tree / "x.sh").chmod(0o777)
-    pack(take(str(tree)), str(tmp_path / "2.tar"))
+    pack(take_snapshot(str(tree)), str(tmp_path / "2.tar"))
     assert (tmp_path / "1.tar").read_bytes() == (tmp_path / "2.tar").read_bytes()
     with tarfile.open(tmp_path / "1.tar") as tar:
         members = [(m.name, m.mode, m.uid, m.gid, m.uname, m.mtime) for m in tar.getmembers()]
@@ -270,7 +270,7 @@ def test_a_file_that_changes_between_look_and_pack_is_noticed_and_nothing_stays(
 ) -> None:
     path = write(tree, "a.py", "12345678")
     write(tree, "other", "something else")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     change(path)
     with pytest.raises(TreeChanged, match="a.py changed while it was read") as caught:
         pack(snapshot, str(tmp_path / "t.tar"))
@@ -279,7 +279,7 @@ def test_a_file_that_changes_between_look_and_pack_is_noticed_and_nothing_stays(
 
 def test_a_log_that_only_grows_is_packed_as_it_was_seen(tree: Path, tmp_path: Path) -> None:
     path = write(tree, "run.log", "12345678")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     path.write_text("1234567890")
     pack(snapshot, str(tmp_path / "t.tar"))
     with tarfile.open(tmp_path / "t.tar") as tar:
@@ -304,7 +304,7 @@ def test_whatever_is_taken_is_what_the_pack_holds(
     root = tmp_path_factory.mktemp("tree")
     for name, data in files.items():
         (root / name).write_bytes(data)
-    snapshot = take(str(root))
+    snapshot = take_snapshot(str(root))
     assert {row["path"]: row["sha256"] for row in snapshot.rows} == {
         n: hashlib.sha256(d).hexdigest() for n, d in files.items()
     }
@@ -328,7 +328,7 @@ def test_scripts_with_windows_line_ends_are_pushed_with_unix_ones_and_stay_as_th
     (tree / "data.csv").write_bytes(b"a,b\r\n1,2\r\n")
     (tree / "train.py").write_bytes(b"print(1)\r\n")
     (tree / "unix.sh").write_bytes(b"echo on\n")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     assert snapshot.mended == ("go.sh", "tool")
     assert snapshot.remarks == ["go.sh and tool are pushed with Unix line ends; the file here is as it was"]
     there = packed(snapshot)
@@ -345,7 +345,7 @@ def test_scripts_with_windows_line_ends_are_pushed_with_unix_ones_and_stay_as_th
 
 def test_a_mended_script_that_changes_while_it_is_pushed_is_noticed(tree: Path) -> None:
     (tree / "go.sh").write_bytes(b"echo on\r\n")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     (tree / "go.sh").write_bytes(b"echo no\r\n")
     with pytest.raises(TreeChanged, match=r"go\.sh"):
         packed(snapshot)
@@ -353,7 +353,7 @@ def test_a_mended_script_that_changes_while_it_is_pushed_is_noticed(tree: Path) 
 
 def test_what_is_mounted_comes_as_it_is(tree: Path) -> None:
     (tree / "go.sh").write_bytes(b"echo on\r\n")
-    assert packed(take(str(tree), everything=True))["go.sh"] == b"echo on\r\n"
+    assert packed(take_snapshot(str(tree), everything=True))["go.sh"] == b"echo on\r\n"
 
 
 def git(folder: Path, *words: str) -> None:
@@ -376,10 +376,10 @@ def test_a_submodule_comes_along_by_its_own_rules_and_an_empty_one_is_told(tree:
     git(tree, "submodule", "add", "-q", str(library), "lib")
     write(tree, "lib/x.tmp", "1")
     write(tree, "lib/notes.txt", "1")
-    snapshot = take(str(tree))
+    snapshot = take_snapshot(str(tree))
     assert "lib/data/model.py" in paths(snapshot) and not snapshot.hollow
     assert not {"data/large.bin", "lib/x.tmp", "lib/notes.txt", "lib/.git"} & set(paths(snapshot))
     git(tree, "submodule", "deinit", "-f", "lib")
-    empty = take(str(tree))
+    empty = take_snapshot(str(tree))
     assert empty.hollow == ("lib",)
     assert empty.remarks == ["lib is empty: a submodule that is not checked out; git submodule update --init"]

@@ -20,7 +20,7 @@ def through_a_file(tmp_path: Path, value: Any, share: bool = False) -> Any:
     fd = os.open(str(tmp_path / "a.pt"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     torch_write.plan(arrays.Freezer().freeze(value), {}).write_to(fd)
     os.close(fd)
-    return arrays.thaw(torch_zip.read(str(tmp_path / "a.pt")).tree, share)
+    return arrays.thaw(torch_zip.read_zip(str(tmp_path / "a.pt")).tree, share)
 
 
 DTYPES = [

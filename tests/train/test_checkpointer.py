@@ -105,7 +105,7 @@ def test_best_is_the_best_epoch_in_its_direction(mode: str, values: list, best: 
     for epoch in ckpt.epochs(4):
         state["epoch"] = epoch
         ckpt.end_epoch(score=values[epoch])
-    opened = torch_zip.read(str(tmp_path / "checkpoints/best.pt"))
+    opened = torch_zip.read_zip(str(tmp_path / "checkpoints/best.pt"))
     assert opened.facts["best"]["value"] == best and values[opened.tree["state"]["epoch"]] == best
     assert opened.facts["best"]["epoch"] == values.index(best) + 1
 

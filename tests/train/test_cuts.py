@@ -87,12 +87,12 @@ def check(folder: Path, committed: list[int], where: str) -> None:
     for path in folder.glob("ckpt-*"):
         if path.is_dir():
             sealed.check(str(path))
-        found = torch_zip.read(str(path / "part" / FILE if path.is_dir() else path))
+        found = torch_zip.read_zip(str(path / "part" / FILE if path.is_dir() else path))
         assert found.tree["state"]["bytes"] == bytes([found.facts["step"]]) * 5000, where
         steps.append(found.facts["step"])
     assert set(committed) <= set(steps), (where, committed, steps)
     if (folder / "best.pt").exists():
-        torch_zip.read(str(folder / "best.pt"))
+        torch_zip.read_zip(str(folder / "best.pt"))
 
 
 def base(tmp_path: Path, way: str) -> Path:

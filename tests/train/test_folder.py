@@ -265,7 +265,7 @@ def test_two_attempts_writing_at_once_never_mix_and_the_later_one_wins(tmp_path:
     assert processes[1].returncode == 0, said[1]
     assert processes[0].returncode == 0 or "a later attempt" in said[0].lower(), said[0]
     for path in tmp_path.glob("*.pt"):
-        opened = torch_zip.read(str(path))
+        opened = torch_zip.read_zip(str(path))
         array = np.frombuffer(opened.tree["state"]["array"].storage.view())
         assert array.min() == array.max() and array[0] // 1000 == opened.facts["token"]
     state = {"array": np.zeros(2000)}

@@ -199,7 +199,7 @@ def left_over(folder: Path) -> list[str]:
 def damage(path: Path) -> list[str]:
     """Why a checkpoint does not count; nothing where every byte is as it was written."""
     try:
-        distributed_shards.read(str(path)) if path.is_file() else sealed.check(str(path))
+        distributed_shards.open_shards(str(path)) if path.is_file() else sealed.check(str(path))
     except (OSError, Damaged) as e:
         return [str(e)]
     return []

@@ -72,7 +72,7 @@ def test_kills_and_crashes_of_somebody_elses_processes_say_nothing_about_a_box()
         "[  100.000004] cgroup: fork rejected by pids controller in /a\n"
     )
     looked = {"launch": {"alone": True}, "probes": {"dmesg": {"rc": 0, "stdout": lines}}, "facts": {"box.alone": True}}
-    assert boxcheck.judge(Site("local"), looked) == ()
+    assert boxcheck.check_box(Site("local"), looked) == ()
 
 
 def test_of_two_that_say_the_same_the_one_with_the_cause_is_told_blockers_first() -> None:
@@ -88,7 +88,7 @@ def test_of_two_that_say_the_same_the_one_with_the_cause_is_told_blockers_first(
 def test_a_disk_that_went_read_only_and_a_full_one_are_blockers_of_their_own(tmp_path: Path) -> None:
     def found(box: Rig) -> list[str]:
         answer = box.call("look", probes=list(boxcheck.QUICK))
-        return [f.id for f in boxcheck.judge(Site("local"), answer["evidence"]) if f.severity == "blocker"]
+        return [f.id for f in boxcheck.check_box(Site("local"), answer["evidence"]) if f.severity == "blocker"]
 
     with machine_faults.disk(tmp_path, 48) as point:
         box = Rig(point)

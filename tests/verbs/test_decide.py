@@ -11,7 +11,7 @@ from sojourn.core.values import Run, Site, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach, worst
 from sojourn.verbs.launch.decide import IDENTITY, decide
-from sojourn.verbs.launch.preflight import SPARE_BYTES, Room, base_disk, judge, room
+from sojourn.verbs.launch.preflight import SPARE_BYTES, Room, base_disk, check_need, room
 from sojourn.verbs.launch.prepare import setup_digest
 from sojourn.verbs.observe.view import RunView
 
@@ -90,12 +90,12 @@ SMALL = Room(SPARE_BYTES, 200, 0, 0)
 
 
 def ids(hello: dict[str, Any], need: Need = NOTHING, takes: Room = SMALL) -> list[str]:
-    return [finding.id for finding in judge(hello, need, takes)]
+    return [finding.id for finding in check_need(hello, need, takes)]
 
 
 def test_a_box_that_has_everything_has_no_finding() -> None:
     need = Need((("A100", 1),), 4.0, True, 16.0, True, 5.0)
-    assert ids(HELLO, need) == [] and worst(judge(HELLO, need, SMALL)) == 0
+    assert ids(HELLO, need) == [] and worst(check_need(HELLO, need, SMALL)) == 0
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_box_that_has_everything_has_no_finding() -> None:
     ],
 )
 def test_what_the_box_lacks_is_a_confirmed_blocker(need: Need, told: str) -> None:
-    (found,) = judge(HELLO, need, SMALL)
+    (found,) = check_need(HELLO, need, SMALL)
     assert told in found.title and worst([found]) == 11
 
 
@@ -150,6 +150,6 @@ def test_an_environment_is_made_anew_when_its_text_or_a_file_that_it_names_chang
 
 def test_a_blocker_shows_the_disk_that_is_meant_and_no_other() -> None:
     more = {**HELLO, "disks": {**HELLO["disks"], "/elsewhere": {"free_bytes": 1, "free_inodes": 1, "total_inodes": 2}}}
-    (full,) = judge(more, NOTHING, replace(SMALL, bytes=1 << 60))
+    (full,) = check_need(more, NOTHING, replace(SMALL, bytes=1 << 60))
     (seen,) = full.evidence
     assert seen.what == "disks" and len(seen.value) == 1 and "/elsewhere" not in seen.value

@@ -48,7 +48,7 @@ GPU = Site("gpu", "ssh", address="gpu")
 
 
 def judged(hello: Mapping[str, Any] = HELLO, probe: Mapping[str, Any] = PROBE, site: Site = GPU) -> list[str]:
-    return [f"{f.severity} {f.id}" for f in checkup.judge(site, {"link-drop"}, hello, probe)]
+    return [f"{f.severity} {f.id}" for f in checkup.check_site(site, {"link-drop"}, hello, probe)]
 
 
 def disk(**changes: int) -> dict[str, Any]:
@@ -200,7 +200,9 @@ def test_the_launcher_systemd_is_not_killed_by_a_logout() -> None:
     ],
 )
 def test_the_setting_in_force_is_the_last_of_the_drop_ins(lines: list[str], value: str, path: str) -> None:
-    read = checkup.read("".join(f"logind\t{line}\n" for line in ["", *lines]).encode() + b"uid\t0\nhello there\n")
+    read = checkup.parse_probe(
+        "".join(f"logind\t{line}\n" for line in ["", *lines]).encode() + b"uid\t0\nhello there\n"
+    )
     assert read["kill_user_processes"] == value
     assert read["kill_user_processes_from"].endswith(path) and bool(read["kill_user_processes_from"]) is bool(path)
 
@@ -217,7 +219,7 @@ def test_findings_come_with_blockers_first() -> None:
 def test_the_screen_fits_80_columns_and_says_what_to_do() -> None:
     hello = {**disk(free_bytes=4 * GIB), "cgroup": {"version": 2, "memory_limit_bytes": 32 * GIB, "cpu_quota": 7.5}}
     hello["gpus"] = [{"name": "NVIDIA A100-SXM4-80GB", "memory_bytes": 80 * GIB}] * 2
-    findings = tuple(checkup.judge(GPU, set(), hello, KILLS))
+    findings = tuple(checkup.check_site(GPU, set(), hello, KILLS))
     facts = {"transport": "ssh", "launcher": "setsid", **hello, **KILLS}
     shown = show.lines(Doctor("gpu", facts, findings, "sojourn doctor gpu", 11), 80)
     golden = Path(__file__).parent.parent / "cli" / "screens" / "doctor.txt"

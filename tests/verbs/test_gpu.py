@@ -64,7 +64,7 @@ def entry(stdout: str = "", rc: int = 0, stderr: str = "", **more: Any) -> dict[
 
 def judged(world: World, probes: Mapping[str, Any], matmul: bool = False) -> gpu.Gpu:
     looked = {"host": "gpu-box", "launch": {"alone": True}, "probes": probes, "facts": {"box.alone": True}}
-    return gpu.judge(world.ctx.box(world.site), looked, matmul)
+    return gpu.judge_gpus(world.ctx.box(world.site), looked, matmul)
 
 
 def ids(answer: gpu.Gpu) -> list[str]:

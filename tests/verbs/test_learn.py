@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
-from sojourn.store.gotchas import gotchas, read
+from sojourn.store.gotchas import gotchas, parse_gotcha
 from sojourn.store.platforms import document, faults, text_of
 from sojourn.verbs.explain import learn
 from sojourn.verbs.explain.learn_fact import fact
@@ -72,7 +72,7 @@ def test_a_root_caused_entry_with_a_near_miss_becomes_a_patch_that_applies(tmp_p
     subprocess.run(["git", "init", "-q"], cwd=repository, check=True, timeout=120)
     subprocess.run(["git", "apply", "-"], cwd=repository, input=made.text, text=True, check=True, timeout=120)
     entry = repository / "src/sojourn/data/gotchas/fluxerror.toml"
-    gotcha = read(entry.name, entry.read_text(encoding="utf-8"))
+    gotcha = parse_gotcha(entry.name, entry.read_text(encoding="utf-8"))
     assert gotcha.title == FILLED["title"] and gotcha.is_decidable
     names = sorted(path.name for path in (repository / "tests/specimens/fluxerror").iterdir())
     assert names == ["hit-1.json", "miss-1.json"]
@@ -168,7 +168,7 @@ def test_a_patch_brings_a_specimen_that_must_miss_and_does(tmp_path: Path) -> No
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True, timeout=120)
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=made.text, text=True, check=True, timeout=120)
     entry = tmp_path / "src/sojourn/data/gotchas/fluxerror.toml"
-    catalog = (*gotchas(), read(entry.name, entry.read_text(encoding="utf-8")))
+    catalog = (*gotchas(), parse_gotcha(entry.name, entry.read_text(encoding="utf-8")))
     for name, is_it in (("hit-1", True), ("miss-1", False)):
         case = json.loads((tmp_path / f"tests/specimens/fluxerror/{name}.json").read_text(encoding="utf-8"))
         found = reason(catalog, from_document(case, catalog)).findings

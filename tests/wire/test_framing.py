@@ -23,9 +23,9 @@ def test_what_is_packed_comes_out_in_order(parts: List[Any]) -> None:
     data = b"".join(framing.pack(p) if isinstance(p, bytes) else framing.pack_json(p) for p in parts)
     assert [value for _, value in framing.frames(data)] == parts
     stream = io.BytesIO(data)
-    assert [framing.read(stream, 1 << 20)[1] for _ in parts] == parts
+    assert [framing.read_frame(stream, 1 << 20)[1] for _ in parts] == parts
     with pytest.raises(EOFError):
-        framing.read(stream, 1 << 20)
+        framing.read_frame(stream, 1 << 20)
 
 
 @given(st.binary(max_size=200).filter(lambda b: framing.MAGIC not in b and not b.endswith((b"\0", b"\0S", b"\0SJ"))))
@@ -64,13 +64,13 @@ def test_a_flipped_bit_never_gives_another_value(at: int, bit: int) -> None:
 
 def test_a_frame_over_the_limit_is_not_read_into_memory() -> None:
     with pytest.raises(ValueError, match="over the limit"):
-        framing.read(io.BytesIO(framing.pack(b"x" * 100)), 99)
+        framing.read_frame(io.BytesIO(framing.pack(b"x" * 100)), 99)
 
 
 @pytest.mark.parametrize("data", [b"x", b"GET / HTTP/1.1\r\n\r\n", framing.MAGIC, framing.pack(b"abc")[:-1]])
 def test_a_stream_that_is_no_frame_is_torn(data: bytes) -> None:
     with pytest.raises(framing.Torn):
-        framing.read(io.BytesIO(data), 100)
+        framing.read_frame(io.BytesIO(data), 100)
 
 
 def test_a_frame_whose_json_is_none_is_torn() -> None:

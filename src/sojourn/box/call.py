@@ -75,7 +75,7 @@ class Box:
 
     def next_blob(self) -> bytes:
         """The next B frame that came after the request. Raises: EOFError, Torn, ValueError."""
-        kind, data = framing.read(self._source, REQUEST_BYTES)
+        kind, data = framing.read_frame(self._source, REQUEST_BYTES)
         if kind != b"B":
             raise ValueError("a frame of bytes was to come")
         return bytes(data)
@@ -96,7 +96,7 @@ def answer_one(source: BinaryIO, sink: BinaryIO) -> int:
 
 
 def _answer(source: BinaryIO, blobs: List[bytes]) -> Dict[str, Any]:
-    kind, request = framing.read(source, REQUEST_BYTES)
+    kind, request = framing.read_frame(source, REQUEST_BYTES)
     if kind != b"J" or not isinstance(request, dict):
         raise Refused("bad-request", "the request is no JSON object")
     box = Box(str(request.get("base") or ""), source)

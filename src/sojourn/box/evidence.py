@@ -65,7 +65,7 @@ PROBES = (
 )
 
 
-def take(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
+def collect(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
     """The document of an attempt (0: the newest), taken now. In less than 2 s whatever hangs, unless the box is so busy
     that `bounded` gives more time."""
     about = AttemptContext(root, attempt, log_bytes)
@@ -131,12 +131,12 @@ def of_box(base: str, names: List[str] | None = None, sample: Dict[str, Any] | N
 
 
 def whole(root: Root, attempt: int = 0, log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
-    """`take`, together with what was kept of the attempt in its root.
+    """`collect`, together with what was kept of the attempt in its root.
 
     Where it ended badly and its keeper looked then, the machine's probes are those of then and the machine as it is
     stands in `now`; what an earlier look kept stands in `before`.
     """
-    document = take(root, attempt, "call", log_bytes)
+    document = collect(root, attempt, "call", log_bytes)
     number = document["attempt"]
     host = document["launch"].get("host")
     end, look = read_fields(root.evidence(number)), read_fields(root.evidence(number, is_last=False))
@@ -200,7 +200,7 @@ def keep(root: Root, attempt: int, why: str) -> None:
 
     Raises: OSError.
     """
-    document = take(root, attempt, why, KEPT_LOG_BYTES)
+    document = collect(root, attempt, why, KEPT_LOG_BYTES)
     data = _packed(document)
     while len(data) > KEPT_BYTES:  # what is largest says least a byte
         name = max(document["probes"], key=lambda one: len(document["probes"][one]["stdout"]))

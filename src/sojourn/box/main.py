@@ -19,7 +19,7 @@ def main(argv: List[str]) -> int:
     """Run one command of the keeper; its exit status. 2 for misuse."""
     sys.argv[0] = os.path.abspath(sys.argv[0])  # we will change the folder, and start ourselves again from this path
     _speak_utf8()
-    umask.take()
+    umask.keep_private()
     command = argv[0] if argv else ""
     if command == "shim":
         from sojourn.box.supervise.shim import main as shim

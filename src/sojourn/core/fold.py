@@ -12,7 +12,7 @@ from typing import Any
 
 from sojourn.core import heard as told_by
 from sojourn.core.heard import heard, whole
-from sojourn.core.values import State, made
+from sojourn.core.values import State, build_frozen
 from sojourn.wire import units
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
@@ -150,7 +150,7 @@ def from_plain(data: Mapping[str, Any]) -> Status:
             known[name] = tuple(known[name])
     if "pace" in known:
         known["pace"] = tuple((mark[0], mark[1]) for mark in known["pace"])
-    return made(Status, known)
+    return build_frozen(Status, known)
 
 
 _DEFAULTS: dict[str, Any] = vars(Status())

@@ -123,7 +123,7 @@ def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
 
     Raises: Withheld with everything that is missing, never with only the first of it.
     """
-    lacks = list(judge(lease, facts, given, now_s).lacks)
+    lacks = list(judge_release(lease, facts, given, now_s).lacks)
     again = f"sojourn down {lease.name}"
     if given.typed != lease.name:
         said = "the lease name is missing" if not given.typed else f"{given.typed!r} is not the name of this lease"
@@ -152,7 +152,7 @@ def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
     return Withheld(lease=lease, summary=summary, missing=tuple(lacks), first=first.next, lines=lines)
 
 
-def judge(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
+def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
     """What stands in the way of letting go, the name aside. Pure; mints nothing."""
     lacks = [] if _is_current(lease, now_s) else [_stale(lease)]
     mend = f"sojourn recover {lease.site}"
@@ -185,8 +185,8 @@ def judge(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
 
 def given_up(lease: Lease, facts: Facts, given: Given, now_s: float) -> tuple[Lack, ...]:
     """What `given.abandon` gives up: what would be missing without it."""
-    without = judge(lease, facts, replace(given, abandon=frozenset()), now_s).lacks
-    kept = set(judge(lease, facts, given, now_s).lacks)
+    without = judge_release(lease, facts, replace(given, abandon=frozenset()), now_s).lacks
+    kept = set(judge_release(lease, facts, given, now_s).lacks)
     return tuple(lack for lack in without if lack not in kept)
 
 

@@ -60,12 +60,12 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
         for what in (*names, *(vocabulary.outputs() if stream == "log" else ())):
             if what in known and (stream != "kernel" or "kernel" not in streams):
                 streams.setdefault(stream, []).append(_lines(known[what].value))
-    log = scan.read("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
+    log = scan.scan_log("\n".join(streams.pop("log")).encode(), gotchas) if "log" in streams else None
     known = derive.joined({**_with_log(known, log), **ports.taken(log.text if log else "", probes, launch)}, launch)
     if "kernel" in streams:
         streams["kernel"] = [derive.of_kernel("\n".join(streams["kernel"]), known)]
     texts = {stream: "\n".join(parts) for stream, parts in streams.items()}
-    seen = {stream: scan.read(text.encode(), gotchas) for stream, text in texts.items() if text.strip()}
+    seen = {stream: scan.scan_log(text.encode(), gotchas) for stream, text in texts.items() if text.strip()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
     return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
 

@@ -76,7 +76,7 @@ def parse(condition: str) -> tuple[Predicate, ...]:
     return tuple(_predicate(part.strip()) for part in condition.split(" && "))
 
 
-def judge(condition: str, facts: Facts) -> tuple[Truth, tuple[str, ...], tuple[str, ...]]:
+def evaluate(condition: str, facts: Facts) -> tuple[Truth, tuple[str, ...], tuple[str, ...]]:
     """(truth, observations that decided it, observations that lack).
 
     NO names the predicates that are false; YES and UNKNOWN name those that are true.

@@ -104,7 +104,7 @@ class End:
         return self.step is not None and self.total is not None and self.step < self.total - 1
 
 
-def read(tail: str, first: int) -> End:
+def find_end(tail: str, first: int) -> End:
     """The end of a log. `first`: number of the lines before the tail."""
     kind, step, total, unit, bad, enough = "", None, None, "", 0, 3
     raised = ignored = ""

@@ -16,7 +16,7 @@ from sojourn.core.gotcha import OWN, ROLES, Gotcha
 from sojourn.core.values import Evidence, Finding
 from sojourn.diagnose import vocabulary
 from sojourn.diagnose.case import Case
-from sojourn.diagnose.grammar import Truth, judge
+from sojourn.diagnose.grammar import Truth, evaluate
 from sojourn.diagnose.scan import Hit
 
 STATUSES = ("confirmed", "likely", "conflict", "blind", "ruled-out")
@@ -89,7 +89,7 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     partly = 0.0
     is_confirmed = False
     for condition in gotcha.confirm:
-        truth, names, missing = judge(condition, case.facts)
+        truth, names, missing = evaluate(condition, case.facts)
         if truth is Truth.YES:
             is_confirmed = True
             used += names
@@ -102,12 +102,16 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     against = [
         name
         for c in gotcha.refute
-        for truth, names, _ in [judge(c, case.facts)]
+        for truth, names, _ in [evaluate(c, case.facts)]
         if truth is Truth.YES
         for name in names
     ]
     weak = [
-        name for c in gotcha.weak for truth, names, _ in [judge(c, case.facts)] if truth is Truth.YES for name in names
+        name
+        for c in gotcha.weak
+        for truth, names, _ in [evaluate(c, case.facts)]
+        if truth is Truth.YES
+        for name in names
     ]
     is_for = is_confirmed or bool(proving)
     if is_for and against:

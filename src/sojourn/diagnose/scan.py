@@ -181,7 +181,7 @@ class Scan:
         hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
         raised = tuple(sorted(self._raised, key=lambda one: one.number))
         first = self._lines - tail.count("\n")
-        return LogSeen(hits, raised, logend.read(tail, first), tail, tuple(self._notable), self._lines, self._bytes)
+        return LogSeen(hits, raised, logend.find_end(tail, first), tail, tuple(self._notable), self._lines, self._bytes)
 
     def _look(self, data: bytes) -> None:
         data = data.replace(b"\r\n", b"\n")
@@ -336,7 +336,7 @@ class Scan:
             self._hits[key] = replace(old, last=max(number, old.last), times=old.times + 1)
 
 
-def read(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
+def scan_log(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:
     """A log that is in memory already."""
     scan = Scan(gotchas)
     scan.feed(data)

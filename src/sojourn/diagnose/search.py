@@ -149,7 +149,7 @@ class Search:
     def _said(self, plain: str) -> dict[str, tuple[float, str]]:
         """Gotchas whose pattern a line matches: score and the line. The catalog's own scan reads what is long."""
         hits = (
-            [(hit.gotcha, hit.pattern, hit.line) for hit in scan.read(plain.encode(), self._scanned).hits]
+            [(hit.gotcha, hit.pattern, hit.line) for hit in scan.scan_log(plain.encode(), self._scanned).hits]
             if len(plain) >= _SCANNED
             else _short(plain, self._scanned)
         )

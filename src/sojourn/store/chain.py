@@ -67,7 +67,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:_DIGITS]
 
 
-def made(record: Mapping[str, Any], prev: tuple[int, str], over: str) -> tuple[dict[str, Any], bytes]:
+def linked(record: Mapping[str, Any], prev: tuple[int, str], over: str) -> tuple[dict[str, Any], bytes]:
     """(the record with its links, its line without the line's end). Raises: TypeError for what JSON cannot say."""
     taken = [name for name in _OURS if name in record]
     if taken:

@@ -43,11 +43,11 @@ def compile_rows() -> list[dict[str, Any]]:
     for name in sorted(os.listdir(FOLDER)):
         if name.endswith(".toml"):
             with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-                rows.append(_lean(read(name, file.read())))
+                rows.append(_lean(parse_gotcha(name, file.read())))
     return rows
 
 
-def read(name: str, text: str) -> Gotcha:
+def parse_gotcha(name: str, text: str) -> Gotcha:
     """One TOML file as a value. Raises: BadGotcha, naming what is wrong."""
     import tomllib
 

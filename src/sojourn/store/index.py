@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from sojourn.core.fold import Status
 from sojourn.core.plain import site_from
-from sojourn.core.values import Site, made
+from sojourn.core.values import Site, build_frozen
 from sojourn.store import private, rows
 from sojourn.store.chain import Gap
 from sojourn.store.intact import Damaged, is_intact, writing
@@ -353,7 +353,7 @@ _OF_LEASES = f"SELECT {', '.join(_LEASE_COLUMNS)} FROM leases"
 
 
 def _run(row: tuple[Any, ...]) -> RunRecord:
-    return made(RunRecord, dict(zip(_RUN_FIELDS, row, strict=True)))
+    return build_frozen(RunRecord, dict(zip(_RUN_FIELDS, row, strict=True)))
 
 
 def _lease(row: tuple[Any, ...]) -> LeaseRecord:

@@ -115,7 +115,7 @@ class Journal:
             over = chain.digest(_read(fd, end.sealed_to, size) + b"\n" * end.is_torn)
         at = units.stamp(self._clock())
         record = {"v": chain.VERSION, "n": chain.next_n(end, head), "at": at, "kind": kind, **fields}
-        record, line = chain.made(record, prev, over)
+        record, line = chain.linked(record, prev, over)
         odd = head.odd + (head.stat != identity(was)) if head else 0
         try:
             if not has_head and not end.linked:

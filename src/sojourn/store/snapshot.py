@@ -63,7 +63,7 @@ class Snapshot:
         return [text.format(_named(paths)) for paths, text in said if paths]
 
 
-def take(path: str, *, everything: bool = False) -> Snapshot:
+def take_snapshot(path: str, *, everything: bool = False) -> Snapshot:
     """The tree at `path` (a folder, or one file) as it is now. Reads every file that it has not read before.
 
     What .gitignore and .sojournignore leave out is left out, unless `everything`.

@@ -44,12 +44,12 @@ class TeamFolder:
             return found
         if not os.path.exists(path):
             raise run_env.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
-        return distributed_shards.read(path, is_checked=True)
+        return distributed_shards.open_shards(path, is_checked=True)
 
     def best(self) -> torch_zip.Opened | None:
         """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
         try:
-            return torch_zip.read(os.path.join(self.path, "best.pt"))
+            return torch_zip.read_zip(os.path.join(self.path, "best.pt"))
         except FileNotFoundError:
             return None
 

@@ -63,7 +63,7 @@ def chatter(data: bytes) -> bytes:
     return data if at < 0 else data[:at]
 
 
-def read(stream: BinaryIO, limit_bytes: int) -> Tuple[bytes, Any]:
+def read_frame(stream: BinaryIO, limit_bytes: int) -> Tuple[bytes, Any]:
     """The next frame of a clean stream (our own stdin).
 
     Raises: EOFError at its end, Torn, ValueError over `limit_bytes`.

@@ -23,7 +23,7 @@ folder, way = sys.argv[1:]
 steps = []
 for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
     if name.startswith("ckpt-"):
-        kept = torch_zip.read(os.path.join(folder, name)).tree["state"]
+        kept = torch_zip.read_zip(os.path.join(folder, name)).tree["state"]
         assert bytes(kept["bytes"]) == pattern(kept["count"]), name
         steps.append(kept["count"])
 state = {"count": 0, "bytes": bytearray(SIZE)}

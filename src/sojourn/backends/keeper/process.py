@@ -102,7 +102,7 @@ def command(script: str, root: str, words: Sequence[str]) -> list[str]:
     return ["sh", "-c", script, "sojourn", root, *words]
 
 
-def read(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[str]]:
+def read_start(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[str]]:
     """Facts for a tether, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     told = lines[-1].split() if lines else []

@@ -186,7 +186,7 @@ class Backend:
         if isinstance(ended, NoAnswer) or ended.rc != 0:
             why = ended.kind if isinstance(ended, NoAnswer) else ended.stderr.decode("utf-8", "replace").strip()[-200:]
             return [SchedulerStatus(Pulse.UNKNOWN, reason=f"Slurm was not heard: {why}") for _ in natives]
-        said = slurm_output.read(ended.stdout.decode("utf-8", "replace"))
+        said = slurm_output.parse_answer(ended.stdout.decode("utf-8", "replace"))
         return [slurm_states.word(native, said) for native in natives]
 
     def records(self, transport: Transport, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:

@@ -33,7 +33,7 @@ class Backend:
 
     def read(self, ended: Ended, root: str) -> Handle:
         """What that shell told. Raises: NotLaunched."""
-        facts, _ = keeper_process.read("setsid", ended, root)
+        facts, _ = keeper_process.read_start("setsid", ended, root)
         return Handle("setsid", f"{facts['pid']}:{facts['start']}", facts)
 
     def pulse(self, transport: Transport, tether: Handle) -> Pulse:

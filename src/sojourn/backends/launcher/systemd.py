@@ -90,7 +90,7 @@ class Backend:
     def read(self, ended: Ended, root: str) -> Handle:
         """Facts hold the `unit`. Raises: NoSystemd, NoLinger, NotLaunched."""
         try:
-            facts, _ = keeper_process.read("systemd", ended, root)
+            facts, _ = keeper_process.read_start("systemd", ended, root)
         except keeper_process.NotLaunched as error:
             raise refusal(self._site.name, error.message) or error from None
         facts["unit"] = unit_name(root)

@@ -96,7 +96,7 @@ class Backend:
         without one, and `remark` says why. Raises: NoTmux, NotLaunched.
         """
         try:
-            facts, lines = keeper_process.read("tmux", ended, root)
+            facts, lines = keeper_process.read_start("tmux", ended, root)
         except keeper_process.NotLaunched as error:
             if _NO_TMUX not in error.message:
                 raise

@@ -32,7 +32,7 @@ class Backend:
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
         """Read it and look at every file it names. Raises: Unloadable, OSError."""
-        found = read(path)
+        found = read_checkpoint(path)
         foreign = [file for file in found.files if "/" in file]
         if foreign:
             raise Unloadable("unsupported", f"its files lie in folders of their own: {foreign[0][:80]}")
@@ -49,7 +49,7 @@ class Backend:
         return Loaded(("structure", "load", "content"), facts)
 
 
-def read(path: str) -> walker.Checkpoint:
+def read_checkpoint(path: str) -> walker.Checkpoint:
     """The checked `.metadata` at `path`. Raises: Unloadable, OSError."""
     if os.path.getsize(path) > walker.LIMIT_BYTES:
         raise Unloadable("unsupported", f"more than {walker.LIMIT_BYTES >> 20} MiB of metadata")

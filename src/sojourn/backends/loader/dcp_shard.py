@@ -39,7 +39,7 @@ class Backend:
         if walker.NAME not in beside:
             raise Unloadable("missing-shard", "the .metadata that says what lies in it is not beside it")
         try:
-            found = dcp.read(beside[walker.NAME])
+            found = dcp.read_checkpoint(beside[walker.NAME])
         except Unloadable as error:
             raise Unloadable("missing-shard", f"the .metadata beside it is {error.problem}: {error.why}") from None
         items = found.files.get(name, [])

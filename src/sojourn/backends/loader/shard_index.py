@@ -127,7 +127,7 @@ def _torch(path: str) -> tuple[tuple[str, Any], ...]:
     with open(path, "rb") as f:
         is_old = f.read(len(torch_legacy.MAGIC)) == torch_legacy.MAGIC
     if is_old:
-        return torch_legacy.read(path).tensors
+        return torch_legacy.read_legacy(path).tensors
     found = torch_zip.walk(path, crc=False)
     if found.problems:
         raise Unloadable(*found.problems[0])

@@ -34,7 +34,7 @@ class Backend:
         """Read and scan it. Raises: Unloadable, OSError."""
         from sojourn.backends.proof import objects, reading, stream_scan
 
-        found = walker.read(path, objects.more)
+        found = walker.read_legacy(path, objects.more)
         by, is_read = "sojourn", bool(found.remarks)
         if not is_read and os.path.getsize(path) <= _TORCH_LIMIT_BYTES:
             by = torch_zip.load_weights(path, is_mapped=False) or by

@@ -78,7 +78,7 @@ class Judgement:
     hashed: tuple[int, str] | None = None
 
 
-def judge(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judgement:
+def judge_file(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judgement:
     """Find the loader of the regular file at `path`, which is called `name`, and load it.
 
     `beside`: where the files lie that stand in the same folder as `name`, by their last names; None: beside `path`.

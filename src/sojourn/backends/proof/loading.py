@@ -75,7 +75,7 @@ class Loading:
         *,
         tick: Callable[[int], None] | None = None,
     ) -> Judgement:
-        """`judge.judge` of the file in another process, within `time_s` and what its size adds; with its sha256, but
+        """`judge_file` of the file in another process, within `time_s` and what its size adds; with its sha256, but
         where that process came to its end. `tick` is told how many bytes were read, now and then. Raises: OSError.
         """
         asked = {"path": os.path.abspath(path), "name": name, "beside": beside and dict(beside)}

@@ -29,7 +29,7 @@ def main() -> None:
     sites = [at for at, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages"))]
     sys.path.insert(min(sites, default=len(sys.path)), sys.argv[1])
     from sojourn.backends.proof import reading, weights
-    from sojourn.backends.proof.judge import judge
+    from sojourn.backends.proof.judge import judge_file
     from sojourn.formats.damage import Unloadable
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for our parent, whose end ends our input
@@ -76,7 +76,7 @@ def main() -> None:
                 weights.load, weights.expect = ask, lambda: answer({"expect": "weights"})
                 unsaid_bytes = 0
                 with reading.shared(asked["path"], tick) as whole:
-                    judged = judge(asked["path"], asked["name"], asked["beside"])
+                    judged = judge_file(asked["path"], asked["name"], asked["beside"])
                     found = {**vars(judged), "hashed": whole.finish()}
         except OSError as error:
             found = {"errno": error.errno or 0, "strerror": error.strerror or str(error)}

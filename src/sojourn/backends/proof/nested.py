@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from sojourn.backends.proof.judge import Judgement, is_of_a_set, judge
+from sojourn.backends.proof.judge import Judgement, is_of_a_set, judge_file
 from sojourn.formats.damage import Unloadable
 
 NAMES = (
@@ -66,7 +66,7 @@ class Inside:
                 return
             _Bounds.depth += 1
             try:
-                self._settle(name, judge(sink.path, last))
+                self._settle(name, judge_file(sink.path, last))
             finally:
                 _Bounds.depth -= 1
 

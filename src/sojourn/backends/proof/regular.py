@@ -89,7 +89,7 @@ def hashed(path: str, size_bytes: int) -> tuple[int, str]:
     return total, sums.hexdigest()
 
 
-def read(path: str, limit_bytes: int) -> bytes:
+def read_regular(path: str, limit_bytes: int) -> bytes:
     """At most `limit_bytes` + 1 bytes of the regular file at `path`. Raises: OSError."""
     with os.fdopen(open_file(path), "rb") as f:
         return f.read(limit_bytes + 1)

@@ -94,7 +94,7 @@ class Said:
     trouble: str = ""
 
 
-def read(text: str) -> Said:
+def parse_answer(text: str) -> Said:
     """What ASK printed."""
     parts: dict[str, list[str]] = {}
     codes: dict[str, str] = {}

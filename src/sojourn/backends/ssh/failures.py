@@ -198,7 +198,7 @@ def worth_saying(said: str) -> list[str]:
     return [line.strip() for line in said.splitlines() if not _NOISE.match(line)]
 
 
-def read(said: str, to: str) -> Verdict:
+def classify(said: str, to: str) -> Verdict:
     """The kind of failure that the text of one ssh process shows; kind "other" where no rule knows it."""
     lines = worth_saying(said)
     for rule in RULES:

@@ -116,19 +116,19 @@ def _no_answer(site: Site, told: Told) -> NoAnswer:
     if told.why == "terminal":
         return _answer(ssh_failures.state("relay", "a terminal is put between us and the box", to), sent=False)
     if told.why in ("deadline", "not-ready"):
-        verdict = ssh_failures.read(told.said, to)
+        verdict = ssh_failures.classify(told.said, to)
         if ssh_failures.is_authenticated(told.said):
             verdict = ssh_failures.state("login", f"logged in, but no shell of ours after {told.seconds:.0f} s", to)
         elif verdict.kind in ("other", "reset", "mux"):
             verdict = ssh_failures.state("timeout", waited, to)
         return _answer(verdict, sent=False)
     if told.ssh_rc != 255 or ssh_failures.is_authenticated(told.said):
-        verdict = ssh_failures.read(f"{told.said}\n{told.chatter}", to)
+        verdict = ssh_failures.classify(f"{told.said}\n{told.chatter}", to)
         if verdict.kind not in ("relay", "config", "reset"):
             words = _last(f"{told.said}\n{told.chatter}") or f"the login ended with {told.ssh_rc}"
             verdict = ssh_failures.state("no-exec", words, to)
         return _answer(verdict, sent=False)
-    return _answer(ssh_failures.read(told.said, to), sent=False)
+    return _answer(ssh_failures.classify(told.said, to), sent=False)
 
 
 def _last(text: str) -> str:

@@ -99,7 +99,7 @@ def start(site: Site, port: int, local_port: int, tell: Callable[[str], None]) -
             return Tunnel(site, at, child, said)
         _end(child)
         if why != "taken":
-            verdict = ssh_failures.read(said.text(), site.address)
+            verdict = ssh_failures.classify(said.text(), site.address)
             if why == "time":
                 verdict = ssh_failures.state("timeout", f"no forwarding within {UP_S:g} s", site.address)
             return NoAnswer(False, verdict.kind, verdict.detail, verdict.next_step)

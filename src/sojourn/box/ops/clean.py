@@ -114,7 +114,10 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             if why:
                 raise Refused("alive", "%s: %s" % (root.id, why))
             given = str(request.get("manifest") or "")
-            if given and roster.take(root, spec, last_attempt(root), units.stamp(time.time()))["digest"] != given:
+            if (
+                given
+                and roster.take_manifest(root, spec, last_attempt(root), units.stamp(time.time()))["digest"] != given
+            ):
                 raise Refused("changed", "%s has other outputs now than those that are home" % root.id)
             _put_aside(root.path)
     finally:

@@ -37,7 +37,7 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             return {"manifest": sealed, "sealed": True}
     known = request.get("known")
     at = units.stamp(time.time())
-    taken = roster.take(root, read_spec(root), last, at, known if isinstance(known, dict) else None)
+    taken = roster.take_manifest(root, read_spec(root), last, at, known if isinstance(known, dict) else None)
     return {"manifest": taken, "sealed": False}
 
 
@@ -61,7 +61,7 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             raise Refused("no-such-file", "no %s" % path)
         raise Refused("unsafe-path", "%s: %s" % (path, why))
     # Looked for before the log is opened: where they are gone, they were hidden in the log itself before.
-    values = secrets.read(root) if path.startswith("logs/") else {}
+    values = secrets.read_secrets(root) if path.startswith("logs/") else {}
     length = max(0, min(int(request.get("length") or _READ_BYTES), _READ_BYTES))
     with open(opening.open_below(root.path, real), "rb", buffering=0) as f:
         size = os.fstat(f.fileno()).st_size

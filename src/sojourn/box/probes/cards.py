@@ -121,7 +121,7 @@ def _on_the_bus() -> List[str]:
     except OSError:
         return []
     for name in names:
-        vendor, kind = (raw.read("%s/%s/%s" % (folder, name, what), 64)["stdout"] for what in ("vendor", "class"))
+        vendor, kind = (raw.read_entry("%s/%s/%s" % (folder, name, what), 64)["stdout"] for what in ("vendor", "class"))
         if vendor.strip() == "0x10de" and kind.startswith("0x03"):
             found.append(name)
     return found

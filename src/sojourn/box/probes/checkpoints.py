@@ -34,7 +34,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     found = {NAME: raw.lines(told, _ROWS + 1, files=len(rows), bytes=sum(row[1] for row in rows))}
     latest = os.path.join(about.root.checkpoints, "latest.json")
     if os.path.exists(latest):
-        found["checkpoints/latest.json"] = raw.read(latest, 4 << 10)
+        found["checkpoints/latest.json"] = raw.read_entry(latest, 4 << 10)
     return found
 
 

@@ -34,7 +34,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         found.update(_there(binding, _MEMORY[version]))
         found.update(_there(own, (_OOM[version],)))
     if about.launch.get("oom_kill_file") == "/proc/vmstat":
-        found["/proc/vmstat"] = _only(raw.read("/proc/vmstat"), "oom_kill")
+        found["/proc/vmstat"] = _only(raw.read_entry("/proc/vmstat"), "oom_kill")
     version, own = groups.at("cpu")
     if own:
         found.update(_there(groups.binding_cpu() or own, _CPU[version]))
@@ -46,7 +46,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         if not groups.pressure_folder() or not os.path.exists(path):
             path = "/proc/pressure/" + kind
         if os.path.exists(path):
-            found[path] = raw.read(path)
+            found[path] = raw.read_entry(path)
     return found
 
 

@@ -24,7 +24,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     """
     name = "logs/%d.log" % about.attempt
     path = about.root.log(about.attempt)
-    values = secrets.read(about.root)
+    values = secrets.read_secrets(about.root)
     try:
         with open(path, "rb", buffering=0) as f:
             s = os.fstat(f.fileno())

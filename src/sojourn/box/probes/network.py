@@ -38,7 +38,7 @@ def _interfaces() -> raw.Entry:
 
 
 def _first(path: str) -> str:
-    return str(raw.read(path, 256)["stdout"]).strip() or "-"  # a link that is down has no speed to read
+    return str(raw.read_entry(path, 256)["stdout"]).strip() or "-"  # a link that is down has no speed to read
 
 
 def _resolved() -> raw.Entry:
@@ -59,7 +59,7 @@ def _own_addresses() -> List[str]:
 def _listening() -> raw.Entry:
     ports: Dict[str, int] = {}  # socket inode -> port
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in raw.read(path, 1 << 20)["stdout"].splitlines()[1:]:
+        for line in raw.read_entry(path, 1 << 20)["stdout"].splitlines()[1:]:
             words = line.split()
             if len(words) > 9 and words[3] == _LISTENS:
                 ports[words[9]] = int(words[1].rpartition(":")[2], 16)

@@ -32,10 +32,10 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         return found
     found.update(raw.reads((folder + "status", folder + "limits")))
     hide = masking.Words(about.root)
-    entry = raw.read(folder + "cmdline")
+    entry = raw.read_entry(folder + "cmdline")
     words = hide.words(entry["stdout"].rstrip("\0").split("\0"))
     found[folder + "cmdline"] = dict(entry, stdout="\0".join(words))
-    entry = raw.read(folder + "environ", 256 << 10)
+    entry = raw.read_entry(folder + "environ", 256 << 10)
     if not entry["rc"]:
         rows = [row.replace("\n", " ")[:_VALUE] for row in hide.environ(entry["stdout"].split("\0")) if row]
         entry = raw.lines(rows, 2000)
@@ -58,7 +58,7 @@ def _frozen(pids: List[int]) -> Dict[str, raw.Entry]:
     for pid in pids[:_GROUPS]:
         groups = cgroup.Groups("/proc/%d" % pid)
         name = groups.v1["freezer"] + "/freezer.state" if "freezer" in groups.v1 else groups.v2 + "/cgroup.events"
-        entry = raw.read(name, 4 << 10) if name.startswith("/") else raw.text("", 1)
+        entry = raw.read_entry(name, 4 << 10) if name.startswith("/") else raw.text("", 1)
         is_frozen = "frozen 1" in entry["stdout"] or entry["stdout"].startswith("FR")
         if not entry["rc"] and (is_frozen or not found):
             found = {name: entry}

@@ -85,7 +85,7 @@ def _measures(pid: int) -> Dict[str, int]:
     if stat is None:
         return {}
     found = {"ticks": stat.ticks}
-    for line in raw.read("/proc/%d/io" % pid, 1 << 12)["stdout"].splitlines():
+    for line in raw.read_entry("/proc/%d/io" % pid, 1 << 12)["stdout"].splitlines():
         name, _, value = line.partition(": ")
         if name in ("read_bytes", "write_bytes"):
             found[name[:-6]] = int(value)
@@ -93,7 +93,7 @@ def _measures(pid: int) -> Dict[str, int]:
 
 
 def _pss_kib(pid: int) -> str:
-    for line in raw.read("/proc/%d/smaps_rollup" % pid, 1 << 12)["stdout"].splitlines():
+    for line in raw.read_entry("/proc/%d/smaps_rollup" % pid, 1 << 12)["stdout"].splitlines():
         if line.startswith("Pss:"):
             return str(line.split()[1])
     return "-"
@@ -101,7 +101,7 @@ def _pss_kib(pid: int) -> str:
 
 def _fds_max(pid: int) -> str:
     """Its own soft limit of open files: a program may have raised what it was started with."""
-    for line in raw.read("/proc/%d/limits" % pid, 1 << 13)["stdout"].splitlines():
+    for line in raw.read_entry("/proc/%d/limits" % pid, 1 << 13)["stdout"].splitlines():
         if line.startswith("Max open files"):
             return str(line.split()[3])
     return "-"
@@ -132,12 +132,12 @@ def _ps(about: AttemptContext, own: List[int]) -> raw.Entry:
 
 
 def _argv(pid: int) -> List[str]:
-    words = raw.read("/proc/%d/cmdline" % pid, 1 << 13)["stdout"].split("\0")
+    words = raw.read_entry("/proc/%d/cmdline" % pid, 1 << 13)["stdout"].split("\0")
     return [" ".join(word.split()) for word in words if word]
 
 
 def _first(path: str) -> str:
-    return str(raw.read(path, 256)["stdout"]).strip()
+    return str(raw.read_entry(path, 256)["stdout"]).strip()
 
 
 def _count(path: str) -> str:

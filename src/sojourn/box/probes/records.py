@@ -31,7 +31,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         ("keeper.json", root.keeper),
     ):
         if os.path.lexists(path) or name.startswith("exits/%d.json" % number):
-            found[name] = raw.read(path, _FILE_BYTES)
+            found[name] = raw.read_entry(path, _FILE_BYTES)
             found[name].update(_age(path))
     if "keeper.json" in found:
         keeper = about.keeper

@@ -29,7 +29,7 @@ def of_log(root: Root, attempt: int) -> str:
         with open(root.log(attempt), "rb", buffering=0) as f:
             size = f.seek(0, 2)
             start = max(0, size - LOOKED_AT)
-            data = secrets.read_masked(root, f, start, size - start, secrets.read(root))
+            data = secrets.read_masked(root, f, start, size - start, secrets.read_secrets(root))
     except OSError:
         return ""
     lines = data.replace(b"\r", b"\n").split(b"\n")

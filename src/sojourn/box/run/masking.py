@@ -44,7 +44,7 @@ class Words:
     """Hides in texts of one run."""
 
     def __init__(self, root: Root) -> None:
-        self._mask = Mask(secrets.read(root))
+        self._mask = Mask(secrets.read_secrets(root))
 
     def text(self, text: str) -> str:
         """By value alone: what a log or a file says."""

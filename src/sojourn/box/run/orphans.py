@@ -90,7 +90,7 @@ class Judge:
 
 def comm_of(pid: int) -> str:
     """What the kernel calls it, without spaces."""
-    return str(raw.read("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_") or "?"
+    return str(raw.read_entry("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_") or "?"
 
 
 def run_of(pid: int) -> str:

@@ -39,7 +39,7 @@ _CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "TORCH_HOME", "PIP_CACHE
 def mount_rows() -> List[Mount]:
     """Every mount this process sees, in order; later ones cover earlier ones of the same point."""
     found = []
-    for line in raw.read("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
+    for line in raw.read_entry("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
         left, dash, right = line.partition(" - ")
         a, b = left.split(" "), right.split(" ")
         if dash and len(a) >= 6 and len(b) >= 3:
@@ -73,7 +73,7 @@ def environment(about: AttemptContext) -> Dict[str, str]:
     """The payload's environment while it lives, else ours. For finding folders; it is not told."""
     if not about.is_alive:
         return dict(os.environ)
-    entries = raw.read("/proc/%d/environ" % about.pid, 256 << 10)["stdout"].split("\0")
+    entries = raw.read_entry("/proc/%d/environ" % about.pid, 256 << 10)["stdout"].split("\0")
     return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
 
 

@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 _TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
 
 
-def take(
+def take_manifest(
     root: Root, spec: Dict[str, Any], attempt: int, at: str, known: Optional[Mapping[str, Any]] = None
 ) -> Dict[str, Any]:
     """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
@@ -313,7 +313,7 @@ def _telling_devices() -> Set[int]:
     Measured on ext4 and on tmpfs, which has no such moment (2026-11).
     """
     found = set()
-    for line in raw.read("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
+    for line in raw.read_entry("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
         left, dash, right = line.partition(" - ")
         words = left.split(" ")
         if dash and len(words) > 2 and right.split(" ")[0] in _TELLING:

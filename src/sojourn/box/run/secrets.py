@@ -34,7 +34,7 @@ def write(root: Root, values: Mapping[str, str]) -> None:
     atomic.sync_folder(root.path)
 
 
-def read(root: Root) -> Dict[str, str]:
+def read_secrets(root: Root) -> Dict[str, str]:
     """Name -> value; empty where there are none (any more)."""
     return {str(name): value for name, value in read_fields(root.secrets).items() if isinstance(value, str)}
 
@@ -67,7 +67,7 @@ def drop(root: Root, attempt: int) -> Dict[str, int]:
     """
     if not exist(root):
         return {}
-    mask = Mask(read(root))
+    mask = Mask(read_secrets(root))
     hidden: Dict[str, int] = {}
     for number in attempts_made(root):
         for path in (root.log(number) + ".1", root.log(number)):

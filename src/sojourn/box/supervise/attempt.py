@@ -194,7 +194,7 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
     why = str(history.signalled.get("why", ""))
     kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
     delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
-    state = ending.judge(exit, why, delta)
+    state = ending.classify_exit(exit, why, delta)
     if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
         state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
     elif why == "shutdown" and state == "preempted" and keeper.root.seat:
@@ -240,7 +240,7 @@ def tidy(keeper: Keeper, sid: int = 0) -> None:
     left = members.of_attempt(keeper.root.path, number, sid, {shim})
     if not left:
         return
-    what = Mask(secrets.read(keeper.root)).over_text(process.command(left[0]))[:100]
+    what = Mask(secrets.read_secrets(keeper.root)).over_text(process.command(left[0]))[:100]
     keeper.ledger.note("signal", number, signal="TERM", why="left behind by the run: %d (%s)" % (len(left), what))
     deadline = time.monotonic() + min(keeper.grace_s, _LEAVE_S)
     members.send(left, signal.SIGTERM)

@@ -25,7 +25,7 @@ class Exit:
         self.by = by
 
 
-def judge(exit: Exit, why: str, oom_kills: int) -> str:
+def classify_exit(exit: Exit, why: str, oom_kills: int) -> str:
     """The state. `why`: what we sent a signal for before it ended: "" (we sent none), stop, budget, max_duration,
     shutdown, walltime.
 

@@ -106,7 +106,7 @@ def _passing(root: Root) -> List[str]:
 
 
 def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
-    values = secrets.read(root) if named else {}
+    values = secrets.read_secrets(root) if named else {}
     lacking = [name for name in named if name not in values]
     if lacking:
         raise prepare.Unprepared("the secret %s is not on the box any more: `resume` brings it" % lacking[0])

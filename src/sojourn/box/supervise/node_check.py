@@ -39,7 +39,7 @@ def check(keeper: Keeper, number: int) -> str:
     seen = here(keeper.root, keeper.spec)
     step = shlex.split(os.environ.get("SOJOURN_SEAT_STEP", ""))
     nodes = [row for row in _ask_all(keeper.root, number, step) if row["host"] != seen["host"]] if step else []
-    snapshots.take(keeper, number)
+    snapshots.take_snapshot(keeper, number)
     keeper.ledger.note("checked", number, nodes=nodes, seconds=round(time.monotonic() - began_s, 3), **seen)
     return "; ".join("%s: %s" % (row["host"], "; ".join(row["against"])) for row in [seen, *nodes] if row["against"])
 
@@ -124,7 +124,9 @@ def _of_cards(told: Dict[str, Any], wanted: int) -> List[str]:
 def _ask_cards() -> Dict[str, Any]:
     """In a child."""
     try:
-        return {"gpus": [{key: row.get(key) for key in ("index", "name", "error") if key in row} for row in gpu.read()]}
+        return {
+            "gpus": [{key: row.get(key) for key in ("index", "name", "error") if key in row} for row in gpu.read_gpus()]
+        }
     except (ImportError, OSError, AttributeError, RuntimeError) as error:
         return {"error": str(error)[:200]}
 

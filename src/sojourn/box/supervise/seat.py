@@ -49,7 +49,7 @@ def wants_another(keeper: Keeper) -> bool:
     return keeper.told_why == "shutdown" or history.has_saved or history.ended.get("rc") == ending.RUN_ME_AGAIN
 
 
-def take(keeper: Keeper) -> None:
+def take_seat(keeper: Keeper) -> None:
     """Close what an earlier seat left open, and see to it that nothing of it writes where we do. Raises: OSError.
 
     Where nothing is to follow it is only closed, by the usual way.

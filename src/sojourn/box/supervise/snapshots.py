@@ -58,7 +58,7 @@ def at_end(keeper: Keeper) -> None:
             continue
 
 
-def take(keeper: Keeper, number: int) -> None:
+def take_snapshot(keeper: Keeper, number: int) -> None:
     """Keep a look at the machine before attempt `number` starts on it."""
     _wait(keeper, _start(keeper, number, "look"))
 

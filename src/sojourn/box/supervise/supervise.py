@@ -51,7 +51,7 @@ def supervise(path: str) -> int:
         keeper = None
         try:
             keeper = Keeper(root, wake)
-            seat.take(keeper)
+            seat.take_seat(keeper)
             tend(keeper)
         except Superseded:
             return 0
@@ -162,7 +162,7 @@ def seal(keeper: Keeper) -> bool:
         began = time.monotonic()
         _make_room(keeper.root)
         known = roster.hashed_before(keeper.root)
-        document = roster.take(keeper.root, keeper.spec, number, units.stamp(time.time()), known)
+        document = roster.take_manifest(keeper.root, keeper.spec, number, units.stamp(time.time()), known)
         try:
             atomic.write_json(keeper.root.manifest, document)
             break

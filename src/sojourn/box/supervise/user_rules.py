@@ -55,7 +55,7 @@ def _first(root: Root, attempt: int, rules: List[Dict[str, Any]]) -> Tuple[int, 
     """In a child: (number of the first rule that fits, from 1, and the line that it fits), or None."""
     signal.alarm(int(2 * _LOOK_S))  # it holds our locks, and must not outlive us by much
     wanted = [(number, re.compile(str(rule["pattern"]))) for number, rule in enumerate(rules, 1) if _reads(rule)]
-    hide = Mask(secrets.read(root))
+    hide = Mask(secrets.read_secrets(root))
     best: Tuple[int, str] | None = None
     for text in _pieces(root.log(attempt)):
         for number, pattern in wanted:

@@ -25,14 +25,14 @@ def exists() -> bool:
 def main() -> int:
     """Print {"gpus": [...]} or {"error": "..."}; 0 in both cases."""
     try:
-        answer: Dict[str, Any] = {"gpus": read()}
+        answer: Dict[str, Any] = {"gpus": read_gpus()}
     except (ImportError, OSError, AttributeError, RuntimeError) as error:
         answer = {"error": str(error)[:200]}
     sys.stdout.write(json.dumps(answer) + "\n")
     return 0
 
 
-def read() -> List[Dict[str, Any]]:
+def read_gpus() -> List[Dict[str, Any]]:
     """[{"index","name","uuid","memory_bytes","used_bytes","util_pct","temperature_c","power_w"}]; what a card does not
     tell is null. Raises: ImportError, OSError (no library), RuntimeError (NVML says no)."""
     import ctypes as c

@@ -36,7 +36,7 @@ def said(error: OSError) -> str:
     return "%s: %s" % (name, error.strerror or str(error))
 
 
-def read(path: str, limit_bytes: int = FILE_BYTES) -> Entry:
+def read_entry(path: str, limit_bytes: int = FILE_BYTES) -> Entry:
     """The beginning of a file, in whole lines where it is cut."""
     try:
         with open(path, "rb", buffering=0) as f:
@@ -54,8 +54,8 @@ def read(path: str, limit_bytes: int = FILE_BYTES) -> Entry:
 
 
 def reads(paths: Iterable[str], limit_bytes: int = FILE_BYTES) -> Dict[str, Entry]:
-    """`read` of several, by path."""
-    return {path: read(path, limit_bytes) for path in paths}
+    """`read_entry` of several, by path."""
+    return {path: read_entry(path, limit_bytes) for path in paths}
 
 
 def lines(rows: Sequence[str], limit: int, **more: Any) -> Entry:

@@ -17,7 +17,7 @@ _OURS_INSIDE = ("logs", "exits", "evidence")
 _theirs = -1
 
 
-def take() -> None:
+def keep_private() -> None:
     """From now on nobody but us may read what this process makes. Once, at its start."""
     global _theirs
     _theirs = os.umask(OURS)

@@ -37,7 +37,7 @@ class _Kept(Storage):
     data = memoryview(b"")
 
 
-def read(path: str, more: More | None = None) -> Legacy:
+def read_legacy(path: str, more: More | None = None) -> Legacy:
     """Everything the file at `path` holds, every size and end checked.
 
     `more` decodes a tree (of the bytes, from where on) that names more than PyTorch lets pass; None: that is unsafe.

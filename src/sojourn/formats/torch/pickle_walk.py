@@ -95,7 +95,7 @@ class Walker(Machine):
         self.calls.append(Call("call", what, args))
         full = what.full if isinstance(what, Name) else ""
         if full in torch_unpickle.SAFE:
-            self.push(torch_unpickle.made(full, args))
+            self.push(torch_unpickle.result_of_call(full, args))
         else:
             self.push(Made(full, args if full else (what, *args)))
 

@@ -122,7 +122,7 @@ class Machine:
         what = self.stack[-1]
         if not isinstance(what, Name) or not isinstance(args, tuple):
             raise ValueError("it calls something that is no name")
-        self.stack[-1] = made(what.full, args)
+        self.stack[-1] = result_of_call(what.full, args)
 
     def do_build(self) -> None:
         state, target = self.stack.pop(), self.stack[-1]
@@ -176,7 +176,7 @@ class Machine:
         self.memo[index] = self.stack[-1]
 
 
-def made(name: str, args: tuple[Any, ...]) -> Any:
+def result_of_call(name: str, args: tuple[Any, ...]) -> Any:
     """What calling the global would give, where that is plain; a Made otherwise."""
     short = name.rpartition(".")[2]
     if name == "collections.OrderedDict" and not args:

@@ -10,7 +10,8 @@ Writing: `torch_write.plan(tree, facts).write_to(fd)`.
 
 A tree is made of None, bool, int, float, complex, str, bytes, list, tuple, set, dict, OrderedDict, Counter, `Tensor`
 (whose storage gives a memoryview; the caller makes an array of it), `Name` (a dtype: "torch.float32") and `Made`
-(torch.device). All that `read` hands out looks into one private map of the file; it lives as long as anything in it.
+(torch.device). All that `read_zip` hands out looks into one private map of the file, which
+lives as long as anything in it.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def walk(
     )
 
 
-def read(path: str, check: bool = True) -> Opened:
+def read_zip(path: str, check: bool = True) -> Opened:
     """Read the whole tree. With `check` every byte is compared with its CRC, and with its sha256 where sojourn wrote
     the file.
 
@@ -343,6 +344,6 @@ __all__ = [
     "Tensor",
     "facts",
     "is_ours",
-    "read",
+    "read_zip",
     "walk",
 ]

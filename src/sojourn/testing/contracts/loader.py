@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn.backends.proof.judge import Judgement, judge
+from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.backends.proof.proof import Prover
 from sojourn.formats.damage import PROBLEMS
 
@@ -89,7 +89,7 @@ def check_accepted(sample: Sample, folder: Path) -> None:
     """A good file is good, wholly: every part of the proof is done, and there is no complaint."""
     path = folder / ("good" + sample.suffix)
     sample.write(str(path))
-    found = judge(str(path), path.name)
+    found = judge_file(str(path), path.name)
     assert (found.problem, found.detail) == ("", "")
     assert found.kind == sample.kind
     assert set(found.proved) == sample.proved
@@ -100,14 +100,14 @@ def check_accepted_under_any_name(sample: Sample, folder: Path) -> None:
     path = folder / "artifact"
     sample.write(str(folder / ("good" + sample.suffix)))
     (folder / ("good" + sample.suffix)).rename(path)
-    assert (judge(str(path), path.name).kind, judge(str(path), path.name).problem) == (sample.kind, "")
+    assert (judge_file(str(path), path.name).kind, judge_file(str(path), path.name).problem) == (sample.kind, "")
 
 
 def check_refused(sample: Sample, specimen: Specimen, folder: Path) -> None:
     """Seen by the format alone where it can be; where it cannot, the proof with a manifest still refuses it."""
     path = folder / ("damaged" + sample.suffix)
     path.write_bytes(specimen.data)
-    found = judge(str(path), path.name)
+    found = judge_file(str(path), path.name)
     assert found.problem == "" or (found.problem in PROBLEMS and found.detail)
     if specimen.is_visible and not sample.hides(specimen.data):
         assert found.problem in specimen.problems, f"{specimen.what}: {found}"
@@ -134,7 +134,7 @@ def check_renamed_is_refused(sample: Sample, others: Iterator[str], folder: Path
         path = folder / (suffix[1:] if suffix.startswith("/") else "renamed" + suffix)  # a whole name, or its end
         sample.write(str(folder / ("good" + sample.suffix)))
         os.replace(folder / ("good" + sample.suffix), path)
-        found = judge(str(path), path.name)
+        found = judge_file(str(path), path.name)
         assert found.problem in ("mismatch", "unparseable", "corrupt", "unsafe"), (
             f"{sample.kind} named {suffix}: {found}"
         )
@@ -145,12 +145,12 @@ def check_nan_is_found(sample: Sample, folder: Path) -> None:
     assert sample.write_nan is not None
     path = folder / ("nan" + sample.suffix)
     sample.write_nan(str(path))
-    assert judge(str(path), path.name).problem == "non-finite"
+    assert judge_file(str(path), path.name).problem == "non-finite"
 
 
 def check_never_runs(path: Path, canary: Path) -> Judgement:
     """Judging a file that would make `canary` when it is run refuses it, and makes nothing."""
-    found = judge(str(path), path.name)
+    found = judge_file(str(path), path.name)
     assert not canary.exists(), f"judging {path.name} ran what was in it"
     assert found.problem in ("unsafe", "mismatch", "unparseable", "corrupt"), found
     assert not found.proved

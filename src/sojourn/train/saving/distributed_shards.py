@@ -100,15 +100,15 @@ class ShardedPlan:
             os.close(fd)
 
 
-def read(path: str, is_checked: bool = False) -> torch_zip.Opened:
+def open_shards(path: str, is_checked: bool = False) -> torch_zip.Opened:
     """A checkpoint of ours: a file, or a sealed folder, whose every byte is compared (unless that `is_checked`).
 
     Raises: Damaged, OSError.
     """
     if not os.path.isdir(path):
-        return torch_zip.read(path)
+        return torch_zip.read_zip(path)
     size = 0 if is_checked else sealed.check(path)[1]
-    rest = torch_zip.read(os.path.join(path, REST))
+    rest = torch_zip.read_zip(os.path.join(path, REST))
     return torch_zip.Opened(path, size or rest.bytes, rest.tree, rest.facts)
 
 

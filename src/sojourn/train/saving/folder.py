@@ -86,7 +86,7 @@ class Folder:
         best.pt is the last resort. None where there is nothing.   Raises: Damaged where nothing of what is there is
         valid; Superseded.
         """
-        return self.newest(distributed_shards.read)
+        return self.newest(distributed_shards.open_shards)
 
     def newest(self, read: Callable[[str], T]) -> T | None:
         """`read(path)` of the newest checkpoint for which it does not raise Damaged; as `latest_valid`."""
@@ -143,7 +143,7 @@ class Folder:
     def best(self) -> torch_zip.Opened | None:
         """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
         try:
-            return torch_zip.read(os.path.join(self.path, BEST))
+            return torch_zip.read_zip(os.path.join(self.path, BEST))
         except FileNotFoundError:
             return None
 

@@ -46,10 +46,10 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     ctx.say(f"asking {box.site.name}")
     probe = _probe(box)
     hello, refused = _hello(ctx, box)
-    findings = checkup.judge(box.site, box.launcher.survives, hello, probe)
+    findings = checkup.check_site(box.site, box.launcher.survives, hello, probe)
     looked, sick = _looked(box) if hello else ({}, refused)
     if looked:
-        own = boxcheck.judge(box.site, looked)
+        own = boxcheck.check_box(box.site, looked)
         findings = boxcheck.joined(boxcheck.without_cards(own) if box.scheduler else own, findings)
     is_sick = isinstance(sick, BadAnswer)
     if sick is not None and (is_sick or not any(f.severity == "blocker" for f in findings)):
@@ -74,7 +74,7 @@ def _probe(box: Box) -> dict[str, Any]:
     if isinstance(ended, NoAnswer):
         raise unreachable(box.site, ended)
     assert isinstance(ended, Ended)
-    return checkup.read(ended.stdout)
+    return checkup.parse_probe(ended.stdout)
 
 
 def _hello(ctx: Context, box: Box) -> tuple[dict[str, Any], WorldError | None]:

@@ -55,10 +55,10 @@ def gpu(ctx: Context, site: str = "", *, matmul: bool = False, seconds: float = 
     sample = {"seconds": wanted_s, "matmul": matmul, "python": box.site.python, "init": box.site.init}
     ctx.say(f"watching the cards of {box.site.name}")
     answer = box.answer("look", probes=PROBES, sample=sample, timeout_s=wanted_s + (300.0 if matmul else 60.0))
-    return judge(box, answer.value["evidence"], matmul)
+    return judge_gpus(box, answer.value["evidence"], matmul)
 
 
-def judge(box: Box, looked: Mapping[str, Any], matmul: bool) -> Gpu:
+def judge_gpus(box: Box, looked: Mapping[str, Any], matmul: bool) -> Gpu:
     """The answer, from the evidence of the box."""
     site, probes = box.site, looked.get("probes") or {}
     name, entry = _query(probes)
@@ -67,7 +67,7 @@ def judge(box: Box, looked: Mapping[str, Any], matmul: bool) -> Gpu:
     document = {**looked, "scope": scope_of(site)}
     found = _judged(document, name, looks)
     case = evidence.from_document(document, gotchas())
-    held, hidden = holders.read(probes)
+    held, hidden = holders.read_holders(probes)
     facts = {
         "host": looked.get("host"),
         "driver": case.value("gpu.driver"),

@@ -47,7 +47,7 @@ class Holder:
         return f"{self.name} {self.comm}, {what}"
 
 
-def read(probes: Mapping[str, Any]) -> tuple[tuple[Holder, ...], int]:
+def read_holders(probes: Mapping[str, Any]) -> tuple[tuple[Holder, ...], int]:
     """(what the probes of a box tell of holders, orphans first; how many processes could not be looked into)."""
     told = probes.get(PROBE) or {}
     used = _used(probes)

@@ -18,7 +18,7 @@ from sojourn.core.gotcha import Gotcha
 from sojourn.diagnose import evidence, grammar, vocabulary
 from sojourn.diagnose.case import Case
 from sojourn.diagnose.reason import Verdict, reason
-from sojourn.store.gotchas import BadGotcha, gotchas, read
+from sojourn.store.gotchas import BadGotcha, gotchas, parse_gotcha
 from sojourn.verbs.explain.specimen import Hide, added, changed, kept, pattern, toml, without
 from sojourn.verbs.explain.why import BadEvidence, CannotRead
 from sojourn.wire import quote
@@ -235,7 +235,7 @@ def _drafted(path: str, lacks: list[str]) -> tuple[Gotcha | None, str]:
     lacks += [f"{line.split('=')[0].strip()}: still says {_LACKS}" for line in text.splitlines() if _LACKS in line]
     found = re.search(r'(?m)^id = "([^"]*)"', text)
     try:
-        return read(f"{found.group(1) if found else ''}.toml", text), text
+        return parse_gotcha(f"{found.group(1) if found else ''}.toml", text), text
     except BadGotcha as error:
         lacks.append(error.message)
         return None, text

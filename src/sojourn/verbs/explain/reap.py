@@ -58,7 +58,7 @@ def look(ctx: Context, site: str = "") -> Reap:
     box = ctx.box(ctx.site(site))
     ctx.say(f"asking {box.site.name} which processes hold its GPUs")
     answer = box.answer("look", probes=["cards", "holders"]).value
-    held, hidden = holders.read(answer["evidence"].get("probes") or {})
+    held, hidden = holders.read_holders(answer["evidence"].get("probes") or {})
     facts = {"host": answer["evidence"].get("host"), "boot_id": answer.get("boot_id"), "hidden": hidden}
     found = Reap(box.site.name, "listed", facts, held)
     orphans = found.orphans

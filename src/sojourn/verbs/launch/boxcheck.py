@@ -44,7 +44,7 @@ def _judges() -> tuple[Gotcha, ...]:
     return gotchas()
 
 
-def judge(site: Site, looked: Mapping[str, Any]) -> tuple[Finding, ...]:
+def check_box(site: Site, looked: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Findings about the box, best first: what is confirmed or in conflict. `looked`: the evidence of op `look`."""
     gotchas = _judges()
     from sojourn.diagnose import evidence
@@ -62,7 +62,7 @@ def beside(
 ) -> tuple[Finding, ...]:
     """What speaks against a job there, and what against the box itself; the cards of a login node say nothing.
     `looked`: the box's answer to `asked`."""
-    own = for_job(judge(box.site, looked["evidence"]), envs, wants_cards=wants_cards)
+    own = for_job(check_box(box.site, looked["evidence"]), envs, wants_cards=wants_cards)
     return tuple(joined(without_cards(own) if box.scheduler else own, findings))
 
 

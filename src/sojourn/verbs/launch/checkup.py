@@ -46,7 +46,7 @@ _WORDS = ("base", "base_parent", "base_writable", "nvidia_nodes", "uid", "booted
 _VALUE_CHARS = 1000
 
 
-def read(said: bytes) -> dict[str, Any]:
+def parse_probe(said: bytes) -> dict[str, Any]:
     """The answer to PROBE: its words, and `kill_user_processes` (yes, no) with `kill_user_processes_from` (a path).
 
     Lines that a login file put between are left out.
@@ -76,13 +76,15 @@ def read(said: bytes) -> dict[str, Any]:
     return found
 
 
-def judge(site: Site, survives: Iterable[str], hello: Mapping[str, Any], probe: Mapping[str, Any]) -> list[Finding]:
+def check_site(
+    site: Site, survives: Iterable[str], hello: Mapping[str, Any], probe: Mapping[str, Any]
+) -> list[Finding]:
     """Findings, blockers first. `survives`: the launcher's trait. What is not known gives no finding."""
     at = str(hello.get("now", ""))
     found = [*_base(probe, at), *_logout(site, set(survives), probe, at)]
     if hello:
         room = preflight.Room(preflight.SPARE_BYTES, preflight.SPARE_INODES, 0, 0)
-        blockers = preflight.judge(hello, Need(), room)
+        blockers = preflight.check_need(hello, Need(), room)
         found += blockers
         if not any(f.id in ("disk-too-small", "inodes-too-few") for f in blockers):
             found += _full(hello, at)

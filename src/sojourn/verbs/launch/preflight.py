@@ -56,7 +56,7 @@ def room_for_cells(one: Room, cells: int) -> Room:
     )
 
 
-def judge(hello: Mapping[str, Any], need: Need, takes: Room) -> tuple[Finding, ...]:
+def check_need(hello: Mapping[str, Any], need: Need, takes: Room) -> tuple[Finding, ...]:
     """Findings about running a job there. Blockers are confirmed by what the box itself said just now."""
     found = list(_resources(hello, need))
     if not hello.get("has", {}).get("bash", True):

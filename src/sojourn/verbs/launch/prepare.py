@@ -139,14 +139,14 @@ def read_trees(ctx: Context, job: JobFile) -> Trees:
     from sojourn.store import snapshot
 
     ctx.say(f"reading {job.workdir}")
-    code = snapshot.take(job.workdir)
+    code = snapshot.take_snapshot(job.workdir)
     if job.sweep is not None:
         # They grow with the sweep; what they say of a cell is in its specification.
         code = snapshot.without(code, [job.path, *([job.sweep.queue] if job.sweep.queue else [])])
     trees, mounts = [("code", code)], {}
     for mount in job.file_mounts:
         ctx.say(f"reading {mount.source}")
-        tree = snapshot.take(mount.source, everything=True)
+        tree = snapshot.take_snapshot(mount.source, everything=True)
         trees.append((mount.target, tree))
         mounts[mount.target] = (
             posixpath.join(tree.digest, os.path.basename(mount.source)) if tree.is_file else tree.digest

@@ -178,7 +178,7 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may
     hello, *lacks, looked = box.answer_all(asks)
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
-    findings = preflight.judge(hello.value, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
+    findings = preflight.check_need(hello.value, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
     wants_cards = bool(prepared.need.accelerators)
     found = boxcheck.beside(findings, box, looked.value, prepared.job.envs, wants_cards=wants_cards)
     return Bid(box, view, decision, hello.value, found, lacking)

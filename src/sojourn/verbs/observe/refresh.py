@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
-from sojourn.core.values import NoAnswer, made
+from sojourn.core.values import NoAnswer, build_frozen
 from sojourn.store.records import OTHER, RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
@@ -81,8 +81,8 @@ def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[str,
 
 def as_known(record: RunRecord) -> RunView:
     """The run as the records have it, without asking."""
-    reach = made(Reach, {"last_ok": _stamp(record.heard_s)})
-    return made(RunView, {"record": record, "status": record.status, "reach": reach, "queue": {}})
+    reach = build_frozen(Reach, {"last_ok": _stamp(record.heard_s)})
+    return build_frozen(RunView, {"record": record, "status": record.status, "reach": reach, "queue": {}})
 
 
 def refresh_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, mend: bool = True) -> RunView:
@@ -250,7 +250,7 @@ def _record(box: Box, views: list[RunView], timeout_s: float) -> None:
     if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
-        scheduled.judge(box, views, timeout_s)
+        scheduled.record_on_box(box, views, timeout_s)
         return
     from sojourn.verbs.context import start
 

@@ -114,7 +114,7 @@ def is_overdue(view: RunView) -> bool:
     return view.record.attempt > heard.attempt or heard.state.is_alive or heard.awaits_judgement
 
 
-def judge(box: Box, views: Sequence[RunView], timeout_s: float) -> bool:
+def record_on_box(box: Box, views: Sequence[RunView], timeout_s: float) -> bool:
     """Have the box write the scheduler's words down; False where it did not. Safe to repeat."""
     ops = [_op(box, view) for view in views if view.word is not None]
     try:

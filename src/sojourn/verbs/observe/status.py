@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sojourn.core.values import made
+from sojourn.core.values import build_frozen
 from sojourn.core.verdict import exit_status, worst
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Row, StatusReport
@@ -80,7 +80,7 @@ def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, fl
     record, status = view.record, view.status
     lease = leases.get(record.lease)
     meter = meter_of(record, lease)
-    return made(
+    return build_frozen(
         Row,
         {
             "id": record.id,

@@ -92,7 +92,7 @@ def init(folder: str = ".", *, name: str = "", force: bool = False, dry_run: boo
 
 
 def _draft(folder: str, path: str, name: str) -> Draft:
-    project = scripts.read(folder)
+    project = scripts.read_project(folder)
     need = needs.needs(folder)
     notes = list(need.notes)
     script = project.scripts[0] if project.scripts else None

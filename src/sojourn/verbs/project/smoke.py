@@ -116,7 +116,7 @@ def smoke(
     with _private_folder() as root:
         work = os.path.join(root, "attempts", "1")
         say(f"copying {job.workdir}")
-        _copy(job.workdir, snapshot.take(job.workdir).rows, work)
+        _copy(job.workdir, snapshot.take_snapshot(job.workdir).rows, work)
         remarks = [remark for mount in job.file_mounts for remark in _mount(mount, work)]
         began_s = time.monotonic()
         argv = ["bash", "-eo", "pipefail", "-c", job.smoke]

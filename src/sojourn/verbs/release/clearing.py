@@ -110,7 +110,7 @@ def bounded(lines: list[str]) -> list[str]:
 
 def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement]:
     facts = request.gather()
-    judgement = law.judge(request.lease, facts, request.given, ctx.now_s())
+    judgement = law.judge_release(request.lease, facts, request.given, ctx.now_s())
     if judgement.lacks:
         raise request.withheld(judgement.lacks)
     return facts, judgement

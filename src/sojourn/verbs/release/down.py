@@ -209,7 +209,7 @@ def _lost(ctx: Context, record: LeaseRecord, runs: list[RunRecord]) -> list[str]
     known = {run.id for run in runs}
     return [
         f"{lack.run}: {lack.what}"
-        for lack in law.judge(record.lease, seen, given, ctx.now_s()).lacks
+        for lack in law.judge_release(record.lease, seen, given, ctx.now_s()).lacks
         if lack.run in known
     ]
 

@@ -196,7 +196,7 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     """The document, whose own digest fits and whose paths stay below their folder. Raises: NoSuchPath, BadManifest."""
     shown = printable(path)
     try:
-        raw = regular.read(path, _MANIFEST_LIMIT_BYTES)
+        raw = regular.read_regular(path, _MANIFEST_LIMIT_BYTES)
     except FileNotFoundError as error:
         raise NoSuchPath(path=shown, detail="no such manifest") from error
     except OSError as error:

@@ -233,7 +233,7 @@ def _ask(
 ) -> tuple[str, ...]:
     rows: list[tuple[str, Any]] = list(trees.trees) if trees is not None else []
     room = preflight.room([(tree.digest, tree.rows) for _, tree in rows], offer.lacking)
-    found = preflight.judge(offer.hello, Need(), preflight.room_for_cells(room, len(asked)))
+    found = preflight.check_need(offer.hello, Need(), preflight.room_for_cells(room, len(asked)))
     found = with_box(offer, found, asked[0].spec.get("envs") or {}, wants_cards=False)
     if not replace(offer, findings=found).is_usable:
         raise WorldError(detail=found[0].title)

@@ -122,7 +122,7 @@ def judged(offer: SiteSlots, prepared: PreparedSweep, cells: int) -> tuple[Findi
     """Findings about running so many cells there: resources, room for all of them."""
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     need = Need() if offer.box.scheduler else prepared.job.need
-    found = preflight.judge(offer.hello, need, prepared.room(cells, offer.lacking))
+    found = preflight.check_need(offer.hello, need, prepared.room(cells, offer.lacking))
     return with_box(offer, found, prepared.job.envs, wants_cards=bool(prepared.job.need.accelerators))
 
 

@@ -70,7 +70,7 @@ class Project:
         return found
 
 
-def read(root: str) -> Project:
+def read_project(root: str) -> Project:
     """Read every Python file below `root` that is not hidden, not a test, not somebody else's. Raises: nothing."""
     modules: dict[str, Module] = {}
     unread, notebooks, shell = [], [], []
