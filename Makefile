@@ -1,6 +1,6 @@
 # Every target is one script that can also be called by hand; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak pages lock
+.PHONY: help setup demo test check bench soak pages site lock
 
 help:   ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -8,7 +8,7 @@ help:   ## this list
 setup:  ## .venv with everything the checks and tests need
 	@scripts/setup dev
 
-demo:   ## train digits, kill everything half way, resume, bring it home, let go (under 3 minutes)
+demo:   ## train digits, kill everything halfway, resume, verify the results, release (under 3 minutes)
 	@scripts/demo
 
 check:  ## format, lint, types, house, docs, generated pages, Python 3.8 by static check
@@ -25,12 +25,16 @@ soak:   ## the tests that run for an hour or two, and write docs/reliability.md
 	@scripts/setup dev
 	@.venv/bin/python -m pytest -m soak
 
-pages:  ## write the pages that are produced from code
+pages:  ## write the pages made from code, and collect every page in build/pages
 	@scripts/setup dev
 	@.venv/bin/python scripts/errors_page.py
 	@.venv/bin/python scripts/commands_page.py
-	@.venv/bin/python scripts/observations_page.py
-	@.venv/bin/python scripts/knowledge_pages.py
+	@.venv/bin/python -m scripts.docs_site --pages
 
-lock:   ## pin requirements anew (needs uv)
-	@python3 scripts/lock.py
+site:   ## build the documentation as a website in build/site
+	@scripts/setup docs
+	@.venv/bin/python -m scripts.docs_site
+
+lock:   ## pin requirements anew
+	@scripts/setup dev
+	@.venv/bin/python scripts/lock.py

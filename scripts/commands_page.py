@@ -18,7 +18,7 @@ def text() -> str:
     lines = [
         "# Commands",
         "",
-        "This page is produced from the command line by `make pages`; `make check` fails while it is stale.",
+        "Generated from the command line by `make pages`; `make check` fails if it is out of date.",
         "What the exit statuses mean, and every error with its code, is in [errors.md](errors.md).",
         "",
         *_block(overview()),

@@ -96,7 +96,7 @@ def page(classes: list[type[SojournError]]) -> str:
     lines = [
         "# Errors and exit statuses",
         "",
-        "This page is produced from the code by `make pages`; `make check` fails while it is stale.",
+        "Generated from the code by `make pages`; `make check` fails if it is out of date.",
         "",
         "On failure with `--json` the last line on stderr is one object: `kind` (`error`), `code`, `exit`, `message`,",
         "`next`.",

@@ -1,10 +1,8 @@
-"""Write docs/gotchas.md, docs/gotchas/THEME.md and docs/platforms.md from data; with --check: are they fresh?"""
+"""The text of gotchas.md, gotchas/THEME.md and platforms.md, made from data. scripts/docs_site.py writes them."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from sojourn.cli.show import platforms as show
 from sojourn.core.gotcha import Gotcha
@@ -12,24 +10,23 @@ from sojourn.store.gotchas import gotchas
 from sojourn.store.platforms import document, platforms
 from sojourn.verbs.explain.platforms import shown
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-HEAD = "Generated from data by `make pages`; `make check` fails if it is out of date."
+HEAD = "Generated from data; to change it, change the data."
 
 
-def pages() -> dict[Path, str]:
-    """Every page as it should be."""
+def pages() -> dict[str, str]:
+    """Every page by its path in the repository, as if it were committed there."""
     themes = sorted({gotcha.theme for gotcha in gotchas()})
     by_theme = {theme: [gotcha for gotcha in gotchas() if gotcha.theme == theme] for theme in themes}
-    out = {DOCS / "gotchas.md": _contents(by_theme), DOCS / "platforms.md": _platforms()}
+    out = {"docs/gotchas.md": _contents(by_theme), "docs/platforms.md": _platforms()}
     home = {gotcha.id: gotcha.theme for gotcha in gotchas()}
-    return {**out, **{DOCS / f"gotchas/{theme}.md": _theme(theme, own, home) for theme, own in by_theme.items()}}
+    return {**out, **{f"docs/gotchas/{theme}.md": _theme(theme, own, home) for theme, own in by_theme.items()}}
 
 
 def _contents(by_theme: dict[str, list[Gotcha]]) -> str:
     lines = ["# Gotchas", "", HEAD, ""]
     lines += [
         f"{len(gotchas())} known ways to lose work or money. `sojourn gotchas search` finds them by what you see,",
-        "`sojourn why` by evidence. Numbers such as U6 are the ids of the field notes that the catalog began with.",
+        "`sojourn why` by evidence. Numbers such as U6 are those of the [field notes](words.md) that it began with.",
         "To add an entry: [adding a gotcha](adding-a-gotcha.md).",
     ]
     for theme, own in by_theme.items():
@@ -120,26 +117,3 @@ def _code(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _text(str(text))
-
-
-def main() -> int:
-    """Write or check the pages; 1 when one is stale, or one is left of a theme that is no more."""
-    now = pages()
-    left = [path for path in sorted((DOCS / "gotchas").glob("*.md")) if path not in now]
-    if "--check" not in sys.argv[1:]:
-        (DOCS / "gotchas").mkdir(exist_ok=True)
-        for path in left:
-            path.unlink()
-        for path, text in now.items():
-            path.write_text(text, encoding="utf-8")
-        print(f"wrote  docs/gotchas.md, docs/platforms.md and {len(now) - 2} pages of themes")
-        return 0
-    stale = [path for path, text in now.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in (*stale, *left):
-        name = path.relative_to(DOCS.parent)
-        print(f"knowledge: {name} is stale. To accept what the data says: make pages", file=sys.stderr)
-    return 1 if stale or left else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
 """Write requirements/*.txt from requirements/*.in: every file pinned by hash, no host or path of this machine named.
 
-    .venv/bin/python scripts/lock.py [--uv PATH] [NAME ...]     (all lists when none is named)
+    .venv/bin/python scripts/lock.py [--keep] [NAME ...]     (all lists when none is named)
 
-Needs `uv` (pip install uv). Resolves for every platform at once, from Python 3.11 on; py38 is resolved for 3.8.
+uv resolves, from the same .venv, for every platform at once, from Python 3.11 on; py38 for 3.8.
 """
 
 from __future__ import annotations
@@ -13,19 +13,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+UV = Path(sys.executable).parent / "uv"
 LISTS = Path(__file__).resolve().parent.parent / "requirements"
-ORDER = ["run", "dev", "demo", "torch", "adapters", "py38"]
+ORDER = ["run", "dev", "docs", "demo", "torch", "adapters", "py38"]
 UNWANTED = re.compile(r"://|(?:^|[\s=@'\"])/\w|index-url|find-links", re.M)  # an address, or an absolute path
 
 # PyTorch's CPU build for x86_64 Linux: torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl.
 TORCH_CPU_LINUX = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
 
 
-def compiled(uv: str, name: str) -> str:
-    """The lock of `requirements/<name>.in` as uv resolves it: an entry for each name, `--hash` lines below it."""
+def compiled(name: str, *, keep: bool) -> str:
+    """The lock of `requirements/<name>.in` as uv resolves it: an entry for each name, `--hash` lines below it.
+
+    `keep`: what is pinned today stays at its version.
+    """
     python = "3.8" if name == "py38" else "3.11"
-    argv = [uv, "pip", "compile", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
+    argv = [str(UV), "pip", "compile", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
     argv += ["--no-emit-index-url", "--no-emit-find-links", "--python-version", python, f"{name}.in"]
+    argv += ["--constraints", f"{name}.txt"] if keep else []
     return subprocess.run(argv, cwd=LISTS, check=True, capture_output=True, text=True).stdout
 
 
@@ -46,10 +51,10 @@ def main() -> int:
     """Lock the named lists in order; 1 when a lock would name a host or a path."""
     parser = argparse.ArgumentParser(description="Write requirements/*.txt from requirements/*.in.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(ORDER)} (default: all)")
-    parser.add_argument("--uv", default="uv", help="the uv program (default: the one on PATH)")
+    parser.add_argument("--keep", action="store_true", help="leave versions that are pinned as they are")
     args = parser.parse_args()
     for name in args.names or ORDER:
-        lock = compiled(args.uv, name)
+        lock = compiled(name, keep=args.keep)
         if "\ntorch==" in lock:
             lock = cpu_only(lock)
         if unwanted := UNWANTED.search(lock):

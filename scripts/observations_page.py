@@ -1,14 +1,9 @@
-"""Write docs/observations.md from diagnose/vocabulary.py; with `--check`, say whether the page is stale instead."""
+"""The text of observations.md, made from diagnose/vocabulary.py. scripts/docs_site.py writes it."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from sojourn.diagnose.facts import table
 from sojourn.diagnose.vocabulary import observations
-
-PAGE = Path(__file__).resolve().parent.parent / "docs/observations.md"
 
 
 def text() -> str:
@@ -16,7 +11,7 @@ def text() -> str:
     lines = [
         "# Observations",
         "",
-        "This page is produced from the code by `make pages`; `make check` fails while it is stale.",
+        "Generated from the code; to change it, change `diagnose/vocabulary.py`.",
         "",
         "Gotchas are judged by observations. In an evidence file (`sojourn/evidence/v1`) they stand under `facts`, or",
         "are read from the raw texts under `probes`; raw text wins. An absent observation is unknown; `null` means",
@@ -42,19 +37,3 @@ def text() -> str:
         cells = [f"`{regex}`".replace("|", "\\|") if regex else "" for regex in (reader.named, reader.begins)]
         lines.append(f"| {cells[0]} | {cells[1]} |".replace("\n", "\\n"))
     return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    """Write or check the page; 1 when it is stale."""
-    now = text()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(now, encoding="utf-8")
-        print(f"wrote  docs/observations.md  {len(observations())} observations")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != now:
-        print("observations: docs/observations.md is stale. To accept what the code says: make pages", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,25 +1,34 @@
-"""Pages hold together: links lead somewhere, produced pages are fresh, words are ours, nothing names a machine."""
+"""Pages hold together: links lead somewhere, generated pages are fresh, words are ours, nothing names a machine."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
+from functools import cache
+from os.path import normpath
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import yaml
 
-from scripts import errors_page
+from scripts import docs_site, errors_page
 from sojourn.wire.errors import Misuse, SojournError
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADINGS = ["Context", "Choice", "What we gave up", "When to look again"]
 
 
-def pages() -> list[Path]:
-    return sorted(
-        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("examples/**/*.md")]
-    )
+def pages() -> dict[Path, str]:
+    """Every page and its text: those in git, and those that are built from data."""
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md"), *ROOT.glob("examples/**/*.md")]
+    return {**{path: path.read_text() for path in sorted(found)}, **built()}
+
+
+@cache
+def built() -> dict[Path, str]:
+    return {ROOT / path: text for path, text in docs_site.built_pages().items()}
 
 
 def committed() -> list[Path]:
@@ -29,77 +38,98 @@ def committed() -> list[Path]:
     return [ROOT / name.decode() for name in names if name and (ROOT / name.decode()).is_file()]
 
 
-def anchors(page: Path) -> set[str]:
+def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, as they are made on the usual code hosts."""
-    headings = re.findall(r"^#+ +(.*)$", page.read_text(), re.M)
+    headings = re.findall(r"^#+ +(.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def broken_links(page: Path) -> list[str]:
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
+def broken_links(page: Path, pages: dict[Path, str]) -> list[str]:
+    """Links that lead to no file and no page, or to no heading of the page."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", pages[page], flags=re.S)
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        file = (page.parent / path) if path else page
-        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+        file = Path(normpath(page.parent / path)) if path else page
+        if anchor and file in pages:
+            good = anchor in anchors(pages[file])
+        else:
+            good = file in pages or file.exists()
+        if not good:
             broken.append(target)
     return broken
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
-    broken = {page.relative_to(ROOT).as_posix(): broken_links(page) for page in pages()}
+    every = pages()
+    broken = {page.relative_to(ROOT).as_posix(): broken_links(page, every) for page in every}
     assert {page: links for page, links in broken.items() if links} == {}
 
 
+def test_the_front_page_leads_only_to_files_in_git() -> None:
+    """It is read where the code is hosted, and the pages built from data are not there."""
+    front = ROOT / "README.md"
+    kept = {path: text for path, text in pages().items() if path not in built()}
+    assert broken_links(front, kept) == []
+
+
 def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
-    page = tmp_path / "a.md"
-    page.write_text("# One thing\n[good](#one-thing) [bad](#two) [gone](b.md) `[code](c.md)`\n")
-    assert broken_links(page) == ["#two", "b.md"]
+    page, made = tmp_path / "a.md", tmp_path / "sub/d.md"
+    text = "# One thing\n[good](#one-thing) [bad](#two) [gone](b.md) `[code](c.md)` [made](sub/d.md#it) [](sub/d.md#x)"
+    every = {page: text, made: "# It\n[back](../a.md)\n"}
+    assert broken_links(page, every) == ["#two", "b.md", "sub/d.md#x"]
+    assert broken_links(made, every) == []
 
 
-def places(root: Path, home: Path, prefix: Path) -> set[str]:
-    """Folders that only this machine has: this checkout, and where its Python lies in a home."""
-    return {str(root), *([str(prefix)] if home in prefix.parents else [])}
+def places(root: Path, home: Path, tools: list[Path]) -> set[str]:
+    """Folders that only this machine has: this checkout, and those of its tools that lie in a home."""
+    return {str(root), *(str(tool) for tool in tools if home in tool.parents)}
 
 
-HERE = places(ROOT, Path.home(), Path(sys.base_prefix))
-# A folder of tools in somebody's home, and the address of a package index.
-ELSEWHERE = (
-    r"/(?:root|home/[\w.-]+|Users/[\w.-]+)/\.(?:pyenv|venv|virtualenvs|cargo|conda)\b|https?://[^\s\"'<>)]*/simple\b"
-)
+def package_sources() -> set[str]:
+    """The addresses and folders that pip is set up to install from here."""
+    argv = [sys.executable, "-m", "pip", "config", "list"]
+    settings = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout
+    values = re.findall(r"(?m)^\S*(?:index-url|find-links)='(.*)'$", settings)
+    return {source.rstrip("/") for value in values for source in value.split()}
+
+
+TOOLS = [Path(sys.base_prefix), *map(Path, os.environ["PATH"].split(os.pathsep))]
+HERE = places(ROOT, Path.home(), TOOLS)
 
 
 def machine_names(text: str, here: set[str]) -> list[str]:
-    """Paths that only one machine has, and package indexes."""
+    """Places of this machine, and any address of a package index."""
     own = "|".join(rf"{re.escape(place)}(?![\w.-])" for place in sorted(here))
-    return re.findall(f"{own}|{ELSEWHERE}", text)
+    return re.findall(rf"{own}|https?://[^\s\"'<>)]*/simple\b", text)
 
 
 def test_nothing_committed_names_this_machine_or_a_package_index() -> None:
-    found = {}
+    here, found = HERE | package_sources(), {}
     for path in committed():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text, HERE)):
+        if path != Path(__file__) and "specimens" not in path.parts and (names := machine_names(text, here)):
             found[path.relative_to(ROOT).as_posix()] = names[:3]
     assert found == {}
 
 
 def test_a_machine_path_or_a_package_index_is_found() -> None:
-    here = places(Path("/srv/copy"), Path("/home/ann"), Path("/home/ann/tools/python3"))
-    text = "see /root/.pyenv, /srv/copy/docs and https://index.example/simple, not ${HOME:-/root} or /srv/copy2"
-    assert machine_names(text, here) == ["/root/.pyenv", "/srv/copy", "https://index.example/simple"]
+    home = Path("/home/ann")
+    here = places(Path("/srv/copy"), home, [home / "tools/python3", home / ".shims", Path("/usr/bin")])
+    assert here == {"/srv/copy", "/home/ann/tools/python3", "/home/ann/.shims"}
+    text = "see /home/ann/.shims/ruff, /srv/copy/docs and https://index.example/simple, not /usr/bin or /srv/copy2"
+    assert machine_names(text, here) == ["/home/ann/.shims", "/srv/copy", "https://index.example/simple"]
     assert machine_names("/home/ann/tools/python3/bin", here) == ["/home/ann/tools/python3"]
-    assert places(Path("/srv/copy"), Path("/home/ann"), Path("/usr")) == {"/srv/copy"}
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "demo", "torch", "py38"])
-def test_every_requirement_is_pinned_by_hash(name: str) -> None:
-    text = (ROOT / f"requirements/{name}.txt").read_text()
+@pytest.mark.parametrize("wanted", sorted((ROOT / "requirements").glob("*.in")), ids=lambda path: path.stem)
+def test_every_requirement_is_pinned_by_hash(wanted: Path) -> None:
+    text = wanted.with_suffix(".txt").read_text()
     entries = re.split(r"\n(?=\S)", text.strip())
     assert entries
     loose = [
@@ -118,22 +148,33 @@ def test_decisions_are_numbered_and_have_their_headings() -> None:
         assert re.findall(r"^## (.*)$", path.read_text(), re.M) == HEADINGS, path.name
 
 
+def test_public_ci_pins_its_actions_and_runs_targets_of_the_makefile() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    uses = [step["uses"] for step in steps if "uses" in step]
+    assert uses and all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in uses)
+    targets = re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text())
+    made = [step["run"].split()[1] for step in steps if step.get("run", "").startswith("make ")]
+    assert {"test", "site"} <= set(made) <= set(targets)
+
+
 def test_a_change_starts_with_what_it_is() -> None:
     for path in (ROOT / "changes").glob("*.md"):
         assert path.read_text().startswith("# "), path.name
         assert len(path.read_text().splitlines()) <= 20, f"{path.name} is too long for a note"
 
 
+WRITTEN_BY_SOJOURN = {"sojourn-notes.md"}
+
+
 def test_code_and_pages_cite_only_pages_that_readers_have() -> None:
-    """Each `docs/x.md` in the code is a page of this repository, and no page cites a working paper."""
-    names = {path.name for path in committed()}
+    """A Markdown file named in the package, its data or a page is in git, or built, or one that sojourn writes."""
+    known = {path.name for path in (*committed(), *built())} | WRITTEN_BY_SOJOURN
+    shipped = {path: path.read_text() for kind in ("py", "toml") for path in ROOT.glob(f"src/**/*.{kind}")}
     wrong = []
-    for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
-        cited = re.findall(r"\bdocs/([\w-]+\.md)\b", path.read_text())
-        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited if name not in names]
-    for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md")]:
-        cited = re.findall(r"\b(?:interface|architecture|rulings|style)\.md\b", path.read_text())
-        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited]
+    for path, text in {**pages(), **shipped}.items():
+        cited = re.findall(r"(?:^|[\s`\"'(])(?:\.\./)*(?:docs/)?([a-z][a-z-]+\.md)\b", text)
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in cited if name not in known]
     assert wrong == []
 
 
@@ -216,8 +257,10 @@ def test_every_command_that_a_page_names_exists() -> None:
     from sojourn.cli.parser import names
 
     wrong = []
-    for page in [p for p in pages() if p.name not in ("errors.md",) and "decisions" not in p.parts]:
-        for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", page.read_text()):
+    for page, text in pages().items():
+        if page.name == "errors.md" or "decisions" in page.parts:
+            continue
+        for verb in re.findall(r"(?m)(?:^\$? *|`)sojourn ([a-z]+)\b", text):
             if verb not in names():
                 wrong.append(f"{page.relative_to(ROOT)}: sojourn {verb}")
     assert not wrong, "\n".join(wrong)

@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from scripts import knowledge_pages
+from scripts import knowledge_pages, observations_page
+from scripts.docs_site import built_pages
 from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
 from sojourn.diagnose.search import Search, compile_index
+from sojourn.diagnose.vocabulary import observations
 from sojourn.store.gotchas import KEYS, gotchas, parse_gotcha
 from sojourn.store.platforms import platforms
 from sojourn.verbs.explain.gotchas import search_index
@@ -16,20 +19,22 @@ from sojourn.verbs.explain.gotchas import search_index
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_pages_say_what_the_data_says() -> None:
-    stale = [
-        path.name
-        for path, text in knowledge_pages.pages().items()
-        if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    assert stale == [], "to accept what the data says: make pages"
-    assert set((ROOT / "docs/gotchas").glob("*.md")) <= set(knowledge_pages.pages())
+def test_no_page_made_from_data_is_in_git() -> None:
+    argv = ["git", "ls-files", "docs"]
+    tracked = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout
+    assert set(built_pages()) & set(tracked.splitlines()) == set()
 
 
 def test_every_gotcha_and_every_platform_has_a_place_in_the_pages() -> None:
-    pages = "\n".join(text for path, text in knowledge_pages.pages().items())
+    pages = "\n".join(knowledge_pages.pages().values())
     assert [one.id for one in gotchas() if f"\n## {one.id}\n" not in pages] == []
     assert [name for name in platforms() if f"\n## {name}\n" not in pages] == []
+
+
+def test_every_observation_and_its_probe_have_a_place_in_the_page() -> None:
+    page = observations_page.text()
+    assert [name for name in observations() if f"| `{name}` |" not in page] == []
+    assert len([line for line in page.splitlines() if line.startswith("| `")]) >= len(observations())
 
 
 def test_the_example_of_adding_a_gotcha_is_read_as_one() -> None:

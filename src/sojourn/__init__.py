@@ -1,4 +1,4 @@
-"""sojourn: take a training run to a rented GPU and bring it home, proven by loading it.
+"""sojourn: runs your training job on another machine and brings back results it has verified.
 
 Imports: all (lazily)
 Outside: none

@@ -11,7 +11,7 @@ import pytest
 
 from sojourn.backends.keeper.client import Answer, Keeper, NoBase, NoPython
 from sojourn.backends.transport.ssh import Backend
-from sojourn.core.values import NoAnswer, Site
+from sojourn.core.values import NoAnswer, Place, Site
 from sojourn.wire.errors import WorldError
 from tests.lab.lab import Box
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("ssh_config")]
 
 def keeper(address: str = "box1", **settings: str) -> Keeper:
     site = Site(address, transport="ssh", address=address, **settings)  # type: ignore[arg-type]
-    return Keeper(Backend(site), site)
+    return Keeper(Backend(Place(site)), site)
 
 
 def value(answer: Answer | NoAnswer) -> dict[str, object]:

@@ -8,7 +8,7 @@ import pytest
 from sojourn import backends
 from sojourn.backends.launcher import systemd
 from sojourn.backends.transport import ssh
-from sojourn.core.values import Pulse, Site
+from sojourn.core.values import Place, Pulse, Site
 from sojourn.store.home import Store
 from sojourn.testing.contracts.launcher import LONG, LauncherContract
 from sojourn.verbs.context import Context
@@ -22,7 +22,7 @@ SITE = Site("ssh:box1", transport="ssh", address="box1")
 
 @pytest.fixture
 def transport() -> ssh.Backend:
-    return ssh.Backend(SITE)
+    return ssh.Backend(Place(SITE))
 
 
 @pytest.fixture

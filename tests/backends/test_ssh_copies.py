@@ -13,7 +13,7 @@ import pytest
 
 from sojourn.backends.ssh import copy as ssh_copy
 from sojourn.backends.transport.ssh import Backend
-from sojourn.core.values import NoAnswer, Site
+from sojourn.core.values import NoAnswer, Place, Site
 from sojourn.wire.errors import WorldError
 from tests.lab import faults
 from tests.lab.lab import Box
@@ -25,7 +25,7 @@ TARGET = "/workspace/put here/a 'file'"
 
 
 def backend(address: str = "box1", **options: object) -> Backend:
-    return Backend(Site(address, transport="ssh", address=address, options=options))
+    return Backend(Place(Site(address, transport="ssh", address=address, options=options)))
 
 
 @pytest.fixture
@@ -162,8 +162,8 @@ def test_a_link_that_falls_silent_in_the_middle_is_noticed_soon(box: Box, big: P
 def test_a_killed_client_leaves_nothing_running_and_no_file_of_that_name(box: Box, big: Path) -> None:
     box.wire(rate=4)
     code = (
-        "import sys; from sojourn.core.values import Site; from sojourn.backends.transport.ssh import Backend;"
-        f"Backend(Site('b', transport='ssh', address='box1')).put({str(big)!r}, '/workspace/huge')"
+        "import sys; from sojourn.core.values import Place, Site; from sojourn.backends.transport.ssh import Backend;"
+        f"Backend(Place(Site('b', transport='ssh', address='box1'))).put({str(big)!r}, '/workspace/huge')"
     )
     client = subprocess.Popen([sys.executable, "-c", code])
     deadline = time.monotonic() + 200

@@ -10,7 +10,7 @@ import pytest
 from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh import session as ssh_session
 from sojourn.backends.transport.ssh import Backend
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place, Site
 from tests.lab import faults
 from tests.lab.lab import Box
 
@@ -20,7 +20,7 @@ PATIENCE_S, SOON_S = 60.0, 40.0  # what a call may take, and what is well before
 
 
 def backend(address: str = "box1", **options: object) -> Backend:
-    return Backend(Site(address, transport="ssh", address=address, options=options))
+    return Backend(Place(Site(address, transport="ssh", address=address, options=options)))
 
 
 def refused_answer(answer: Ended | NoAnswer, kind: str, sent: bool) -> NoAnswer:

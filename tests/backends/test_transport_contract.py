@@ -9,7 +9,7 @@ import pytest
 
 from sojourn import backends
 from sojourn.backends.transport.ssh import Backend
-from sojourn.core.values import Site
+from sojourn.core.values import Place, Site
 from sojourn.testing.contracts.transport import TransportContract
 
 pytest_plugins = ["tests.lab.fixtures"]
@@ -23,7 +23,7 @@ class TestContract(TransportContract):
     def make(self, request: pytest.FixtureRequest, ssh_config: Path) -> Callable[[], Any]:
         """Connections are shared, then not."""
         site = Site("box1", transport="ssh", address="box1", options={"sharing": request.param})
-        return lambda: Backend(site)
+        return lambda: Backend(Place(site))
 
     @pytest.fixture
     def there(self) -> str:

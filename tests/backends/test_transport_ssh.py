@@ -14,7 +14,7 @@ import pytest
 
 from sojourn.backends.ssh import share as ssh_share
 from sojourn.backends.transport.ssh import Backend
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place, Site
 from tests.lab import lab
 from tests.lab.lab import Box
 
@@ -28,7 +28,7 @@ def site(address: str = "box1", **options: object) -> Site:
 
 
 def backend(address: str = "box1", **options: object) -> Backend:
-    return Backend(site(address, **options))
+    return Backend(Place(site(address, **options)))
 
 
 def ended(answer: Ended | NoAnswer) -> Ended:
@@ -184,8 +184,8 @@ def test_hanging_up_ends_the_masters(box: Box) -> None:
 
 def test_a_killed_client_leaves_nothing_running_on_the_box(box: Box, tmp_path: Path) -> None:
     code = (
-        "from sojourn.core.values import Site; from sojourn.backends.transport.ssh import Backend;"
-        "Backend(Site('b', transport='ssh', address='box1')).call(['sh', '-c', 'cat; : victim'], "
+        "from sojourn.core.values import Place, Site; from sojourn.backends.transport.ssh import Backend;"
+        "Backend(Place(Site('b', transport='ssh', address='box1'))).call(['sh', '-c', 'cat; : victim'], "
         "stdin=b'x' * (1 << 26), timeout_s=300)"
     )
     box.fault("rate", "8")  # so that its output takes a minute

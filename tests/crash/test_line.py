@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sojourn.backends.transport import local
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place, Site
 from sojourn.testing.contracts.transport import TransportContract
 from sojourn.testing.faults import CALLS, UNSENT, Backend, Faulty, Plan
 
@@ -18,7 +18,7 @@ MARK = ["sh", "-c", 'cat >> "$0"; echo 0123456789', "/the/mark"]
 class TestWithoutAPlan(TransportContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: Backend(Site("far", transport="faulty", address=str(tmp_path)))
+        return lambda: Backend(Place(Site("far", transport="faulty", address=str(tmp_path))))
 
     @pytest.fixture
     def there(self, tmp_path: Path) -> str:

@@ -14,7 +14,7 @@ from sojourn.core.values import Lease
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Defect, Refusal
 
-# Platforms change what stopping costs and keeps; the seeds' own facts were 3 to 8 months old when they were read.
+# Platforms change what stopping costs and keeps; of those recorded here the oldest were 8 months old from the start.
 STALE_AFTER_MONTHS = 12
 LASTS_S = 30.0  # a clearance, from the end of taking its facts
 SHOWN = 20  # lacks of a refusal that are shown one by one

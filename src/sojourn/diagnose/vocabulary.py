@@ -1,7 +1,7 @@
 """The observations that conditions speak of: name, type, unit, the probe that takes it, and how.
 
-`docs/observations.md` is produced from here. A row is `name | type | unit | probe | how`; `?` after a type: may be
-null, looked for and not there. What no probe of the keeper takes names who tells it (launch, client, provider, user).
+`make pages` builds `docs/observations.md` from it. A row is `name | type | unit | probe | how`; `?` after a type: may
+be null, looked for and not there. An observation without a probe names who gives it (launch, client, provider, user).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ tell() {
 }
 """
 
-# All three streams are redirected: a child that holds the call's output keeps the call open (procedures.md 4.4).
+# All three streams are redirected: a child that holds the call's output keeps the call open.
 # The pid is that of `setsid`, which becomes argv: in a background job it is no group leader, so it does not fork.
 SPAWN = (
     ALIVE

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 import sojourn
+from sojourn import backends
 from sojourn.backends.proof import judge, loading_child
 from sojourn.backends.proof.judge import Judgement
 
@@ -230,9 +231,10 @@ class _Child:
     """One process and the bytes it answered so far. Raises: OSError where it cannot be started."""
 
     def __init__(self, temporary: str, *words: str) -> None:
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
+        ours = os.path.dirname(os.path.dirname(os.path.abspath(sojourn.__file__)))
+        folders = os.pathsep.join([ours, *backends.folders("loader")])
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folder, *words],
+            [sys.executable, "-I", "-B", os.path.abspath(loading_child.__file__), folders, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

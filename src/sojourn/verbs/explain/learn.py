@@ -164,7 +164,7 @@ def patch(
         raise _lacking(lacks)
     files = {f"src/sojourn/data/gotchas/{gotcha.id}.toml": hide.text(text)}
     files.update({name: json.dumps(value, ensure_ascii=False, indent=1) + "\n" for name, value in specimens.items()})
-    remarks = ["read it before you apply it: git apply FILE, then make pages and make test"]
+    remarks = ["read it before you apply it: git apply FILE, then make test"]
     if not miss:
         remarks.append(
             "miss-1.json is the case without what decides; a near miss of another cause (--miss FILE) proves more"

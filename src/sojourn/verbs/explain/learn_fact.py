@@ -52,7 +52,7 @@ def fact(
     grave = "; it is about money, storage or interruption: look twice" if part in GRAVE else ""
     inherited = "" if key in own(name).get(part, {}) or not known else ", taken from the platform it extends"
     path = repository_path(f"platforms/{name}.toml")
-    return Learned("patch", changed(path, old, new), (was + inherited + grave, "then make pages and make test"))
+    return Learned("patch", changed(path, old, new), (was + inherited + grave, "then make test"))
 
 
 def _with(text: str, part: str, key: str, line: str) -> str:
