@@ -240,10 +240,10 @@ def _nan(write: Any) -> Any:
     return lambda path: write(path, nan=True)
 
 
-MORE = {
-    "jsonl": Sample("jsonl", ".jsonl", write_jsonl, _nan(write_jsonl), hides=_is_lines),
-    "csv": Sample("csv", ".csv", write_csv, _nan(write_csv), hides=_is_rows),
-    "yaml": Sample("yaml", ".yaml", write_yaml, None, hides=_is_yaml),
+SAMPLES = {
+    "jsonl": Sample("jsonl", ".jsonl", write_jsonl, _nan(write_jsonl), hides=_is_lines, is_plain=True),
+    "csv": Sample("csv", ".csv", write_csv, _nan(write_csv), hides=_is_rows, is_plain=True),
+    "yaml": Sample("yaml", ".yaml", write_yaml, None, hides=_is_yaml, is_plain=True),
     "parquet": Sample("parquet", ".parquet", write_parquet, _nan(write_parquet)),
     "summed parquet": Sample("parquet", ".parquet", write_summed_parquet, _nan(write_summed_parquet)),
     "tfevents": Sample("tfevents", ".tfevents.1", write_events, _nan(write_events), _all, _is_event_log),
@@ -257,6 +257,5 @@ MORE = {
     "wal": Sample("sqlite_wal", ".db-wal", write_wal, None, _all, lambda damaged: not damaged, CONTAINER),
     "png": Sample("png", ".png", write_png, None, _all, proved=CONTAINER),
     "jpeg": Sample("jpeg", ".jpg", write_jpeg, proved=CONTAINER),
+    "torch_legacy": Sample("torch_legacy", ".pt", write_legacy_torch, _nan(write_legacy_torch), needs="torch"),
 }
-LEGACY = Sample("torch_legacy", ".pt", write_legacy_torch, _nan(write_legacy_torch))
-SETS = {"dcp", "dcp_shard", "shard_index", "latest"}  # judged by what stands beside them: test_loader_sets.py

@@ -78,15 +78,17 @@ def _nan(write: Any) -> Any:
     return lambda path: write(path, nan=True)
 
 
+LINES_AND_YAML = (".jsonl", ".ndjson", ".yaml", ".yml")
 SAMPLES = {
     "npy": Sample("npy", ".npy", write_npy, _nan(write_npy)),
     "npz": Sample("npz", ".npz", write_npz, _nan(write_npz), payload=zip_payload),
     "packed npz": Sample("npz", ".npz", write_packed_npz, _nan(write_packed_npz), payload=zip_payload),
     "safetensors": Sample("safetensors", ".safetensors", write_safetensors, _nan(write_safetensors)),
-    "json": Sample("json", ".json", write_json, _nan(write_json)),
-    "pickle": Sample("pickle", ".pkl", write_pickle, _nan(write_pickle)),
+    # A document on one line is a file of one JSON line, and every JSON document is one of YAML.
+    "json": Sample("json", ".json", write_json, _nan(write_json), is_plain=True, reads_as=frozenset(LINES_AND_YAML)),
+    "pickle": Sample("pickle", ".pkl", write_pickle, _nan(write_pickle), is_plain=True),
+    "torch_zip": Sample("torch_zip", ".pt", write_torch, _nan(write_torch), payload=zip_payload, needs="torch"),
 }
-TORCH = Sample("torch_zip", ".pt", write_torch, _nan(write_torch), payload=zip_payload)
 
 
 class Bomb:

@@ -1,82 +1,37 @@
 """Every loader keeps the contract of `testing/contracts/loader.py`, on files written by the real libraries."""
 
+import importlib
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sojourn import backends
-from sojourn.backends.proof.proof import Prover
 from sojourn.testing.contracts import loader
-from tests.backends import more_samples, samples
+from tests.backends import samples
 
-GIVEN = {**samples.SAMPLES, **more_samples.MORE}
-NEED_TORCH = {"torch_zip": samples.TORCH, "torch_legacy": more_samples.LEGACY}
-ALL = [pytest.param(sample, id=name) for name, sample in GIVEN.items()]
-ALL += [pytest.param(sample, id=name, marks=pytest.mark.torch) for name, sample in NEED_TORCH.items()]
-NAMELESS = {"json", "jsonl", "csv", "pickle", "yaml"}  # content does not say what it is
-each = pytest.mark.parametrize("sample", ALL)
-
-
-@pytest.fixture(autouse=True)
-def torch_is_there(request: pytest.FixtureRequest) -> None:
-    if request.node.get_closest_marker("torch"):
-        pytest.importorskip("torch")
+GIVEN = {
+    name: sample
+    for path in sorted(Path(__file__).parent.glob("*samples.py"))
+    for name, sample in importlib.import_module(f"tests.backends.{path.stem}").SAMPLES.items()
+}
+ALL = [
+    pytest.param(sample, id=name, marks=pytest.mark.torch if sample.needs == "torch" else ())
+    for name, sample in GIVEN.items()
+]
 
 
-@pytest.fixture(scope="module")
-def prover() -> Iterator[Prover]:
-    with Prover(1) as found:
-        yield found
+class TestEveryLoader(loader.LoaderContract):
+    @pytest.fixture(params=ALL)
+    def sample(self, request: pytest.FixtureRequest) -> loader.Sample:
+        return request.param
 
 
-def test_every_loader_has_a_sample_here() -> None:
-    kinds = {sample.kind for sample in [*GIVEN.values(), *NEED_TORCH.values()]}
-    assert kinds | more_samples.SETS == {backends.get("loader", name).kind for name in backends.names("loader")}
-
-
-@each
-def test_a_good_file_is_accepted(sample: loader.Sample, tmp_path: Path) -> None:
-    loader.check_accepted(sample, tmp_path)
-
-
-@each
-def test_a_good_file_is_known_by_its_content(sample: loader.Sample, tmp_path: Path) -> None:
-    if sample.kind in NAMELESS:
-        return
-    loader.check_accepted_under_any_name(sample, tmp_path)
-
-
-@each
-def test_damage_is_seen(sample: loader.Sample, tmp_path: Path) -> None:
-    for specimen in loader.specimens(sample.good(tmp_path), sample):
-        loader.check_refused(sample, specimen, tmp_path)
-
-
-@each
-def test_no_damage_passes_a_manifest(sample: loader.Sample, tmp_path: Path, prover: Prover) -> None:
-    loader.check_refused_with_manifest(sample.good(tmp_path), sample, tmp_path, prover)
-
-
-@each
-def test_another_types_name_is_refused(sample: loader.Sample, tmp_path: Path) -> None:
-    found = {loader.kind: loader for loader in (backends.get("loader", name) for name in backends.names("loader"))}
-    every = {s for other in found.values() for s in other.suffixes if other.kind not in more_samples.SETS}
-    own = {*found[sample.kind].suffixes, *getattr(found[sample.kind], "also", ())}
-    if sample.kind == "json":
-        own |= {".jsonl", ".ndjson"}  # a document on one line is a file of one JSON line
-        own |= {".yaml", ".yml"}  # every JSON document is one of YAML
-    others = sorted(s.replace("*", "1") for s in every - own)
-    loader.check_renamed_is_refused(sample, iter(others), tmp_path)
-
-
-@each
-def test_a_single_nan_is_found(sample: loader.Sample, tmp_path: Path) -> None:
-    if sample.write_nan is None:
-        return  # it holds no numbers that we look at
-    loader.check_nan_is_found(sample, tmp_path)
+def test_every_loader_has_a_sample_here_or_is_of_sets_alone() -> None:
+    found = [backends.get("loader", name) for name in backends.names("loader")]
+    of_sets = {one.kind for one in found if not any(loader.may_stand_alone(one, s) for s in one.suffixes)}
+    assert {sample.kind for sample in GIVEN.values()} | of_sets == {one.kind for one in found}
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".ckpt", ".pkl", ".bin", ".npy", ".npz", ".json", ".safetensors", ""])

@@ -49,6 +49,11 @@ def get(port: str, name: str) -> type[Any]:
     raise NoBackend(port=port, name=name, hint=f" (nearest: {near})" if near else "")
 
 
+def folders(port: str) -> tuple[str, ...]:
+    """Where the packages lie that bring backends of a port by entry points."""
+    return tuple(dict.fromkeys(str(entry.dist.locate_file("")) for entry in _entries(port)))
+
+
 @functools.cache
 def _ours(port: str) -> frozenset[str]:
     if port not in PORTS:

@@ -314,15 +314,16 @@ class Provider(Protocol):
 class Loader(Protocol):
     """Proves an artifact by loading it. Never runs what it reads.
 
-    suffixes: ends of the names of its files in lower case; `*` stands for anything, a leading `/` for the whole name.
-    A class may also have `also` (names that its files may bear though another loader claims them), `may_be_empty`, and
-    `among`, a pattern of last names whose files are judged by what stands beside them: for these, in place of `load`,
-    `load_among(path, name, beside)` is asked, `beside` being {last name: where it lies}.
+    Subclass it: the members with a value are optional. A suffix is the end of a name in lower case; `*` in it stands
+    for anything, a leading `/` for the start of the name.
     """
 
-    kind: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]]
-    magic: ClassVar[tuple[bytes, ...]]
+    kind: ClassVar[str]  # what receipts and screens call its files
+    suffixes: ClassVar[tuple[str, ...]]  # names that it claims
+    magic: ClassVar[tuple[bytes, ...]]  # its files start with one of these; (): they start with anything
+    also: ClassVar[tuple[str, ...]] = ()  # names that its files may have although another loader claims them
+    may_be_empty: ClassVar[bool | tuple[str, ...]] = False  # True, or the names of files that may
+    among: ClassVar[str] = ""  # a pattern: files with such a last name are judged by the files beside them
 
     def owns(self, path: str, head: bytes) -> bool:
         """Whether the content, whatever the name, is of this kind. Asked only where `magic` fits (or is empty).
@@ -334,6 +335,16 @@ class Loader(Protocol):
     def load(self, path: str) -> Loaded:
         """Load the whole file. Raises: Unloadable(problem, why) of `formats.damage`, OSError; nothing else."""
         ...
+
+    def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
+        """`load` for a file whose last name `name` matches `among`. `beside`: {last name: where it lies}, folders with
+        a / behind. Raises: as `load`.
+        """
+        return self.load(path)
+
+    def declines(self, head: bytes) -> bool:
+        """Whether a file that starts like this only has our name by chance. Asked if no loader owns its content."""
+        return False
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _DELIMITERS = ",\t;|"
@@ -31,7 +31,7 @@ _NAMED = 5
 _NOTES = 64  # rows before the header, at most
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .csv or .tsv file."""
 
     kind: ClassVar[str] = "csv"

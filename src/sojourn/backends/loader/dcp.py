@@ -9,12 +9,12 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 from sojourn.formats.torch import dcp as walker
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .metadata file."""
 
     kind: ClassVar[str] = "dcp"

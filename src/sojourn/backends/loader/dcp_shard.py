@@ -7,14 +7,14 @@ import mmap
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 from sojourn.formats.torch import dcp as walker
 from sojourn.formats.torch import entries as torch_entries
 from sojourn.formats.torch.values import Damaged
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .distcp file."""
 
     kind: ClassVar[str] = "dcp_shard"

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import gz as walker
 from sojourn.formats.damage import Unloadable
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .gz file."""
 
     kind: ClassVar[str] = "gz"

@@ -9,14 +9,14 @@ import os
 import warnings
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import jpeg as walker
 from sojourn.formats.damage import Unloadable
 
 _PIXELS_LIMIT = 64 << 20  # three bytes each, decoded
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .jpg or .jpeg file."""
 
     kind: ClassVar[str] = "jpeg"

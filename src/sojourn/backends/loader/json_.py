@@ -14,7 +14,7 @@ import math
 import re
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _PIECE_BYTES = 1 << 20
@@ -43,7 +43,7 @@ _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .json file."""
 
     kind: ClassVar[str] = "json"

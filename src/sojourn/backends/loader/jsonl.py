@@ -7,13 +7,13 @@ import json
 import math
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _LISTED = 256
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .jsonl or .ndjson file."""
 
     kind: ClassVar[str] = "jsonl"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 # The tag that DeepSpeed makes by itself; another may be anything, as many other files of that name are.
@@ -15,7 +15,7 @@ from sojourn.formats.damage import Unloadable
 _TAG = re.compile(rb"global_step\d{1,18}\n?")
 
 
-class Backend:
+class Backend(Loader):
     """Loads one `latest` file."""
 
     kind: ClassVar[str] = "latest"

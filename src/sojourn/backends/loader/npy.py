@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import npy as walker
 from sojourn.formats.damage import Unloadable
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .npy file."""
 
     kind: ClassVar[str] = "npy"

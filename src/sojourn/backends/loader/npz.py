@@ -6,12 +6,12 @@ from __future__ import annotations
 import zipfile
 from typing import BinaryIO, ClassVar, cast
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import npy as walker
 from sojourn.formats.damage import Unloadable
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .npz file."""
 
     kind: ClassVar[str] = "npz"

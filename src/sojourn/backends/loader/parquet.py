@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import parquet as walker
 from sojourn.formats.damage import Unloadable
 
@@ -16,7 +16,7 @@ _BATCH_ROWS = 1 << 16
 _NAMED = 5
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .parquet file."""
 
     kind: ClassVar[str] = "parquet"

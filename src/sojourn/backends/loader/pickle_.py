@@ -9,7 +9,7 @@ import os
 import pickle
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _LIMIT_BYTES = 64 << 20
@@ -21,7 +21,7 @@ _SAFE = frozenset(
 _NAMED = 5
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .pkl or .pickle file."""
 
     kind: ClassVar[str] = "pickle"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import png as walker
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .png file."""
 
     kind: ClassVar[str] = "png"

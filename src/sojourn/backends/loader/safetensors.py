@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import safetensors as walker
 from sojourn.formats.damage import Unloadable
 
@@ -37,7 +37,7 @@ _WORDS = {
 }
 
 
-class Backend:
+class Backend(Loader):
     """Loads one safetensors file."""
 
     kind: ClassVar[str] = "safetensors"

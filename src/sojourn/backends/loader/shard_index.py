@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import safetensors
 from sojourn.formats.damage import Unloadable
 
@@ -17,7 +17,7 @@ _LIMIT_BYTES = 64 << 20
 _SHARD = re.compile(r"(.+)-(\d{5,})-of-(\d{5,})(\.[A-Za-z]+)")
 
 
-class Backend:
+class Backend(Loader):
     """Loads one model.safetensors.index.json or pytorch_model.bin.index.json."""
 
     kind: ClassVar[str] = "shard_index"

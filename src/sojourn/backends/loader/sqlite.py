@@ -10,14 +10,14 @@ import struct
 from typing import ClassVar
 from urllib.parse import quote
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 MAGIC = b"SQLite format 3\x00"
 _HEADER_BYTES = 100
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .sqlite or .db file."""
 
     kind: ClassVar[str] = "sqlite"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import sqlite_wal as walker
 
 
-class Backend:
+class Backend(Loader):
     """Loads one -wal file that lies beside a database."""
 
     kind: ClassVar[str] = "sqlite_wal"

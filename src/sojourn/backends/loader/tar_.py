@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import packed
 from sojourn.formats import tar as walker
 
@@ -15,7 +15,7 @@ from sojourn.formats import tar as walker
 _PADDING_BYTES = 2 * walker.BLOCK + 20 * walker.BLOCK
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .tar file, or one that is packed by gzip, bzip2 or xz."""
 
     kind: ClassVar[str] = "tar"

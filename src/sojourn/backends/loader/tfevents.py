@@ -11,7 +11,7 @@ import re
 import struct
 from typing import Any, ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import tfrecord as walker
 from sojourn.formats.damage import Unloadable
 
@@ -25,7 +25,7 @@ _NAMED, _LISTED = 5, 1000
 _SCALAR = re.compile(rb"\x09.{8}(?:\x10([\x80-\xff]{0,8}[\x00-\x7f]))?\x2a(.)\x0a(.)\x0a(.)(.*)\x15(.{4})", re.DOTALL)
 
 
-class Backend:
+class Backend(Loader):
     """Loads one events.out.tfevents.* file."""
 
     kind: ClassVar[str] = "tfevents"

@@ -11,14 +11,14 @@ import os
 from typing import Any, ClassVar
 
 from sojourn.backends.loader import torch_zip
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.torch import legacy as walker
 
 # PyTorch reads this format into memory, all of it; beyond this our own reader, which maps the file, is the loader.
 _TORCH_LIMIT_BYTES = 128 << 20
 
 
-class Backend:
+class Backend(Loader):
     """Loads one file of the old format."""
 
     kind: ClassVar[str] = "torch_legacy"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from sojourn.backends.proof import zero_set
 from sojourn.core.plain import finite
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 from sojourn.formats.torch import legacy as torch_legacy
 from sojourn.formats.torch import unpickle as torch_unpickle
@@ -26,7 +26,7 @@ _TORCH_LIMIT_BYTES = 128 << 20  # of what PyTorch must unpack into memory
 _KEYS = 256
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .pt, .pth or .ckpt file."""
 
     kind: ClassVar[str] = "torch_zip"

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sojourn.backends.loader import gz
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import packed
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .xz file."""
 
     kind: ClassVar[str] = "xz"

@@ -8,7 +8,7 @@ import os
 from typing import Any, ClassVar
 
 from sojourn.backends.proof import pickle_calls
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 from sojourn.formats.torch.pickle_walk import Call
 from sojourn.formats.torch.values import Name
@@ -20,7 +20,7 @@ _HARMLESS = ("none", "bool", "str", "unicode", "int", "long", "float", "complex"
 _NAMED = 5
 
 
-class Backend:
+class Backend(Loader):
     """Loads one .yaml or .yml file."""
 
     kind: ClassVar[str] = "yaml"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import posixpath
 from typing import ClassVar
 
-from sojourn.core.ports import Loaded
+from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 
-class Backend:
+class Backend(Loader):
     """Loads one zip archive that is neither PyTorch's nor numpy's (or is, and is named .zip)."""
 
     kind: ClassVar[str] = "zip"

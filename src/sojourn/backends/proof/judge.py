@@ -21,7 +21,8 @@ from sojourn.formats.damage import Unloadable
 HEAD_BYTES = 512
 FACTS_BYTES = 16 << 10
 UNKNOWN = "unknown"
-# Names of artifacts that no loader reads: a web page or an unfetched pointer is none of them all the same.
+# Names of artifacts that no loader of ours reads: a web page or an unfetched pointer is none of them all the same.
+# A loader that claims one of them comes first, and needs no change here.
 _ARTIFACTS = (
     ".bin",
     ".h5",
@@ -90,9 +91,9 @@ def judge_file(path: str, name: str, beside: Mapping[str, str] | None = None) ->
     named = _by_name(found, name)
     owners = [key for key, loader in found.items() if _owns(loader, path, head)]
     fitting = [key for key in owners if key in named]
-    fitting += [key for key in owners if _ends(name, getattr(found[key], "also", ()))]
+    fitting += [key for key in owners if _ends(name, found[key].also)]
     chosen = (fitting or owners or named or _by_magic(found, head) or [""])[0]
-    if chosen and not owners and getattr(found[chosen], "declines", None) and found[chosen]().declines(head):
+    if chosen and not owners and found[chosen]().declines(head):
         chosen, named = "", []
     kind = str(found[chosen].kind) if chosen else UNKNOWN
     try:
@@ -141,8 +142,7 @@ def is_of_a_set(name: str) -> bool:
 
 
 def _is_among(loader: Any, name: str) -> bool:
-    among = getattr(loader, "among", "")
-    return bool(among) and re.search(among, os.path.basename(name)) is not None
+    return bool(loader.among) and re.search(loader.among, os.path.basename(name)) is not None
 
 
 def kind_by_name(name: str) -> tuple[str, str]:
@@ -184,9 +184,8 @@ def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
     """Raises: Unloadable where what it is can be said without loading it. `loader`: of its name or magic, or None."""
     is_artifact = name.lower().endswith(_ARTIFACTS)
     if not head:
-        may_be = getattr(loader, "may_be_empty", False)  # true, or the names that may
-        may_be = _ends(name, may_be) if isinstance(may_be, tuple) else may_be
-        if (loader is None and is_artifact) or (loader is not None and not may_be):
+        may_be = not is_artifact if loader is None else loader.may_be_empty
+        if not (_ends(name, may_be) if isinstance(may_be, tuple) else may_be):
             raise Unloadable("empty", "the file has no bytes")
         return
     from sojourn.backends.proof import pickles

@@ -1,8 +1,9 @@
-"""The process in which artifacts are loaded: `python -I loading_child.py FOLDER`, FOLDER being where `sojourn` lies.
+"""The process in which artifacts are loaded: `python -I loading_child.py FOLDERS`: where `sojourn` lies, and
+the packages that bring loaders, as in PATH.
 
 Reads one JSON line a file ({"path", "name", "beside"}) on standard input, answers each with one JSON line, and ends
 when its input does. Before it answers it says now and then how much it has read ({"read": bytes}), and it may ask for
-PyTorch's word on a file ({"weights": path, "is_mapped"}), which another process of its kind (`... FOLDER weights`)
+PyTorch's word on a file ({"weights": path, "is_mapped"}), which another process of its kind (`... FOLDERS weights`)
 gives: {"by"} or {"problem", "why"}. That it is going to ask it says as early as it can ({"expect": "weights"}), for
 that process to import PyTorch meanwhile, as only that one does.
 A file that kills, fills or blocks it costs only this process. Its one client is `loading`.
@@ -27,7 +28,9 @@ def main() -> None:
     """Serve until standard input ends."""
     # After the standard library, before any other sojourn that is installed.
     sites = [at for at, folder in enumerate(sys.path) if folder.endswith(("site-packages", "dist-packages"))]
-    sys.path.insert(min(sites, default=len(sys.path)), sys.argv[1])
+    ours, *packages = sys.argv[1].split(os.pathsep)
+    sys.path.insert(min(sites, default=len(sys.path)), ours)
+    sys.path += [folder for folder in packages if folder not in sys.path]
     from sojourn.backends.proof import reading, weights
     from sojourn.backends.proof.judge import judge_file
     from sojourn.formats.damage import Unloadable

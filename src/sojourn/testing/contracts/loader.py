@@ -1,7 +1,8 @@
-"""What every loader must do, shown on specimens made from a good sample of its own format. Use it like this:
+"""What every loader must do, shown on specimens made from a good sample of its format. Use: subclass `LoaderContract`.
 
-    @pytest.mark.parametrize("specimen", list(loader.specimens(good, sample)), ids=lambda s: s.what)
-    def test_x_refuses_what_is_damaged(specimen, tmp_path): loader.check_refused(sample, specimen, tmp_path)
+    class TestMine(LoaderContract):
+        @pytest.fixture
+        def sample(self): return Sample("mine", ".mine", write)
 
 A good sample is written by the real library of its format. The suite judges through the same door as `verify` does, in
 this process (`judge`), and through `prove` where a manifest is part of the promise.
@@ -12,13 +13,18 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from sojourn import backends
 from sojourn.backends.proof.judge import Judgement, judge_file
 from sojourn.backends.proof.proof import Prover
+from sojourn.core.ports import Loader
 from sojourn.formats.damage import PROBLEMS
 
 HOLE_BYTES = 8192
@@ -32,7 +38,8 @@ class Sample:
     the same with one NaN in it (None: the format holds no numbers). `payload(good)`: the (begin, end) parts of the file
     whose every bit the format itself guards by a checksum (none: only a manifest can tell). `hides(damaged)`: these
     bytes are a whole file of the format all the same (lines cut between two lines). `proved`: what is done with a good
-    one.
+    one. `is_plain`: its content does not say what it is. `reads_as`: suffixes of other formats that a good file is also
+    a file of. `needs`: the module that writes it, where that may be missing.
     """
 
     kind: str
@@ -42,6 +49,9 @@ class Sample:
     payload: Callable[[bytes], list[tuple[int, int]]] = lambda good: []
     hides: Callable[[bytes], bool] = lambda damaged: False
     proved: frozenset[str] = frozenset({"structure", "load", "content"})
+    is_plain: bool = False
+    reads_as: frozenset[str] = frozenset()
+    needs: str = ""
 
     def good(self, folder: Path) -> bytes:
         """The bytes of a good file."""
@@ -155,3 +165,56 @@ def check_never_runs(path: Path, canary: Path) -> Judgement:
     assert found.problem in ("unsafe", "mismatch", "unparseable", "corrupt"), found
     assert not found.proved
     return found
+
+
+class LoaderContract:
+    """One method, one promise."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def prover(cls) -> Iterator[Prover]:
+        """One child process for all of them."""
+        with Prover(1) as found:
+            yield found
+
+    @pytest.fixture(autouse=True)
+    def its_library_is_there(self, sample: Sample) -> None:
+        """Without the library of the format there is no sample."""
+        if sample.needs:
+            pytest.importorskip(sample.needs)
+
+    def test_a_good_file_is_accepted(self, sample: Sample, tmp_path: Path) -> None:
+        """Proven in every part, without a complaint."""
+        check_accepted(sample, tmp_path)
+
+    def test_a_good_file_is_known_by_its_content(self, sample: Sample, tmp_path: Path) -> None:
+        """Whatever its name."""
+        if not sample.is_plain:
+            check_accepted_under_any_name(sample, tmp_path)
+
+    def test_damage_is_seen(self, sample: Sample, tmp_path: Path) -> None:
+        """By the format alone, where the format can tell."""
+        for specimen in specimens(sample.good(tmp_path), sample):
+            check_refused(sample, specimen, tmp_path)
+
+    def test_no_damage_passes_a_manifest(self, sample: Sample, tmp_path: Path, prover: Prover) -> None:
+        """Whatever the format can tell."""
+        check_refused_with_manifest(sample.good(tmp_path), sample, tmp_path, prover)
+
+    def test_another_types_name_is_refused(self, sample: Sample, tmp_path: Path) -> None:
+        """For the names of every other loader; those judged by the files beside them are left out."""
+        found = [backends.get("loader", name) for name in backends.names("loader")]
+        own = {s for one in found if one.kind == sample.kind for s in (*one.suffixes, *one.also)}
+        others = {s for one in found for s in one.suffixes if may_stand_alone(one, s)}
+        names = sorted(s.replace("*", "1") for s in others - own - sample.reads_as)
+        check_renamed_is_refused(sample, iter(names), tmp_path)
+
+    def test_a_single_nan_is_found(self, sample: Sample, tmp_path: Path) -> None:
+        """Where the format holds numbers."""
+        if sample.write_nan is not None:
+            check_nan_is_found(sample, tmp_path)
+
+
+def may_stand_alone(loader: type[Loader], suffix: str) -> bool:
+    """A file with this suffix may have a name that `among` does not match."""
+    return not loader.among or re.search(loader.among, f"alone{suffix}".rpartition("/")[2]) is None
