@@ -24,7 +24,7 @@ from sojourn.backends.provider import unmetered
 from sojourn.backends.transport import local
 from sojourn.backends.transport.local import NoSuchFile
 from sojourn.cli.main import main
-from sojourn.core.values import Ended, NoAnswer, Site
+from sojourn.core.values import Ended, NoAnswer, Place, Site
 from sojourn.store.home import Store
 from sojourn.verbs import context
 from sojourn.verbs.context import Box, Context
@@ -139,12 +139,12 @@ class Player:
         self._asked: dict[Key, int] = {}
         self.argvs: list[list[str]] = []
         self.puts: list[str] = []
-        self.calls = 0
+        self.heard = 0
 
     def call(self, argv: Sequence[str], *, stdin: bytes = b"", limit_bytes: int = 1 << 20, **how: Any) -> Any:
-        self.calls += 1
+        self.heard += 1
         self.argvs.append(list(argv))
-        if self.calls > 500:
+        if self.heard > 500:
             raise AssertionError("a box was asked 500 times by one command")
         key = key_of(argv, stdin)
         at = self._asked.get(key, 0)
@@ -252,7 +252,8 @@ class Stage:
         kept = {name: os.environ.get(name) for name in self.env}
         real_box, real_open, here = context._box, Context.open, os.getcwd()
 
-        def box(site: Site) -> Box:
+        def box(place: Place) -> Box:
+            site = place.site
             transport = transports[site.name]
             keeper = Noting(transport, site, self.refused)
             return Box(site, transport, setsid.Backend(), unmetered.Backend(site), keeper)

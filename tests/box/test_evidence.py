@@ -257,7 +257,7 @@ def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
 ASKS = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from sojourn.box import bounded
+from sojourn.box.system import bounded
 bounded._PATIENCE_S = 0.1
 def act():
     open("asked-%d" % os.getpid(), "w").close()
@@ -269,7 +269,7 @@ print(bounded.ask([bounded.Question("q", act, 5.0)])["q"].value)
 
 
 def test_a_machine_that_stood_still_costs_no_question_its_time(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", ASKS, str(Path(bounded.__file__).parent.parent.parent)]
+    argv = [sys.executable, "-c", ASKS, str(Path(bounded.__file__).parents[3])]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         (asked,) = until(lambda: list(tmp_path.glob("asked-*")))
         pids = [process.pid, int(asked.name.partition("-")[2])]

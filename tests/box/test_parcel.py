@@ -31,7 +31,7 @@ def test_the_keeper_holds_box_and_wire_and_no_other_room() -> None:
     assert {name.split("/")[1] for name in names if name.count("/") > 1} == {"box", "wire"}
     _, data = parcel.train_bytes()
     names = zipfile.ZipFile(io.BytesIO(data)).namelist()
-    assert {name.split("/")[1] for name in names if name.count("/") > 1} <= {"train", "wire"}
+    assert {name.split("/")[1] for name in names if name.count("/") > 1} <= {"train", "wire", "formats"}
 
 
 def test_no_time_mode_or_compression_of_this_machine_is_in_it() -> None:
@@ -91,10 +91,10 @@ def test_what_rests_on_the_box_loads_little(tmp_path: Path, command: str) -> Non
         "shim": ["json", "typing", "re", "hashlib", "subprocess"],
         "supervise": ["typing", "dataclasses", "subprocess", "shutil", "tarfile", "tempfile", "pathlib", "inspect"],
     }
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import sojourn.box.%s; print(*sys.modules)" % command
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import sojourn.box.supervise.%s; print(*sys.modules)" % command
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(tmp_path / name)], capture_output=True, timeout=60
     )
     loaded = set(done.stdout.decode().split())
-    assert done.returncode == 0 and "sojourn.box." + command in loaded, done.stderr
+    assert done.returncode == 0 and "sojourn.box.supervise." + command in loaded, done.stderr
     assert loaded.isdisjoint(forbidden[command]), loaded & set(forbidden[command])

@@ -15,7 +15,7 @@ from tests.box.rig import Rig, all_events, found, heard, log, until
 LATE = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
-from sojourn.box import shim
+from sojourn.box.supervise import shim
 me, setsid = os.getpid(), os.setsid
 os.setsid = lambda: (os.getpid() == me or time.sleep(1), setsid())
 shim.main(sys.argv[2:])
@@ -156,7 +156,7 @@ def test_a_signal_reaches_the_payload_from_the_moment_it_is_called_begun(tmp_pat
     root = Root(str(tmp_path))
     root.make_folders()
     report, theirs = os.pipe()
-    src = str(Path(shim.__file__).parent.parent.parent)
+    src = str(Path(shim.__file__).parents[3])
     argv = [sys.executable, "-c", LATE, src, root.path, "1", str(theirs), "sleep", "60"]
     with subprocess.Popen(argv, pass_fds=[theirs]) as process, os.fdopen(report) as lines:
         os.close(theirs)

@@ -34,7 +34,7 @@ with open(sys.argv[1], "rb") as f:
 with Fetched(sys.argv[1], data) as fetched:
     print(zlib.crc32(b"".join(fetched.read(0, len(data)))))
 """
-FACTS = "import sys; from sojourn.wire import torch_zip; print(dict(torch_zip.facts(sys.argv[1])))"
+FACTS = "import sys; from sojourn.formats.torch import zip as torch_zip; print(dict(torch_zip.facts(sys.argv[1])))"
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ class Named:
     lines: list[str] = field(default_factory=list)
 
     def gave_up(self, root: Path, path: str, *, is_checkpoint: bool) -> bool:
-        """Whether this file was given up or listed as what it is. "Was never made" is no name for what exists."""
+        """Whether this file was given up or listed as what it is. "Was never written" is no name for what exists."""
         run, is_mine = root.name, self.roots.get(root.name) == root
         if any(f"{site}:{root.parent.parent}/{run}" in self.abandon for site in self.sites):
             return True
@@ -43,7 +43,7 @@ class Named:
             return True
         if f"{run}:{path}" in self.accept:
             return True
-        return any(line.startswith(f"{run}: {path} ") and "never made" not in line for line in self.lines)
+        return any(line.startswith(f"{run}: {path} ") and "never written" not in line for line in self.lines)
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def test_an_artifact_that_does_not_load_is_not_home(desk: Desk) -> None:
     assert not (desk.project / "home/checkpoints/best.pt").exists()
     assert (desk.project / "home/checkpoints/best.pt.unproven").stat().st_size == 1000
     desk("status", "digits", "--exit-status", rc=110)
-    assert "digits: checkpoints/best.pt is not home" in withheld(desk)
+    assert "checkpoints/best.pt was pulled but does not load" in withheld(desk)
 
 
 def test_a_hook_that_says_no_blocks(desk: Desk) -> None:

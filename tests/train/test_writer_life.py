@@ -88,9 +88,9 @@ def test_from_the_packed_zip_as_on_a_box_the_writer_starts_too(tmp_path: Path) -
     with zipfile.ZipFile(str(packed), "w") as archive:
         for path in sorted((SOURCE / "sojourn").glob("*.py")):
             archive.write(str(path), "sojourn/" + path.name)
-        for room in ("train", "wire"):
-            for path in sorted((SOURCE / "sojourn" / room).glob("*.py")):
-                archive.write(str(path), "sojourn/%s/%s" % (room, path.name))
+        for room in ("train", "wire", "formats"):
+            for path in sorted((SOURCE / "sojourn" / room).rglob("*.py")):
+                archive.write(str(path), str(path.relative_to(SOURCE)))
     code = CHILD.replace("ckpt.wait()", "assert ckpt.wait()") + "import sojourn; print(sojourn.__file__)"
     argv = [sys.executable, "-c", code, str(tmp_path / "ckpt")]
     env = dict(environment(), PYTHONPATH=str(packed))
