@@ -18,7 +18,7 @@ def blocks(page: str, language: str) -> list[str]:
 def of_page(folder: Path, page: str) -> Path:
     """The package of a page: its first Python block is the backend, the second its tests, the TOML block its entry."""
     code, tests = blocks(page, "python")
-    (entries,) = blocks(page, "toml")
+    entries, *_ = blocks(page, "toml")
     port = re.search(r'"sojourn\.(\w+)"', entries)
     entry = re.search(r'^(\w+) = "(.*)"$', entries, re.M)
     assert port and entry, entries

@@ -41,6 +41,8 @@ class Tenant(Person):
 class TestContract(ProviderContract):
     """What every provider promises."""
 
+    rents_a_stub = True
+
     @pytest.fixture
     def provider(self, tmp_path: Path) -> Any:
         return sojourn_nimbus.Backend(Site("cloud", options={"nimbus": {"account": str(tmp_path / "account")}}))
@@ -66,7 +68,7 @@ def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Tenant, Tenan
     ann, _ = people
     planned = ann("plan", "--json")
     assert any("rents small" in remark for remark in planned["remarks"]) and not ann.account.exists()
-    ann("run")
+    ann("run", "--confirm", "cloud")
     assert [one["on"] for one in ann.machines().values()] == [True]
     assert ann("leases", "--json")["leases"][0]["meter"] == "running"
     ann.until("running")
@@ -90,8 +92,8 @@ def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Tenant, Tenan
 
 def test_two_clients_of_one_account_have_machines_of_their_own(people: tuple[Tenant, Tenant]) -> None:
     ann, ben = people
-    ann("run")
-    ben("run")
+    ann("run", "--confirm", "cloud")
+    ben("run", "--confirm", "cloud")
     machines = ann.machines()
     assert len(machines) == 2 and len({one["name"] for one in machines.values()}) == 2
     ann("stop", "digits", "--confirm", "digits")
@@ -107,7 +109,7 @@ def test_whatever_becomes_of_the_answer_nothing_is_rented_twice_or_forgotten(
     ann, _ = people
     ann.account.mkdir()
     (ann.account / "fault").write_text(fault)
-    first = ann("run", rc=None)
+    first = ann("run", "--confirm", "cloud", rc=None)
     assert first.returncode == {"lost": 0, "killed": -9, "full": 5}[fault], first.stderr
     assert len(ann.machines()) == machines
     if fault == "killed":
@@ -119,5 +121,5 @@ def test_whatever_becomes_of_the_answer_nothing_is_rented_twice_or_forgotten(
     if fault == "full":
         assert "no capacity" in first.stderr and ann("leases", "--json")["leases"] == []
         return
-    ann("run")
+    ann("run", "--confirm", "cloud")
     assert len(ann.machines()) == 1 and ann.until("running")

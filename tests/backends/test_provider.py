@@ -36,6 +36,20 @@ class TestContract(ProviderContract):
     """Every provider there is."""
 
 
+class Paid(unmetered.Backend):
+    """A provider that would spend money."""
+
+    rents = True
+
+    def take(self, offer: Any, token: str, now_s: float) -> Lease:
+        raise AssertionError("a machine was taken")
+
+
+def test_the_contract_takes_nothing_of_a_provider_that_rents_unless_it_is_called_a_stub() -> None:
+    with pytest.raises(pytest.fail.Exception, match="rents_a_stub = True"):
+        ProviderContract().lease(Paid(OWN), Need())
+
+
 class TestContractWithoutARate(ProviderContract):
     """And where nobody said what the box costs."""
 

@@ -1,4 +1,4 @@
-"""Asks for the exact NAME before something is stopped or released. `-y` never answers here."""
+"""Asks for the exact NAME before something is rented, stopped or released. `-y` answers only what has limits."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import Ask, Confirm
 
 
-def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
+def confirm(screen: Screen, given: str, *, doing: str = "", yes: bool = False) -> Confirm:
     """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None).
 
-    `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it").
+    `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it"). `yes`: -y was given.
     """
 
     def answer(ask: Ask) -> str | None:
         if given and not ask.is_again:
             return given
+        if yes and ask.is_limited:
+            return ask.name
         if given or not screen.may_ask:
             return None
         if ask.is_again:
@@ -27,7 +29,7 @@ def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)
-        what = clean(doing or f"{ask.verb} it")
+        what = clean(ask.doing or doing or f"{ask.verb} it")
         return screen.prompt(f"Type {clean(ask.name)} to {what} (anything else cancels): ").strip()
 
     return answer

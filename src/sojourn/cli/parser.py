@@ -127,9 +127,10 @@ def add_reopen(parser: argparse.ArgumentParser) -> None:
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """What names a job and where it runs: FILE, --site, --name, --env."""
+    """What names a job and where it runs: FILE, --site, --new-machine, --name, --env."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
     parser.add_argument("--site", default="", metavar="S", help="run on this site, overriding the job file")
+    parser.add_argument("--new-machine", action="store_true", help="rent another machine, even if the site has one")
     parser.add_argument("--name", default="", metavar="N", help="name the run, overriding the job file")
     parser.add_argument(
         "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"

@@ -262,11 +262,12 @@ def _leased(db: sqlite3.Connection, r: Record) -> None:
     lease = r["lease"]
     # The same lease journaled twice (a crash between the two) stays one row.
     same = db.execute(
-        "SELECT generation, lease FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')",
+        "SELECT generation, lease, state FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')",
         (lease["name"],),
     ).fetchone()
-    if same is not None and lease.get("address") and json.loads(same[1]).get("token") == lease["token"]:
-        # What was only asked for is there now, or it can be reached now.
+    is_news = same is not None and (same[2] == "leasing" or bool(lease.get("address")))
+    if is_news and json.loads(same[1]).get("token") == lease["token"]:
+        # What was only asked for is rented now, or it can be reached now.
         db.execute(
             "UPDATE leases SET lease = ?, began_s = ?, state = CASE state WHEN 'leasing' THEN 'open' ELSE state END"
             " WHERE generation = ?",

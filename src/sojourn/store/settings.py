@@ -158,6 +158,8 @@ class _Reader:
         if "provider" not in table and _bills(site, bool(options.get("is_free"))):
             site = replace(site, provider="by_hand")
         options |= {"clocks": self._clocks(section, table)} if "clocks" in table else {}
+        if site.provider in own and "max_price" in table[site.provider]:  # the one setting there that is read here
+            self._read(f"{section}.{site.provider}", table[site.provider], "max_price", money.read_rate)
         return replace(site, options=options | {key: dict(table[key]) for key in own})
 
     def _option(self, section: str, table: Mapping[str, Any], key: str) -> Any:

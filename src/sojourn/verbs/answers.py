@@ -212,6 +212,7 @@ class Plan:
     next: str
     exit_status: int = 0
     script: str = ""  # what would be handed to the site's scheduler
+    rents: Mapping[str, Any] | None = None  # a machine that would be rented: provider, offer, rate, max_price
 
     def as_json(self) -> dict[str, Any]:
         """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""
@@ -280,17 +281,18 @@ class Pull:
 
 @dataclass(frozen=True)
 class Ask:
-    """A question before something is stopped or let go: show `lines`, and have `name` typed exactly.
+    """A question before something is rented, stopped or let go: show `lines`, and have `name` typed exactly.
 
     `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
-    `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
-    """
+    `is_again`: the list changed since a moment ago; a name that was given beforehand is no answer to it."""
 
     verb: str
     name: str
     lines: tuple[str, ...]
     command: str
     is_again: bool = False
+    doing: str = ""  # what typing the name does; "" = what the command does
+    is_limited: bool = False  # it only spends, within limits that the user set: `-y` answers
 
 
 Confirm = Callable[[Ask], str | None]

@@ -97,8 +97,8 @@ class Context:
     def alone(self, what: str) -> Iterator[None]:
         """While inside, no other command of this machine starts this run, or moves into or lets go of this lease.
 
-        What others did before is then known here. `what`: a run's id, or `lease SITE`. Waits ALONE_S at most; a
-        command that was killed holds nothing.   Raises: Busy, StateUnwritable, DiskFull.
+        What others did before is then known here. `what`: a run's id, `lease LEASE` or `renting SITE`. Waits
+        ALONE_S at most; a command that was killed holds nothing.   Raises: Busy, StateUnwritable, DiskFull.
         """
         fd = self._lock_file(what)
         try:
@@ -144,8 +144,8 @@ class Context:
     def box(self, site: Site, lease: str = "") -> Box:
         """The way to the site's box; the same one for every call of this command. Connects to nothing yet.
 
-        `lease`: which machine, where the site's provider rents several; "" is the newest one. Where none is rented now
-        the box answers nothing.   Raises: NoSuchBackend.
+        `lease`: which machine, where the site's provider rents several; "" is the newest one. What it costs is the rate
+        of that box's site. Where none is rented now the box answers nothing.   Raises: NoSuchBackend.
         """
         if site.name in self.boxes:
             return self.boxes[site.name]
@@ -154,8 +154,10 @@ class Context:
         rented = [one.lease for one in self.store.index.leases() if one.lease.site == site.name and one.lease.address]
         found = [one for one in rented if not lease or one.name == lease]
         if not found:
-            return _unrented(site)
-        return self.boxes.setdefault(f"{site.name} {found[-1].name}", _box(Place(site, found[-1])))
+            return unrented(site)
+        machine = found[-1]
+        priced = replace(site, rate_micro_per_h=machine.rate_micro_per_h, currency=machine.currency)
+        return self.boxes.setdefault(f"{site.name} {machine.name}", _box(Place(priced, machine)))
 
 
 def gaps_line(gaps: Sequence[Gap]) -> str:
@@ -264,7 +266,8 @@ def _box(place: Place) -> Box:
     return _made(place.site, _known(place.site, "transport", place.site.transport)(place), place.lease)
 
 
-def _unrented(site: Site) -> Box:
+def unrented(site: Site) -> Box:
+    """The box of a site whose provider rents, and has rented nothing: it answers nothing. Raises: NoSuchBackend."""
     from sojourn.backends.nowhere import Nowhere
 
     return _made(site, Nowhere("no machine is rented for it now"), None)

@@ -42,7 +42,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.launch.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
-        answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
+        answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env), another=args.new_machine)
     if answer.next == "sojourn run":
         answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
     screen.answer(answer, show.lines, is_json=args.json)
@@ -52,4 +52,9 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 def _given(args: argparse.Namespace) -> list[str]:
     """The job's arguments as they were given, for the `run` that does what was planned."""
     named = [word for flag in ("site", "name") if getattr(args, flag) for word in (f"--{flag}", getattr(args, flag))]
-    return [*([args.file] if args.file else []), *named, *[w for k, v in args.env for w in ("--env", f"{k}={v}")]]
+    return [
+        *([args.file] if args.file else []),
+        *named,
+        *["--new-machine"] * args.new_machine,
+        *[w for k, v in args.env for w in ("--env", f"{k}={v}")],
+    ]

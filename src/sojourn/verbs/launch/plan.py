@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,13 +15,14 @@ from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import Plan, Reach, worst
+from sojourn.verbs.answers import money as money_of
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch import rates
+from sojourn.verbs.launch import price, rates
 from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.launch.preflight import base_disk
 from sojourn.verbs.launch.prepare import Prepared, prepare
 from sojourn.verbs.launch.push import ask_missing
-from sojourn.verbs.launch.renting import is_cleared, is_to_rent, open_lease
+from sojourn.verbs.launch.renting import is_cleared, lease_of, rented_already
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
@@ -29,29 +30,40 @@ from sojourn.wire.errors import Unreachable
 REFUSED = 2
 
 
-def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: Mapping[str, str] | None = None) -> Plan:
+def plan(
+    ctx: Context,
+    file: str = "",
+    *,
+    site: str = "",
+    name: str = "",
+    env: Mapping[str, str] | None = None,
+    another: bool = False,
+) -> Plan:
     """What `run` with the same arguments would do now. A site that does not answer leaves what it has unknown.
 
-    The box is asked, by the keeper program, which is put there where it is not; nothing else changes anywhere.
+    The box is asked, by the keeper program, which is put there where it is not; nothing else changes anywhere. Where
+    a machine would be rented, its provider is asked for the price.
     Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
     """
     prepared = prepare(ctx, file, name=name, env=env or {})
     reach = Reach(True, units.stamp(ctx.now_s()))
     try:
-        bid = best_bid(ctx, prepared, site)
+        bid = best_bid(ctx, prepared, site, another=another)
+        if bid.is_to_rent:
+            reach = Reach(None, "", "no machine is rented for it now")
     except Unreachable as error:
         where = ctx.site(site or (prepared.job.candidates or (prepared.job.site,))[0])
         known = ctx.store.index.run(prepared.id)
         bid = Bid(ctx.box(where), None, decide(None, prepared.spec, where.name), None)
         reach = Reach(
-            None if is_to_rent(ctx, where) else False,
+            False,
             "" if known is None or known.heard_s is None else units.stamp(known.heard_s),
             error.message,
         )
-    return _plan(ctx, prepared, bid, reach)
+    return _plan(ctx, prepared, bid, reach, another)
 
 
-def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
+def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, another: bool) -> Plan:
     box, decision, job = bid.box, bid.decision, prepared.job
     site = box.site
     hello: Mapping[str, Any] | None = bid.hello
@@ -67,17 +79,18 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
             hello, lacking = said.value, frozenset(have.value["missing"])
     takes = room_of(prepared, lacking or frozenset())
     disk = base_disk(hello or {})
-    lease = open_lease(ctx, site)
-    rate, currency = rate_of(box, prepared, lease)
+    lease = rented_already(ctx, site, another) if bid.is_to_rent else lease_of(ctx, box)
+    offers = () if lease else box.provider.offers(prepared.need)
+    rate, currency = rate_of(box.site, lease, price.affordable(site, offers) or offers)
     script = _script(ctx, box, prepared, bid, hello)
     trial, refused = _tried(box, script) if script and reach.ok else ("", ())
-    findings = (*bid.findings, *refused)
+    findings = (*bid.findings, *refused, *(_too_dear(site, offers) if bid.is_to_rent else ()))
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
         *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
-        *_renting_words(ctx, box, prepared, rate, currency),
+        *(_renting_words(site, lease, offers, job.budget) if bid.is_to_rent else ()),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
         *([f"{lease.name} was cleared to stop: `run` asks for its name"] if lease and is_cleared(lease) else []),
@@ -107,19 +120,49 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
         script=script,
+        rents=_rents(site, offers) if bid.is_to_rent and not lease else None,
         exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
 
 
-def _renting_words(ctx: Context, box: Box, prepared: Prepared, rate: int | None, currency: str) -> list[str]:
-    """What `run` would rent first."""
-    if not is_to_rent(ctx, box.site):
-        return []
-    offers = box.provider.offers(prepared.need)
+def _renting_words(
+    site: Site, lease: LeaseRecord | None, offers: Sequence[Offer], budget: price.Money | None
+) -> list[str]:
+    """What `run` would rent first, and what it asks."""
+    if lease is not None:
+        return [f"`run` first waits for the machine of {lease.name}, which was rented before"]
     if not offers:
-        return [f"{box.site.provider} has nothing to rent that fits `resources` now"]
-    price = "" if rate is None else f" at {units.say_money(rate, currency)} an hour"
-    return [f"`run` rents {offers[0].native}{price} first; what that machine has is known only then"]
+        return [f"{site.provider} has nothing to rent that fits `resources` now"]
+    affordable = price.affordable(site, offers)
+    if not affordable:
+        return []
+    words = [f"`run` rents {affordable[0].native} at {price.in_words(affordable[0])} first, and asks before it does"]
+    if price.max_price(site) is None or budget is None:
+        words.append("-y does not rent it: `max_price` of the site and `budget` of the job must both be set")
+    return [*words, "what that machine has is known only then"]
+
+
+def _rents(site: Site, offers: Sequence[Offer]) -> dict[str, Any] | None:
+    """The offer that `run` would take."""
+    most = price.max_price(site)
+    for offer in price.affordable(site, offers)[:1]:
+        rate = offer.rate_micro_per_h if offer.is_rate_known else None
+        return {
+            "provider": site.provider,
+            "offer": offer.native,
+            "rate": money_of(rate, offer.currency),
+            "max_price": None if most is None else money_of(*most),
+        }
+    return None
+
+
+def _too_dear(site: Site, offers: Sequence[Offer]) -> tuple[Finding, ...]:
+    if not offers or price.affordable(site, offers):
+        return ()
+    error = price.over_price(site, offers)
+    evidence = tuple(Evidence("offer", price.in_words(one), f"{site.provider}: {one.native}") for one in offers[:3])
+    cause, fix = "every offer costs more than `max_price` of this site's settings", error.next
+    return (Finding(error.code, "confirmed", error.message, "blocker", cause, fix, evidence=evidence),)
 
 
 def _checkpoint_words(bid: Bid) -> list[str]:
@@ -168,15 +211,15 @@ def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str
     return {"path": path, "verb": verb, "survives": stays, "why": why}
 
 
-def rate_of(box: Box, prepared: Prepared, lease: LeaseRecord | None) -> tuple[int | None, str]:
-    """(micro-units an hour, currency) of the open lease, else of what would be taken; None where no rate is known."""
+def rate_of(site: Site, lease: LeaseRecord | None, offers: Sequence[Offer]) -> tuple[int | None, str]:
+    """(micro-units an hour, currency) of the lease, else of the offer to be taken; None where no rate is known."""
     asked: Lease | Offer
     if lease is not None:
         asked = lease.lease
-    elif offers := box.provider.offers(prepared.need):
+    elif offers:
         asked = offers[0]
     else:
-        return None, box.site.currency
+        return None, site.currency
     return asked.rate_micro_per_h if asked.is_rate_known else None, asked.currency
 
 

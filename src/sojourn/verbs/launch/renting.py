@@ -6,6 +6,7 @@ machine asked for once, and whatever became of that is found out by the token be
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -15,8 +16,9 @@ from sojourn.core.ports import Provider, Rejected
 from sojourn.core.values import Lease, NoAnswer, Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import Ask
+from sojourn.verbs.confirm import confirmed
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
-from sojourn.verbs.launch import rates
+from sojourn.verbs.launch import price, rates
 from sojourn.wire.errors import Unreachable, WorldError
 
 FIND_S, LOOK_S = 60.0, 3.0  # how long, and how often, a machine is looked for in its provider's list
@@ -47,6 +49,14 @@ class RentUnknown(Unreachable):
     next_step = "sojourn run (again: it looks for that machine first), and look at the provider's console"
 
 
+class LetGo(WorldError):
+    """{lease} was released by another command just now. Nothing was started."""
+
+    code = "lease-let-go"
+    retry = True
+    next_step = "sojourn run"
+
+
 class NotReady(WorldError):
     """{lease} was rented {seconds} s ago and cannot be reached yet: {detail}. Its meter runs."""
 
@@ -57,13 +67,25 @@ class NotReady(WorldError):
 
 def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:
     """The newest lease on this site that is not let go."""
-    return next((one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name), None)
+    return next(iter(_open_leases(ctx, site)), None)
 
 
-def is_to_rent(ctx: Context, site: Site) -> bool:
-    """Its provider rents, and has no machine for it that can be reached."""
-    record = open_lease(ctx, site)
-    return provider_of(site).rents and (record is None or not record.lease.address)
+def lease_of(ctx: Context, box: Box) -> LeaseRecord | None:
+    """The open lease that a run on this box would go onto: that of its machine, where it is rented."""
+    return open_lease(ctx, box.site) if box.lease is None else ctx.store.index.lease(box.lease.name)
+
+
+def is_to_rent(ctx: Context, site: Site, another: bool = False) -> bool:
+    """Its provider rents, and has no machine for it that can be reached; `another`: none that no run was ever on."""
+    if not provider_of(site).rents:
+        return False
+    record = rented_already(ctx, site, another)
+    return record is None or not record.lease.address
+
+
+def rented_already(ctx: Context, site: Site, another: bool = False) -> LeaseRecord | None:
+    """The open lease that `rented` would take; it may be one that was only asked for."""
+    return _unused(ctx, site) if another else open_lease(ctx, site)
 
 
 def is_cleared(record: LeaseRecord) -> bool:
@@ -71,68 +93,101 @@ def is_cleared(record: LeaseRecord) -> bool:
     return record.state == "releasing" and record.has_stop
 
 
-def reopen(ctx: Context, site: Site) -> None:
-    """Where the site's lease was cleared to be stopped: ask whether something is to start on it all the same, and
+def reopen(ctx: Context, box: Box) -> None:
+    """Where the box's lease was cleared to be stopped: ask whether something is to start on it all the same, and
     journal that it is open again. Otherwise nothing is asked.   Raises: NotConfirmed; then nothing was changed.
     """
-    record = open_lease(ctx, site)
+    record = lease_of(ctx, box)
     if record is None or not is_cleared(record):
         return
-    from sojourn.verbs.confirm import confirmed
-
     lease, name = record.lease, record.name
     lines = (
         f"{name} was cleared to stop ({lease.stop_verb}) but is not recorded as stopped",
         "anything you start there is lost when it stops; its meter keeps running until then",
         f"if it is already stopped, record that instead: sojourn down {name} --already-stopped",
     )
-    with ctx.alone(f"lease {site.name}"):
+    with ctx.alone(f"lease {name}"):
         confirmed(ctx.confirm, Ask("run", name, lines, f"the same command with --confirm {name}"))
         now = ctx.store.index.lease(name)
         if now is not None and is_cleared(now):
             ctx.store.append("reopened", lease=name)
 
 
-def rented(ctx: Context, site: Site, need: Need) -> Box:
-    """The machine of a site whose provider rents, reached: the one that it has, else a new one.
+def rented(
+    ctx: Context, site: Site, need: Need, budget: tuple[int, str] | None = None, *, another: bool = False
+) -> Box:
+    """A machine of a site whose provider rents, reached: the newest that it has, else a new one that the user agrees to
+    pay for. `another`: one that no run was ever on.
 
     Cut off anywhere, the same again finds what was asked for by its token.
-    Raises: NothingToRent, NotRented, RentUnknown, NotReady, WorldError.
+    Raises: NothingToRent, OverPrice, NotConfirmed, NotRented, RentUnknown, NotReady, Misuse, WorldError.
     """
     provider = provider_of(site)
-    with ctx.alone(f"lease {site.name}"):
-        record = open_lease(ctx, site)
-        lease = None if record is None else record.lease
-        if lease is not None and record is not None and record.state == "leasing":
-            lease = _found(ctx, provider, lease)
-        if lease is None:
-            lease = _asked_for(ctx, provider, site, need)
-        if not lease.address:
-            lease = _reached(ctx, provider, lease)
+    with ctx.alone(f"renting {site.name}"):
+        lease: Lease | None = None
+        while lease is None:
+            record = rented_already(ctx, site, another)
+            if record is None:
+                lease = _asked_for(ctx, provider, site, need, budget)
+            else:
+                lease = _found(ctx, provider, record.lease) if record.state == "leasing" else record.lease
+    if not lease.address:
+        with ctx.alone(f"lease {lease.name}"):
+            now = ctx.store.index.lease(lease.name)  # others may have waited for it too, or released it
+            if now is None or not now.is_open:
+                raise LetGo(lease=lease.name)
+            if not now.lease.address:
+                _reached(ctx, provider, now.lease)
     return ctx.box(site, lease.name)
 
 
-def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | None:
-    """A lease whose taking was cut off, with what its provider's list says of it and its machine reached; None where
-    nothing was rented. To be called inside `alone`.   Raises: RentUnknown, NotReady, WorldError.
+def is_idle_there(ctx: Context, site: Site) -> bool:
+    """A machine was rented for this site, and no run was ever on it."""
+    return provider_of(site).rents and _unused(ctx, site) is not None
+
+
+def _open_leases(ctx: Context, site: Site) -> list[LeaseRecord]:
+    return [one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name]
+
+
+def _unused(ctx: Context, site: Site) -> LeaseRecord | None:
+    return next((one for one in _open_leases(ctx, site) if not ctx.store.index.runs_on(one.name)), None)
+
+
+def _free_name(ctx: Context, site: Site) -> str:
+    """The site's name, or SITE+2 and so on (no site is called so): not that of an open lease, nor of one that a run was
+    on whose end is not known.
     """
-    provider = provider_of(site)
-    lease = _found(ctx, provider, record.lease) if record.state == "leasing" else record.lease
-    if lease is None:
-        return None
-    if provider.rents and not lease.address:
-        _reached(ctx, provider, lease)
-    return ctx.store.index.lease(record.name)
+    index = ctx.store.index
+    taken = {one.name for one in index.leases()} | {run.lease for run in index.runs() if not run.is_settled}
+    numbered = (f"{site.name}+{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([site.name], numbered) if name not in taken)
 
 
-def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need) -> Lease:
+def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | None:
+    """A lease whose taking was cut off, with what its provider's list says of it; None where nothing was rented.
+
+    Raises: RentUnknown, WorldError.
+    """
+    with ctx.alone(f"renting {site.name}"):
+        now = ctx.store.index.lease(record.name) or record
+        if now.state == "leasing" and _found(ctx, provider_of(site), now.lease) is None:
+            return None
+        return ctx.store.index.lease(record.name)
+
+
+def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need, budget: tuple[int, str] | None) -> Lease:
     offers = provider.offers(need)
     if not offers:
         raise NothingToRent(site=site.name)
-    offer, token = offers[0], f"sojourn-{ctx.token()}"
+    affordable = price.affordable(site, offers)
+    if not affordable:
+        raise price.over_price(site, offers)
+    offer, token, name = affordable[0], f"sojourn-{ctx.token()}", _free_name(ctx, site)
     _tell_clocks(ctx, site)
+    price.agree(ctx, site, name, offer, budget)
     asked = Lease(
-        name=site.name,
+        name=name,
         site=site.name,
         provider=site.provider,
         native="",
@@ -179,8 +234,9 @@ def _found(ctx: Context, provider: Provider, asked: Lease) -> Lease | None:
 
 
 def _kept(ctx: Context, lease: Lease, asked: Lease) -> Lease:
-    """The lease journaled, under the name that the intent has."""
-    lease = replace(lease, name=asked.name, token=asked.token)
+    """The lease journaled, under the name that the intent has; its meter runs at least since it was asked for."""
+    began_s = min(lease.began_s, asked.began_s)
+    lease = replace(lease, name=asked.name, site=asked.site, token=asked.token, began_s=began_s)
     ctx.store.append("leased", lease=asdict(lease))
     return lease
 
@@ -202,16 +258,22 @@ def _reached(ctx: Context, provider: Provider, lease: Lease) -> Lease:
 def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
     """The lease that a run goes onto: journal the run's `launching` inside. Meanwhile nobody lets go of it.
 
-    Raises: NothingToRent, NotConfirmed, WorldError.
+    Raises: NothingToRent, LetGo, NotConfirmed, WorldError.
     """
-    reopen(ctx, box.site)
-    with ctx.alone(f"lease {box.site.name}"):
+    reopen(ctx, box)
+    with ctx.alone(f"lease {box.site.name if box.lease is None else box.lease.name}"):
         yield _lease_for(ctx, box, need)
 
 
 def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
-    """The site's open lease, else one taken now; the token makes a second taking after a crash harmless."""
-    known = open_lease(ctx, box.site)
+    """The lease of the box's machine; of a site that rents none its open one, else one taken now. The token makes a
+    second taking after a crash harmless.
+    """
+    known = lease_of(ctx, box)
+    if box.provider.rents:
+        if known is None or box.lease is None or not known.is_open or known.lease.token != box.lease.token:
+            raise LetGo(lease=box.site.name if box.lease is None else box.lease.name)
+        return known.lease
     if known is not None:
         return known.lease
     before = [one for one in ctx.store.index.leases(open_only=False) if one.lease.site == box.site.name]

@@ -11,12 +11,12 @@ from sojourn.core.values import Finding, Site
 from sojourn.store.job.values import JobFile
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch, worst
-from sojourn.verbs.context import Box, Context, NoSuchBackend, provider_of
+from sojourn.verbs.context import Box, Context, NoSuchBackend, provider_of, unrented
 from sojourn.verbs.launch import boxcheck, launch, preflight, rates
 from sojourn.verbs.launch.decide import Decision, decide
 from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
 from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
-from sojourn.verbs.launch.renting import rented, reopen
+from sojourn.verbs.launch.renting import is_idle_there, is_to_rent, rented, reopen
 from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import quote, units
@@ -46,6 +46,13 @@ class NotHere(Misuse):
     next_step = "{following}"
 
 
+class OneMachine(Misuse):
+    """{site} has one machine: only a site whose provider rents machines can have another."""
+
+    code = "one-machine"
+    next_step = "sojourn run"
+
+
 @dataclass(frozen=True)
 class Bid:
     """One site that a job may run on, as just asked: what is there, what `run` would do, what speaks against it."""
@@ -56,6 +63,7 @@ class Bid:
     hello: Mapping[str, Any] | None  # None: nothing had to be asked
     findings: tuple[Finding, ...] = ()
     lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
+    is_to_rent: bool = False  # its machine is not there yet
 
 
 def run(
@@ -65,6 +73,7 @@ def run(
     site: str = "",
     name: str = "",
     env: Mapping[str, str] | None = None,
+    another: bool = False,
     wait_s: float = 60.0,
 ) -> Launch:
     """Start the job, or see that it is started; comes back when its process is proven alive or has ended.
@@ -72,6 +81,7 @@ def run(
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
     goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
+    `another`: on a machine that is rented for it, though the site has one already.
     Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
@@ -80,7 +90,7 @@ def run(
         other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
-        bid = best_bid(ctx, prepared, site, may_rent=True)
+        bid = best_bid(ctx, prepared, site, may_rent=True, another=another)
         decision = bid.decision
         refuse(ctx, prepared, bid)
         if decision.do == "nothing" and bid.view is not None:
@@ -95,18 +105,19 @@ def run(
             begun = _begin(ctx, prepared, bid, values, wait_s)
     view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s, begun)
     did = "adopted" if decision.do == "adopt" else "launched"
-    remarks = (*prepared.job.warnings, *launch.unmasked(values), *begun.remarks, *_meter_words(ctx, view))
+    meter = _meter_words(ctx, view.record.site, view.record.lease, bool(view.record.local.get("budget")))
+    remarks = (*prepared.job.warnings, *launch.unmasked(values), *begun.remarks, *meter)
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
-def best_bid(ctx: Context, prepared: Prepared, site: str, may_rent: bool = False) -> Bid:
+def best_bid(ctx: Context, prepared: Prepared, site: str, *, may_rent: bool = False, another: bool = False) -> Bid:
     """The site named; else where the run already is; else the first candidate that answers and has what is needed.
 
-    Where none does, the first one's trouble. A machine is rented for it only where it `may_rent`.
-    Raises: Misuse, Unreachable, WorldError.
+    Where none does, the first one's trouble. A machine is rented for it only where it `may_rent`, and then no other
+    candidate is tried: a run never costs two machines.   Raises: Misuse, Unreachable, WorldError.
     """
     known = ctx.store.index.run(prepared.id)
-    view = refresh_one(ctx, known) if known is not None and known.attempt else None
+    view = refresh_one(ctx, known) if known is not None and known.attempt and not _never_was(ctx, known) else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
     excluded = {} if site else excluded_by_rule(ctx, prepared.job)
     if view is not None and not site and view.record.site_name in names:
@@ -118,14 +129,20 @@ def best_bid(ctx: Context, prepared: Prepared, site: str, may_rent: bool = False
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
-            bid = _bid(ctx, prepared, ctx.site(one), view, may_rent)
-        except (NoSuchBackend, WorldError) as error:
+            bid = _bid(ctx, prepared, ctx.site(one), view, may_rent, another)
+        except NoSuchBackend as error:
             if len(names) == 1:
                 raise
             ctx.say(f"{one}: {error.message}")
             first = first or error
             continue
-        if worst(bid.findings) != BLOCKED:
+        except WorldError as error:
+            if len(names) == 1 or is_idle_there(ctx, ctx.site(one)):
+                raise
+            ctx.say(f"{one}: {error.message}")
+            first = first or error
+            continue
+        if worst(bid.findings) != BLOCKED or is_idle_there(ctx, bid.box.site):
             return bid
         first = first or bid
     if isinstance(first, Bid):
@@ -159,11 +176,26 @@ def _stays(ctx: Context, prepared: Prepared, view: RunView, excluded: Mapping[st
         raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
 
 
-def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may_rent: bool) -> Bid:
+def _never_was(ctx: Context, record: RunRecord) -> bool:
+    """It was to start on a machine that was released before it did."""
+    lease = ctx.store.index.lease(record.lease)
+    has_begun = record.heard.attempt > 0 or not record.lease
+    return not has_begun and lease is not None and not lease.is_open and bool(lease.lease.token)
+
+
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may_rent: bool, another: bool) -> Bid:
     decision = decide(view, prepared.spec, site.name)
-    is_there = view is not None and view.record.site_name == site.name
-    is_new = may_rent and not is_there and decision.do in ("new", "continue") and provider_of(site).rents
-    box = rented(ctx, site, prepared.need) if is_new else ctx.box(view.record.site if view and is_there else site)
+    rents = provider_of(site).rents
+    if another and not rents:
+        raise OneMachine(site=site.name)
+    if view is not None and view.record.site_name == site.name:
+        box = ctx.box(view.record.site, view.record.lease)
+    elif may_rent and rents and decision.do in ("new", "continue"):
+        box = rented(ctx, site, prepared.need, prepared.job.budget, another=another)
+    elif decision.do in ("new", "continue") and is_to_rent(ctx, site, another):
+        return Bid(unrented(site), view, decision, None, is_to_rent=True)
+    else:
+        box = ctx.box(site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
     refuse_there(prepared.job, box)
@@ -220,7 +252,7 @@ def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[st
 def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str], wait_s: float) -> launch.Begun:
     """Journal what is wanted, push it, lay it on the box, and start it there."""
     box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
-    reopen(ctx, box.site)
+    reopen(ctx, box)
     old = ctx.store.index.run(prepared.id)
     if old is not None and old.attempt:
         spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
@@ -265,14 +297,14 @@ def _did(decision: Decision, view: RunView) -> str:
     }.get(decision.do, f"attempt {attempt} is running")
 
 
-def _meter_words(ctx: Context, view: RunView) -> list[str]:
-    """What runs against the user's money from now on."""
-    found = ctx.store.index.lease(view.record.lease)
+def _meter_words(ctx: Context, site: Site, name: str, has_budget: bool) -> list[str]:
+    """What runs against the user's money from now on. `name`: of the lease."""
+    found = ctx.store.index.lease(name)
     if found is None or found.lease.is_free:
         return []
-    lease, has_budget = found.lease, bool(view.record.local.get("budget"))
+    lease = found.lease
     if not lease.is_rate_known and (found.has_stop or has_budget):
-        return list(rates.words(view.record.site, found.has_stop, has_budget))
+        return list(rates.words(site, found.has_stop, has_budget))
     if not lease.is_rate_known:  # said when the lease was taken
         return []
     rate = units.say_money(lease.rate_micro_per_h, lease.currency)
@@ -283,7 +315,8 @@ def _meter_words(ctx: Context, view: RunView) -> list[str]:
 def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Launch:
     from sojourn.core.values import State
 
-    view = bid.view
+    view, lease = bid.view, bid.box.lease
+    meter = _meter_words(ctx, bid.box.site, lease.name, prepared.job.budget is not None) if lease else []
     return Launch(
         id=prepared.id,
         site=bid.box.site.name,
@@ -294,7 +327,7 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
         why="nothing was started",
         next="sojourn plan",
         findings=bid.findings,
-        remarks=prepared.job.warnings,
+        remarks=(*prepared.job.warnings, *meter),
         seconds=ctx.now_s() - began_s,
         exit_status=BLOCKED,
     )

@@ -79,16 +79,16 @@ def down(
     found = find_lease(ctx, target)
     if not found.is_open:
         return _answer(ctx, found, [], f"it was already released ({found.line or found.state})")
-    with ctx.alone(f"lease {found.lease.site}"):
+    with ctx.alone(f"lease {found.name}"):
         record = ctx.store.index.lease(found.name) or found
         runs = ctx.store.index.runs_on(record.name)
         own = [run.site for run in runs if run.site_name == record.lease.site]
         site = own[-1] if own else ctx.site(record.lease.site)
-        if record.is_open and not is_stopped and not record.lease.address:
-            reached = looked_for(ctx, site, record)
-            if reached is None:
+        if record.state == "leasing" and not is_stopped:
+            rented = looked_for(ctx, site, record)
+            if rented is None:
                 return _answer(ctx, ctx.store.index.lease(record.name) or record, runs, "nothing was rented")
-            record = reached
+            record = rented
         box = ctx.box(site, record.name)
         if not record.is_open:
             return _answer(ctx, record, runs, "it was already released")
@@ -245,6 +245,8 @@ def _ask(
     cost = "its cost is unknown" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
     cost = "it costs nothing" if lease.is_free else cost
     lines = [f"release {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
+    if not lease.address and lease.token:
+        lines.append("its machine was never reached, so no run is on it")
     if lease.is_final:
         lines.append("this cannot be undone: everything on its disk is deleted too")
     if not lease.is_final and not lease.is_free:  # what is kept is not kept for ever

@@ -37,12 +37,14 @@ def facts(ctx: Context, box: Box, lease: str, tenants: Sequence[RunRecord], hash
     """All that stands on a lease: its runs, every other run on its box, and what the journal lacks.
 
     A run of another lease or site that the records know, and that lies on this box, is judged with its tenants.
-    Raises: Unreachable, WorldError.
+    A rented machine whose address was never known has nothing on it.   Raises: Unreachable, WorldError.
     """
+    gaps = tuple(gap.what for gap in ctx.store.gaps_of(lease, box.site.name))
+    if box.provider.rents and box.lease is None and not tenants:
+        return Facts((), ctx.now_s(), gaps=gaps, ends_box=box.provider.metered)
     found = survey(ctx, box)
     here = {record.id: record for record in (*tenants, *found.known)}
     runs = standings(ctx, list(here.values()), hashed, found)
-    gaps = tuple(gap.what for gap in ctx.store.gaps_of(lease, box.site.name))
     return Facts(tuple(runs), ctx.now_s(), found.strays, gaps, box.provider.metered, found.box)
 
 

@@ -297,9 +297,9 @@ def _queue(
 ) -> Swept:
     """Journal the new cells, then give each box its part. A box that fails is a remark: the identical call goes on."""
     secrets = read_secrets(ctx, {"secrets": prepared.job.secrets})
-    for site in by_site(placed):
-        reopen(ctx, ctx.site(site))
     at = {offer.box.site.name: offer for offer in offers}
+    for site in by_site(placed):
+        reopen(ctx, at[site].box)
     _journal(ctx, prepared, [cell for cell in new if cell.id in placed], placed, at)
     remember(prepared.tree.code)
     remarks: list[str] = []

@@ -116,7 +116,7 @@ def accept_gap(ctx: Context, site: str, lease: str) -> Recovered:
     Idempotent.   Raises: Misuse (no lease of this site has exactly this name).
     """
     name = ctx.site(site).name
-    with ctx.alone(f"lease {name}"):
+    with ctx.alone(f"lease {lease}"):
         known = [one.name for one in ctx.store.index.leases(open_only=False) if one.lease.site == name]
         if lease not in known:
             hint = f" on {name}; there is {', '.join(dict.fromkeys(known)) or 'none'}"
