@@ -74,9 +74,9 @@ class Store:
         found = self.index.gaps()
         if not found:
             return ()
-        runs = {record.site_name: "" for record in self.index.runs()}
-        open_now = {lease.lease.site: lease.name for lease in self.index.leases()}
-        return _still_open(found, self.index.closed(), {**runs, **open_now}.items())
+        places = [(lease.lease.site, lease.name) for lease in self.index.leases()]
+        places += [(site, "") for site in {record.site_name for record in self.index.runs()} - dict(places).keys()]
+        return _still_open(found, self.index.closed(), places)
 
     def gaps_of(self, lease: str, site: str) -> tuple[Gap, ...]:
         """The gaps that may concern this lease, and that neither a complete `recover` of its site since nor

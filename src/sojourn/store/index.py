@@ -96,10 +96,11 @@ class Index:
         """The runs of exactly these ids, in the order they were planned."""
         return self._runs(_OF_THESE, (json.dumps(ids),))
 
-    def settled_at(self, site: str) -> dict[str, int]:
+    def settled_at(self, machine: str) -> dict[str, int]:
         """The offset of each run there of which nothing more is to be heard, and whose root was not removed."""
-        query = f"SELECT id, offset FROM runs WHERE {_SETTLED} AND site_name = ? AND phase != 'cleaned'"
-        return dict(self._safely(_select, query, (site,)))
+        is_there = "(lease = ? OR (lease = '' AND site_name = ?))"  # as RunRecord.machine
+        query = f"SELECT id, offset FROM runs WHERE {_SETTLED} AND {is_there} AND phase != 'cleaned'"
+        return dict(self._safely(_select, query, (machine, machine)))
 
     def find(self, wanted: str) -> RunRecord:
         """The run of this id, or the only one whose id begins so. Raises: NotFound, Ambiguous."""

@@ -140,6 +140,11 @@ class RunRecord:
         return () if text == "[]" else tuple(_read(text)[0])
 
     @property
+    def machine(self) -> str:
+        """The name of the machine that it is on: of a rented one its lease's, else that of the site."""
+        return self.lease or self.site_name
+
+    @property
     def is_home(self) -> bool:
         """All it owes came home and was loaded, and its keeper has sealed nothing newer since."""
         return self.is_pulled and not self.problems

@@ -141,6 +141,13 @@ class Context:
             _known(site, port, name)
         return site
 
+    def box_of(self, text: str) -> Box:
+        """`box` of the site, or of the rented machine, that `text` names. Raises: Misuse, NoSuchBackend."""
+        for one in self.store.index.leases():
+            if one.name == text and one.lease.address:
+                return self.box(self.site(one.lease.site), one.name)
+        return self.box(self.site(text))
+
     def box(self, site: Site, lease: str = "") -> Box:
         """The way to the site's box; the same one for every call of this command. Connects to nothing yet.
 
@@ -157,7 +164,7 @@ class Context:
             return unrented(site)
         machine = found[-1]
         priced = replace(site, rate_micro_per_h=machine.rate_micro_per_h, currency=machine.currency)
-        return self.boxes.setdefault(f"{site.name} {machine.name}", _box(Place(priced, machine)))
+        return self.boxes.setdefault(f"{site.name} {machine.native} {machine.address}", _box(Place(priced, machine)))
 
 
 def gaps_line(gaps: Sequence[Gap]) -> str:
@@ -191,6 +198,11 @@ class Box:
     def place(self) -> Place:
         """What a launcher is told of where it is."""
         return Place(self.site, self.lease, self.transport)
+
+    @property
+    def machine(self) -> str:
+        """Its name, as `RunRecord.machine`."""
+        return self.site.name if self.lease is None else self.lease.name
 
     @property
     def is_blind(self) -> bool:

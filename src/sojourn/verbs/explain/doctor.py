@@ -42,7 +42,7 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     that cannot be right, with which it ends as an error of the box.
     Raises: Misuse (unknown-site, no-such-backend, ...), Unreachable.
     """
-    box = ctx.box(ctx.site(site))
+    box = ctx.box_of(site)
     ctx.say(f"asking {box.site.name}")
     probe = _probe(box)
     hello, refused = _hello(ctx, box)

@@ -50,7 +50,7 @@ def gpu(ctx: Context, site: str = "", *, matmul: bool = False, seconds: float = 
 
     Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
-    box = ctx.box(ctx.site(site))
+    box = ctx.box_of(site)
     wanted_s = seconds or (MATMUL_S if matmul else LOOK_S)
     sample = {"seconds": wanted_s, "matmul": matmul, "python": box.site.python, "init": box.site.init}
     ctx.say(f"watching the cards of {box.site.name}")

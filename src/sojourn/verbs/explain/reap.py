@@ -55,14 +55,14 @@ def look(ctx: Context, site: str = "") -> Reap:
 
     Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
-    box = ctx.box(ctx.site(site))
-    ctx.say(f"asking {box.site.name} which processes hold its GPUs")
+    box = ctx.box_of(site)
+    ctx.say(f"asking {box.machine} which processes hold its GPUs")
     answer = box.answer("look", probes=["cards", "holders"]).value
     held, hidden = holders.read_holders(answer["evidence"].get("probes") or {})
     facts = {"host": answer["evidence"].get("host"), "boot_id": answer.get("boot_id"), "hidden": hidden}
-    found = Reap(box.site.name, "listed", facts, held)
+    found = Reap(box.machine, "listed", facts, held)
     orphans = found.orphans
-    words = ["sojourn", "reap", box.site.name, "--confirm", _name(found, orphans)] if orphans else _nothing(found)
+    words = ["sojourn", "reap", box.machine, "--confirm", _name(found, orphans)] if orphans else _nothing(found)
     return replace(found, next=quote.join(words))
 
 
@@ -81,7 +81,7 @@ def end(ctx: Context, found: Reap, names: Sequence[str] = (), *, confirm: Confir
     lines = [f"end on {found.site}, {facts(one)}" for one in victims]
     lines.append(f"each gets SIGTERM, {units.say_seconds(GRACE_S)}, then SIGKILL; this cannot be undone")
     confirmed(confirm, Ask("reap", name, tuple(lines), quote.join(words)))
-    box = ctx.box(ctx.site(found.site))
+    box = ctx.box_of(found.site)
     answer = box.answer(
         "reap",
         victims=[[one.pid, one.start] for one in victims],

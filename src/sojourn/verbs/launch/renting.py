@@ -261,7 +261,7 @@ def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
     Raises: NothingToRent, LetGo, NotConfirmed, WorldError.
     """
     reopen(ctx, box)
-    with ctx.alone(f"lease {box.site.name if box.lease is None else box.lease.name}"):
+    with ctx.alone(f"lease {box.machine}"):
         yield _lease_for(ctx, box, need)
 
 
@@ -272,7 +272,7 @@ def _lease_for(ctx: Context, box: Box, need: Need) -> Lease:
     known = lease_of(ctx, box)
     if box.provider.rents:
         if known is None or box.lease is None or not known.is_open or known.lease.token != box.lease.token:
-            raise LetGo(lease=box.site.name if box.lease is None else box.lease.name)
+            raise LetGo(lease=box.machine)
         return known.lease
     if known is not None:
         return known.lease

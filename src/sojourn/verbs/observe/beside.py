@@ -17,22 +17,22 @@ MOST_BOXES = 4  # at once: each may fill the line of this machine
 
 
 def each(ctx: Context, records: Sequence[RunRecord], do: Callable[[Context, RunRecord], T]) -> Iterator[T]:
-    """`do` of every run, in the order of `records`, whichever is done first. Of one site it is called in their order.
+    """`do` of every run, in the order of `records`, whichever is done first; of those on one machine in their order.
 
-    `do` gets a context of its own where sites are worked on at once: records are not shared between threads.
+    `do` gets a context of its own where machines are worked on at once: records are not shared between threads.
     What flies out of `do` flies out here, in its turn; then no run is begun any more, and what is under way ends by
     itself, or with the process: it must bear being killed.
     """
-    sites: dict[str, list[RunRecord]] = {}
+    machines: dict[str, list[RunRecord]] = {}
     for record in records:
-        sites.setdefault(record.site_name, []).append(record)
-    if len(sites) < 2:
+        machines.setdefault(record.machine, []).append(record)
+    if len(machines) < 2:
         yield from (do(ctx, record) for record in records)
         return
-    for some in sites.values():
+    for some in machines.values():
         ctx.box(some[0].site, some[0].lease)  # made here: the map of boxes is shared
     answers: dict[str, Future[T]] = {record.id: Future() for record in records}
-    waiting, stop, mouth = list(sites.values()), threading.Event(), threading.Lock()
+    waiting, stop, mouth = list(machines.values()), threading.Event(), threading.Lock()
 
     def say(line: str) -> None:
         with mouth:
@@ -62,7 +62,7 @@ def each(ctx: Context, records: Sequence[RunRecord], do: Callable[[Context, RunR
                     except BaseException as error:  # noqa: BLE001 - flies on where the answer is taken
                         answers[record.id].set_exception(error)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(len(sites), MOST_BOXES))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(len(machines), MOST_BOXES))]
     for thread in threads:
         thread.start()
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sojourn.core import pace
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.refresh import MOST_AT_ONCE, Said, SiteQuestion, as_known, ask_site, by_site, taken_in
+from sojourn.verbs.observe.refresh import MOST_AT_ONCE, Said, SiteQuestion, as_known, asking, by_machine, taken_in
 from sojourn.verbs.observe.view import RunView
 
 ASK_S = 20.0  # for one question
@@ -93,7 +93,7 @@ class Poll:
         """Ask the sites whose time has come, as many at once as may be."""
         now_s = self._ctx.now_s()
         at: dict[str, list[str]] = {}
-        open_sites = dict.fromkeys(v.record.site_name for v in self.views.values() if not is_over(v.record))
+        open_sites = dict.fromkeys(v.record.machine for v in self.views.values() if not is_over(v.record))
         for place, name in enumerate(open_sites):
             self._sites.setdefault(name, _Site(place, now_s))
         for name in [name for name, site in self._sites.items() if name not in open_sites and site.answer is None]:
@@ -102,7 +102,7 @@ class Poll:
         if not due:
             return
         for run, view in self.views.items():
-            at.setdefault(view.record.site_name, []).append(run)
+            at.setdefault(view.record.machine, []).append(run)
         for name in due:
             site = self._sites[name]
             flying = sum(s.answer is not None and s.is_dead == site.is_dead for s in self._sites.values())
@@ -112,14 +112,15 @@ class Poll:
     def _ask(self, name: str, site: _Site, runs: list[str]) -> None:
         fresh = self._known(runs)
         # Another command may have placed a cell elsewhere meanwhile: then it is asked about there.
-        self.views |= {view.record.id: view for view in fresh if view.record.site_name != name}
-        ours = [view.record for view in fresh if view.record.site_name == name and self._is_ours(view.record)]
-        site.asked = asked = by_site(ours)[1].get(name, ([], {}))
+        self.views |= {view.record.id: view for view in fresh if view.record.machine != name}
+        ours = [view.record for view in fresh if view.record.machine == name and self._is_ours(view.record)]
+        site.asked = asked = by_machine(ours)[1].get(name, ([], {}))
         site.answer = answer = Future[Said]()
+        ask = asking(self._ctx, asked, ASK_S) if asked[0] else dict
 
         def call() -> None:
             try:
-                answer.set_result(ask_site(self._ctx, asked, ASK_S) if asked[0] else {})
+                answer.set_result(ask())
             except BaseException as error:  # noqa: BLE001 - flies on where the answer is taken
                 answer.set_exception(error)
 
@@ -131,7 +132,7 @@ class Poll:
         assert site.answer is not None
         said, site.answer = site.answer.result(), None
         heard = taken_in(self._ctx, site.asked, said, ASK_S) if site.asked[0] else {}
-        others = [run for run, view in self.views.items() if view.record.site_name == name and run not in heard]
+        others = [run for run, view in self.views.items() if view.record.machine == name and run not in heard]
         heard |= {view.record.id: view for view in self._known(others)}
         self.views |= heard
         site.is_dead = not isinstance(said, dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,27 +56,27 @@ def refresh(
     it (from the shim's record): it starts no payload that nobody asked for.
     Waits at most about `timeout_s` a site. Raises: nothing for a site that does not answer or answers with an error.
     """
-    views, sites = by_site(records)
+    views, questions = by_machine(records)
     if also_settled:
-        sites = {name: (ours, ctx.store.index.settled_at(name)) for name, (ours, _) in sites.items()}
-    for some, said in _ask_all(ctx, list(sites.values()), timeout_s):
+        questions = {name: (ours, ctx.store.index.settled_at(ours[0].machine)) for name, (ours, _) in questions.items()}
+    for some, said in _ask_all(ctx, list(questions.values()), timeout_s):
         views.update(taken_in(ctx, some, said, timeout_s, mend))
     return views
 
 
-def by_site(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[str, SiteQuestion]]:
-    """(the runs that nobody needs to be asked about, as they are known; who is to be asked at each other site)."""
+def by_machine(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[str, SiteQuestion]]:
+    """(the runs that nobody needs to be asked about, as they are known; who is to be asked on each other machine)."""
     views: dict[str, RunView] = {}
-    sites: dict[str, list[RunRecord]] = {}
+    machines: dict[str, list[RunRecord]] = {}
     settled: dict[str, dict[str, int]] = {}
     for record in records:
         if record.attempt == 0 or record.is_settled:
             views[record.id] = as_known(record)
             if record.attempt and record.phase != "cleaned":
-                settled.setdefault(record.site_name, {})[record.id] = record.offset
+                settled.setdefault(record.machine, {})[record.id] = record.offset
         else:
-            sites.setdefault(record.site_name, []).append(record)
-    return views, {name: (ours, settled.get(name, {})) for name, ours in sites.items()}
+            machines.setdefault(record.machine, []).append(record)
+    return views, {name: (ours, settled.get(name, {})) for name, ours in machines.items()}
 
 
 def as_known(record: RunRecord) -> RunView:
@@ -90,37 +90,44 @@ def refresh_one(ctx: Context, record: RunRecord, *, timeout_s: float = 20.0, men
     return refresh(ctx, [record], timeout_s=timeout_s, mend=mend)[record.id]
 
 
-# What a site said: (entry of `since`, new bytes of events) by run; or why it did not.
+# What a machine said: (entry of `since`, new bytes of events) by run; or why it did not.
 Said = dict[str, tuple[Mapping[str, Any], bytes]] | NoAnswer | WorldError | NoSuchBackend
-# The runs of one site that are asked about, and the offsets of its settled ones.
+# The runs of one machine that are asked about, and the offsets of its settled ones.
 SiteQuestion = tuple[list[RunRecord], Mapping[str, int]]
 
 
 def _ask_all(ctx: Context, sites: list[SiteQuestion], timeout_s: float) -> Iterator[tuple[SiteQuestion, Said]]:
     """What each site said, as it comes; all are asked at once, and one that does not answer delays none."""
     if len(sites) < 2:
-        yield from ((asked, ask_site(ctx, asked, timeout_s)) for asked in sites)
+        yield from ((asked, asking(ctx, asked, timeout_s)()) for asked in sites)
         return
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     pool = ThreadPoolExecutor(min(len(sites), MOST_AT_ONCE))
     try:
-        asking = {pool.submit(ask_site, ctx, asked, timeout_s): asked for asked in sites}
-        yield from ((asking[answer], answer.result()) for answer in as_completed(asking))
+        flying = {pool.submit(asking(ctx, asked, timeout_s)): asked for asked in sites}
+        yield from ((flying[answer], answer.result()) for answer in as_completed(flying))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def ask_site(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Said:
-    """What one site has to say since, for about twice `timeout_s` at most; what is left comes with the next look.
-
-    Touches no records of ours, so it may run beside others.
+def asking(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Callable[[], Said]:
+    """What, when called, gives what one machine has to say since, for about twice `timeout_s` at most; what is left
+    comes with the next look. The call touches no records of ours, so it may be made in another thread.
     """
+    try:
+        box = ctx.box(asked[0][0].site, asked[0][0].lease)
+    except NoSuchBackend as error:
+        no = error
+        return lambda: no
+    return lambda: _asked(ctx, box, asked, timeout_s)
+
+
+def _asked(ctx: Context, box: Box, asked: SiteQuestion, timeout_s: float) -> Said:
     said: dict[str, tuple[Mapping[str, Any], bytes]] = {}
     offsets, moved = {record.id: record.offset for record in asked[0]}, asked[1]
     until_s = ctx.now_s() + timeout_s
     try:
-        box = ctx.box(asked[0][0].site, asked[0][0].lease)
         for _ in range(MOST_QUESTIONS):
             answer = box.ask("since", timeout_s=timeout_s, runs=offsets, moved=moved, limit_bytes=LIMIT_BYTES)
             if isinstance(answer, NoAnswer):
@@ -137,7 +144,7 @@ def ask_site(ctx: Context, asked: SiteQuestion, timeout_s: float) -> Said:
 
             for run, word in scheduled.ask(box, [record for record in asked[0] if record.id in said]).items():
                 said[run] = ({**said[run][0], "word": word}, said[run][1])
-    except (WorldError, NoSuchBackend) as error:
+    except WorldError as error:
         return error
     return said
 
@@ -211,12 +218,12 @@ def _keep_queues(ctx: Context, views: Iterable[RunView]) -> None:
     """A queue that has cells and no keeper gets one again; what lives there is found, and nothing begun twice."""
     from sojourn.verbs.context import start
 
-    left = {(v.record.site_name, v.record.queue): v for v in views if v.record.queue and v.status.state.is_alive}
-    for (site, sweep), view in left.items():
+    left = {(v.record.machine, v.record.queue): v for v in views if v.record.queue and v.status.state.is_alive}
+    for (machine, sweep), view in left.items():
         queue = view.queue
         if queue.get("keeper") not in ("gone", "none") or not queue["waiting"] + queue["living"] or not queue["argv"]:
             continue
-        ctx.say(f"{sweep}: its queue on {site} continues")
+        ctx.say(f"{sweep}: its queue on {machine} continues")
         try:
             start(ctx.box(view.record.site, view.record.lease), queue["argv"])
         except WorldError as error:
@@ -236,7 +243,7 @@ def _with_ends_recorded(ctx: Context, views: dict[str, RunView], timeout_s: floa
     deadline_s = ctx.now_s() + min(timeout_s, RECORD_S)
     while ended and ctx.now_s() < deadline_s:
         ctx.sleep(0.1)
-        said = ask_site(ctx, (ended, {}), timeout_s)
+        said = asking(ctx, (ended, {}), timeout_s)()
         if not isinstance(said, dict):
             break
         again = taken_in(ctx, (ended, {}), said, timeout_s, mend=False)

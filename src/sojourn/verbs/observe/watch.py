@@ -49,16 +49,16 @@ def _looks(
     before: StatusReport | None = None
     known: dict[tuple[str, str], Alarm] = {}
     end_s = float("inf") if limit_s is None else began_s + limit_s
-    waiting = {view.record.site_name for view in poll.views.values() if not is_over(view.record)}
+    waiting = {view.record.machine for view in poll.views.values() if not is_over(view.record)}
     while True:
         heard = poll.hear(min(end_s, heard_s + GIVE_UP_S))
         now_s = ctx.now_s()
-        waiting -= {view.record.site_name for view in heard}
+        waiting -= {view.record.machine for view in heard}
         if any(view.reach.ok for view in heard):
             heard_s = now_s
         seen = of_views(ctx, list(poll.views.values()))
         new = _moved(before, seen)
-        poll.moved(row.site for row in new)
+        poll.moved(poll.views[row.id].record.machine for row in new)
         is_over_now = all(is_over(view.record) for view in poll.views.values())
         is_last = is_over_now or not heard or now_s >= end_s or now_s - heard_s >= GIVE_UP_S
         if not is_last and before is None and waiting and now_s - began_s < every_s:

@@ -102,7 +102,7 @@ def clean(
     Raises: Misuse (unknown-site, not-found, on-another-site), Withheld, NotConfirmed, HookFailed, Unreachable,
     WorldError (alive, changed, other-run).
     """
-    box = ctx.box(ctx.site(site))
+    box = ctx.box_of(site)
     whole = [name for name in abandon if not name.endswith(f":{CHECKPOINT}")]
     named = list(dict.fromkeys([*runs, *whole]))
     if named:
@@ -114,8 +114,8 @@ def clean(
 
 def _known(ctx: Context, box: Box, name: str) -> RunRecord:
     record = ctx.store.index.find(name)
-    if record.site_name != box.site.name:
-        raise OnAnotherSite(run=record.id, site=record.site_name, named=box.site.name)
+    if record.machine != box.machine:
+        raise OnAnotherSite(run=record.id, site=record.machine, named=box.machine)
     if record.attempt == 0:
         raise NotFromHere(run=record.id, site=box.site.name)
     return record
@@ -129,7 +129,7 @@ def _look(ctx: Context, box: Box) -> Clean:
         Left(row["kind"], row["name"], row["bytes"], row["inodes"], row["keep"], "", tuple(row["used_by"]))
         for row in said["things"]
     ]
-    site = box.site.name
+    site = box.machine
     ready = next((one.name for one in left if one.kind == "runs" and one.home == "home" and not one.keep), "")
     if any(one.home == "unknown here" for one in left):
         following = f"sojourn recover {site}"
@@ -143,7 +143,7 @@ def _look(ctx: Context, box: Box) -> Clean:
 def _left_run(ctx: Context, box: Box, row: Mapping[str, Any]) -> Left:
     record = ctx.store.index.run(row["id"])
     home = "unknown here"
-    if record is not None and (record.run.spec_digest, record.site_name) == (row["identity"], box.site.name):
+    if record is not None and (record.run.spec_digest, record.machine) == (row["identity"], box.machine):
         home = "home" if record.is_home else "not home"
     return Left("runs", row["id"], row["bytes"], row["inodes"], row["lives"], home)
 
@@ -153,7 +153,7 @@ def _is_unused(one: Left) -> bool:
 
 
 def _remove_runs(ctx: Context, box: Box, records: list[RunRecord], given: law.Given, confirm: Confirm) -> Clean:
-    site, hashed = box.site.name, Hashed()
+    site, hashed = box.machine, Hashed()
     gone = [record for record in records if record.phase == "cleaned"]
     records = [record for record in records if record.phase != "cleaned"]
     if not records:
@@ -211,7 +211,7 @@ def _remove_run(
 
 
 def _remove_unused(ctx: Context, box: Box, found: Clean, confirm: Confirm) -> Clean:
-    site = box.site.name
+    site = box.machine
     unused = [one for one in found.left if _is_unused(one)]
     if not unused:
         return replace(found, next="")

@@ -101,15 +101,19 @@ def down(
 
 
 def find_lease(ctx: Context, target: str) -> LeaseRecord:
-    """The lease of this name, on this site, or that this run is on; else of their unique beginnings.
-
-    Raises: NotFound, Ambiguous.
+    """The lease of this name, on this site, or that this run is on; else of their unique beginnings. An open one on
+    the site is meant rather than a closed one of this name.   Raises: NotFound, Ambiguous.
     """
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     sites = {record.lease.site: record for record in leases.values()}
     runs = {record.id: record.lease for record in ctx.store.index.runs()}
     name = resolve(target, dict.fromkeys([*leases, *sites, *runs]), "lease, site or run")
-    record = leases.get(name) or sites.get(name) or leases.get(runs.get(name, ""))
+    record = leases.get(name)
+    if record is None or not record.is_open:
+        there = [one.name for one in leases.values() if one.is_open and one.lease.site == name]
+        if there:
+            record = leases[there[0] if len(there) == 1 else resolve(name, there, "lease")]
+    record = record or sites.get(name) or leases.get(runs.get(name, ""))
     if record is None:
         raise NotFound(what="lease", wanted=target, hint=": that run was never launched, so it has no lease")
     return record

@@ -170,12 +170,13 @@ def _reached(ctx: Context, views: Mapping[str, RunView]) -> dict[str, RunView]:
     for view in views.values():
         record = view.record
         if view.reach.ok is None and record.attempt and not record.is_home and record.phase != "cleaned":
-            silent.setdefault(record.site_name, []).append(view)
+            silent.setdefault(record.machine, []).append(view)
     for some in silent.values():
         there: set[str] = set()
         reach = Reach(True)
         try:
-            said = ctx.box(some[0].record.site).ask("since", runs={v.record.id: v.record.offset for v in some})
+            box = ctx.box(some[0].record.site, some[0].record.lease)
+            said = box.ask("since", runs={v.record.id: v.record.offset for v in some})
             if isinstance(said, NoAnswer):
                 reach = Reach(False, some[0].reach.last_ok, said.kind, said.next_step)
             else:

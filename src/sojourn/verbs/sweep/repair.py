@@ -22,7 +22,7 @@ from sojourn.verbs.sweep.cells import CellRequest, shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
 from sojourn.verbs.sweep.placing import lanes_of
-from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, lanes, with_box
+from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, box_beside, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
 
 
@@ -139,8 +139,9 @@ def _offers(
     asked = [site for name, site in known.items() if name not in abandon and name not in gone]
     digests = list(dict.fromkeys(name for record in cells for name in _digests(record)))
     offers, remarks = {}, []
+    ours = [one.view.record for one in fates]
     job, trees = _code(ctx, cells[0], digests)
-    for offer in ask_sites(ctx, [ctx.box(site) for site in asked], sweep, digests):
+    for offer in ask_sites(ctx, [box_beside(ctx, site, ours) for site in asked], sweep, digests):
         name = offer.box.site.name
         if offer.error is not None:
             remarks.append(f"{name} takes no cell: {offer.error.message}")

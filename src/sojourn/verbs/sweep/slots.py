@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,12 @@ class SiteSlots:
     def machine(self) -> str:
         """The machine and folder behind the site's name: two names of one box are one."""
         return f"{self.hello.get('host')} {self.hello.get('boot_id')} {self.hello.get('base')}"
+
+
+def box_beside(ctx: Context, site: Site, cells: Iterable[RunRecord]) -> Box:
+    """The site's box; where its provider rents several machines, the one that cells of the sweep are on already."""
+    is_open = {one.name for one in ctx.store.index.leases()}
+    return ctx.box(site, next((one.lease for one in cells if one.site_name == site.name and one.lease in is_open), ""))
 
 
 def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[str]) -> list[SiteSlots]:

@@ -62,14 +62,14 @@ def stop_sweep(
     remarks: dict[str, str] = {}
     deadline_s = ctx.now_s() + (grace + AFTER_GRACE_S if wait_s is None else wait_s)
     while views:
-        for site in dict.fromkeys(view.record.site_name for view in views):
-            here = [view for view in views if view.record.site_name == site and view.record.id not in asked]
+        for machine in dict.fromkeys(view.record.machine for view in views):
+            here = [view for view in views if view.record.machine == machine and view.record.id not in asked]
             try:
                 taken |= _stop_there(ctx, sweep, here, grace)
                 asked |= {view.record.id for view in here if not _in_queue(view)}
             except WorldError as error:
-                remarks[site] = f"{site}: {error.message}"
-        views = [view for view in _alive(ctx, sweep) if view.record.site_name not in remarks]
+                remarks[machine] = f"{machine}: {error.message}"
+        views = [view for view in _alive(ctx, sweep) if view.record.machine not in remarks]
         if ctx.now_s() >= deadline_s:
             break
         if views:
@@ -92,7 +92,7 @@ def _stop_there(ctx: Context, sweep: str, views: Sequence[RunView], grace_s: flo
     """On one box: first what waits, so that nothing begins in the place of what ends. Raises: WorldError."""
     if not views:
         return set()
-    box = ctx.box(views[0].record.site)
+    box = ctx.box(views[0].record.site, views[0].record.lease)
     queued = [view.record.id for view in views if _in_queue(view)]
     taken = set(withdraw(ctx, box, sweep, queued, "stop")) if queued else set()
     living = [view for view in views if not _in_queue(view)]

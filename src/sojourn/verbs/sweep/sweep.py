@@ -27,7 +27,7 @@ from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.sweep.cells import CellRequest, PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.placing import by_site, placed_on, taken_back
-from sojourn.verbs.sweep.slots import BLOCKED, Oversubscribed, SiteSlots, ask_sites, lanes
+from sojourn.verbs.sweep.slots import BLOCKED, Oversubscribed, SiteSlots, ask_sites, box_beside, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -217,7 +217,7 @@ def _offers(
     living = [r for r in ctx.store.index.runs() if r.sweep != prepared.name and r.attempt and r.status.state.is_alive]
     first: Misuse | WorldError | None = None
     digests = [tree.digest for _, tree in prepared.tree.trees]
-    boxes = [ctx.box(site) for site in here.values()]
+    boxes = [box_beside(ctx, site, known.values()) for site in here.values()]
     for box in boxes:
         refuse_there(prepared.job, box)
     for offer in ask_sites(ctx, boxes, prepared.name, digests):

@@ -15,7 +15,7 @@ from sojourn.core.verdict import SICK
 from sojourn.store.index import NotFound
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch.renting import open_lease
+from sojourn.verbs.launch.renting import lease_of
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.wire import names, units
 
@@ -71,7 +71,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     What only the first machine had (hooks, notify, where the job file is, receipts) is not on the box; `pull` makes
     the receipts anew.   Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
-    box = ctx.box(ctx.site(site))
+    box = ctx.box_of(site)
     gaps = ctx.store.gaps_of("", box.site.name)
     ctx.say(f"asking {box.site.name} for its runs")
     rows = sorted(_rows(box), key=lambda row: (str(row["run"].get("planned") or ""), str(row["id"])))
@@ -99,7 +99,7 @@ def recover(ctx: Context, site: str) -> Recovered:
             f"the journal's damage ({gaps[0].what}) holds no lease of {box.site.name} any more: all that is on its box"
             " has been listed; a site that only the lost records named needs its own `sojourn recover`"
         )
-    open_now = open_lease(ctx, box.site)
+    open_now = lease_of(ctx, box)
     return Recovered(
         site=box.site.name,
         lease=open_now.name if open_now else lease,
@@ -159,6 +159,8 @@ def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
         return ""
     if record.run.spec_digest != row["run"]["identity"]:
         return "other" if record.attempt else ""  # what was only planned here gives way to what is there
+    if record.attempt and box.lease is not None and record.machine != box.machine:
+        return "other"  # another machine that is rented for the same site
     if record.attempt and record.site_name != box.site.name:  # the same root under another name of its box is no other
         return "known" if record.run.root == row["root"] else "other"
     # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
@@ -219,7 +221,7 @@ def _lease(ctx: Context, box: Box, rows: list[Mapping[str, Any]]) -> str:
     """
     site, provider = box.site, box.provider
     with ctx.alone(f"lease {site.name}"):
-        known = open_lease(ctx, site)
+        known = lease_of(ctx, box)
         if known is not None:
             return known.name
         if provider.rents:
