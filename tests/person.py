@@ -1,22 +1,19 @@
-"""Somebody with a machine of their own, a project, and packages of others that are installed there."""
+"""Somebody with a machine of their own, the digits example, and packages of others that are installed there."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from tests.box.rig import until
+
 ROOT = Path(__file__).resolve().parent.parent
-JOB = """
-name: digits
-site: {site}
-outputs: [result.json]
-run: |
-  test -e "$SOJOURN_CHECKPOINT_DIR/half" && {{ echo '{{"loss": 0.5}}' > result.json; exit 0; }}
-  touch "$SOJOURN_CHECKPOINT_DIR/half"; exec sleep 600
-"""
+EXAMPLE = ROOT / "examples/digits"
+STEPS = 338  # of the example in an epoch
 
 
 class Person:
@@ -29,13 +26,28 @@ class Person:
         file.write_text(settings)
         self.project = self.home / "project"
         self.project.mkdir()
-        (self.project / "sojourn.yaml").write_text(JOB.format(site=site))
+        shutil.copy(EXAMPLE / "train.py", self.project)
+        self.site = site
+        self.job()
         self.env = {
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join([str(package), str(ROOT / "src")]),
             **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
         }
+
+    def job(self, epochs: int = 12, more: str = "") -> None:
+        """The example's job file, for this site and so many epochs: each takes half a second or more."""
+        text = (EXAMPLE / "sojourn.yaml").read_text()
+        new = {
+            "site: local": f"site: {self.site}",
+            "run: python": f"run: {sys.executable}",
+            "--epochs 60": f"--epochs {epochs}",
+        }
+        for old, word in new.items():
+            assert text.count(old) == 1, old
+            text = text.replace(old, word)
+        (self.project / "sojourn.yaml").write_text(text + more)
 
     def __call__(self, *words: str, rc: int | None = 0) -> Any:
         ran = subprocess.run(
@@ -53,6 +65,20 @@ class Person:
         (row,) = self("status", "--json", rc=None)["runs"]
         found: dict[str, Any] = row
         return found
+
+    def until_saved(self, folder: Path) -> None:
+        """Its training, which lies below `folder`, has a checkpoint."""
+        until(lambda: list(folder.rglob("checkpoints/ckpt-*.pt")), 60)
+
+    def fetched(self) -> Path:
+        """Pull the digits, verify them, and see that no step was left out or done twice; the folder."""
+        to = self.home / "results"
+        self("pull", "digits", "--to", str(to))
+        self("verify", str(to))
+        (metrics,) = to.rglob("metrics.json")
+        said = json.loads(metrics.read_text())
+        assert said["steps"] == said["epochs"] * STEPS and said["test_accuracy"] > 0.9
+        return to
 
     def until(self, *states: str) -> dict[str, Any]:
         deadline = time.monotonic() + 60

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,27 +66,33 @@ def people(tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:
             continue
 
 
+def killed(account: Path, word: str) -> None:
+    """SIGKILL to the processes on the account's machines that have this word in their argv."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if word.encode() in Path("/proc", pid, "cmdline").read_bytes().split(b"\0"):
+                if str(account).encode() in Path("/proc", pid, "environ").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            continue
+
+
 def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Tenant, Tenant]) -> None:
     ann, _ = people
     planned = ann("plan", "--json")
-    assert any("rents small" in remark for remark in planned["remarks"]) and not ann.account.exists()
+    assert planned["rents"]["offer"] == "small" and planned["rents"]["rate"]["amount"] == 0.5
+    assert not ann.account.exists()
     ann("run", "--confirm", "cloud")
     assert [one["on"] for one in ann.machines().values()] == [True]
     assert ann("leases", "--json")["leases"][0]["meter"] == "running"
     ann.until("running")
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if Path("/proc", pid, "cmdline").read_bytes().startswith(b"sleep\x00600"):
-                environ = Path("/proc", pid, "environ").read_bytes()
-                if str(ann.account).encode() in environ:
-                    os.kill(int(pid), signal.SIGKILL)
-        except OSError:
-            continue
+    ann.until_saved(ann.account / "m-0")
+    killed(ann.account, "train.py")
     ann.until("killed")
     ann("resume", "digits")
     ann.until("succeeded")
     ann("down", "cloud", "--confirm", "cloud", rc=4)
-    ann("pull", "digits")
+    ann.fetched()
     ann("down", "cloud", "--confirm", "cloud")
     assert [one["on"] for one in ann.machines().values()] == [False]
     assert ann("leases", "--json")["leases"] == []
@@ -92,14 +100,99 @@ def test_digits_on_a_machine_that_does_not_exist_yet(people: tuple[Tenant, Tenan
 
 def test_two_clients_of_one_account_have_machines_of_their_own(people: tuple[Tenant, Tenant]) -> None:
     ann, ben = people
+    ann.job(epochs=600)
+    ben.job(epochs=600)
     ann("run", "--confirm", "cloud")
     ben("run", "--confirm", "cloud")
     machines = ann.machines()
     assert len(machines) == 2 and len({one["name"] for one in machines.values()}) == 2
     ann("stop", "digits", "--confirm", "digits")
-    ann("down", "cloud", "--confirm", "cloud")
+    ann("down", "cloud", "--confirm", "cloud", "--abandon", "digits")
     assert sorted(one["on"] for one in ben.machines().values()) == [False, True]
     assert ben.until("running")
+
+
+def test_two_machines_of_one_site_are_told_apart(people: tuple[Tenant, Tenant]) -> None:
+    ann, _ = people
+    ann.job(epochs=600)
+    ann("run", "--confirm", "cloud")
+    second = ("run", "--name", "second", "--new-machine")
+    ann(*second, rc=4)
+    assert len(ann.machines()) == 1
+    ann(*second, "--confirm", "cloud+2")
+    ann(*second)  # it runs: no third one
+    assert [one["on"] for one in ann.machines().values()] == [True, True]
+    assert [len(list((ann.account / "m-0").rglob(f"runs/{run}"))) for run in ("digits", "second")] == [1, 0]
+    assert [len(list((ann.account / "m-1").rglob(f"runs/{run}"))) for run in ("digits", "second")] == [0, 1]
+    rows = {row["id"]: row for row in ann("status", "--json")["runs"]}
+    assert {run: (row["state"], row["lease"]) for run, row in rows.items()} == {
+        "digits": ("running", "cloud"),
+        "second": ("running", "cloud+2"),
+    }
+    assert [row["id"] for row in ann("leases", "--json")["leases"]] == ["cloud", "cloud+2"]
+    ann("watch", "--timeout", "3", rc=None)
+    ann("logs", "digits")
+    ann("logs", "second")
+    for machine, run in (("cloud", "digits"), ("cloud+2", "second")):
+        left = ann("clean", machine, "--json")["left"]
+        assert [one["name"] for one in left if one["kind"] == "runs"] == [run]
+    ann("stop", "digits", "--confirm", "digits")
+    ann("down", "cloud", "--confirm", "cloud", "--abandon", "digits")
+    assert [one["on"] for one in ann.machines().values()] == [False, True]
+    (row,) = [row for row in ann("status", "--json")["runs"] if row["id"] == "second"]
+    assert row["state"] == "running" and row["reach"]["ok"]
+    ann("resume", "digits", rc=3)  # its machine is gone, and the other one is not taken for it
+    ann("stop", "second", "--confirm", "second")
+    ann("down", "cloud", "--confirm", "cloud+2", "--abandon", "second")  # the only one that the site has left
+    assert not any(one["on"] for one in ann.machines().values())
+
+
+@pytest.mark.parametrize(
+    "max_price, budget, words, rc, rented",
+    [
+        ("", "", (), 4, False),
+        ("", "", ("--confirm", "other"), 4, False),
+        ("", "", ("-y",), 4, False),
+        ("0.6 USD/h", "", ("-y",), 4, False),
+        ("", "5 USD", ("-y",), 4, False),
+        ("0.6 USD/h", "5 USD", ("-y",), 0, True),
+        ("0.4 USD/h", "5 USD", ("-y",), 4, False),
+        ("0.4 USD/h", "5 USD", ("--confirm", "cloud"), 4, False),
+        ("0.6 EUR/h", "5 USD", ("--confirm", "cloud"), 4, False),
+        ("", "5 EUR", ("--confirm", "cloud"), 2, False),
+    ],
+)
+def test_nobody_pays_what_nobody_agreed_to(
+    people: tuple[Tenant, Tenant], max_price: str, budget: str, words: tuple[str, ...], rc: int, rented: bool
+) -> None:
+    ann, _ = people
+    ann.job(more=f"\nbudget: {budget}\n" if budget else "")
+    settings = ann.home / ".config/sojourn/settings.toml"
+    settings.write_text(settings.read_text() + (f'max_price = "{max_price}"\n' if max_price else ""))
+    is_too_dear = max_price in ("0.4 USD/h", "0.6 EUR/h")
+    planned = ann("plan", "--json", rc=11 if is_too_dear else 0)
+    assert (planned["rents"] is None) == is_too_dear
+    said = ann("run", *words, rc=rc)
+    assert bool(ann.machines()) == rented
+    if rc == 4:
+        assert ("max_price" if is_too_dear else "at 0.50 USD per hour") in said.stderr
+    if rented:
+        (spec,) = (ann.account / "m-0").rglob("runs/digits/run.json")
+        assert json.loads(spec.read_text())["budget_s"] == 5 / 0.5 * 3600  # by the provider's price
+
+
+def test_a_machine_that_never_boots_can_be_released(people: tuple[Tenant, Tenant]) -> None:
+    ann, _ = people
+    ann.account.mkdir()
+    (ann.account / "fault").write_text("stuck")
+    words = [sys.executable, "-m", "sojourn", "run", "--confirm", "cloud"]
+    with subprocess.Popen(words, cwd=ann.project, env=ann.env, stderr=subprocess.PIPE, text=True) as client:
+        assert client.stderr is not None
+        assert any("waiting for its machine" in line for line in client.stderr)
+        client.kill()
+    assert ann("leases", "--json")["leases"][0]["meter"] == "running"
+    ann("down", "cloud", "--confirm", "cloud")
+    assert [one["on"] for one in ann.machines().values()] == [False]
 
 
 @pytest.mark.parametrize("fault, machines", [("lost", 1), ("killed", 1), ("full", 0)])

@@ -78,6 +78,7 @@ def test_digits_on_a_cluster_that_has_no_shell(tmp_path: Path, cluster: str, how
     assert ann("plan", "--json")["id"] == "digits"
     ann("run")
     ann.until("running")
+    ann.until_saved(tmp_path / "cluster/volume")
     place = Place(Site("cluster", options={"corral": {"api": cluster}}))
     (job,) = sojourn_corral.ask(place, "GET", "/jobs")
     sojourn_corral.ask(place, "DELETE", f"/jobs/{job['name']}{how}")
@@ -88,5 +89,5 @@ def test_digits_on_a_cluster_that_has_no_shell(tmp_path: Path, cluster: str, how
     jobs = sojourn_corral.ask(place, "GET", "/jobs")
     assert [one["phase"] for one in jobs[1:]] in (["running"], ["succeeded"])
     ann("down", "cluster", "--confirm", "cluster", rc=4)
-    ann("pull", "digits")
+    ann.fetched()
     ann("down", "cluster", "--confirm", "cluster")

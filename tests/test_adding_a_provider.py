@@ -61,7 +61,7 @@ def test_a_site_that_names_it_rents_runs_and_releases_and_nothing_of_ours_was_ed
     assert "rents small at 0.50 USD per hour" in " ".join(sojourn("plan").split()) and not machines(api)
     assert "at 0.50 USD per hour" in sojourn("run", rc=4) and not machines(api)
     sojourn("run", "-y")
-    sojourn("watch", "r")
+    sojourn("watch", "r", rc=110)
     (machine,) = machines(api)
     assert machine["name"].startswith("sojourn-") and "cloud" in sojourn("leases")
     sojourn("pull", "r")

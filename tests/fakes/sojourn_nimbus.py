@@ -1,7 +1,8 @@
 """`nimbus`: a small cloud. Its account is a folder; each machine is a folder there, and what runs in it.
 
 `Backend` is a provider that rents, `Line` the way to its machines. The file `fault` in the account makes the next
-taking go wrong: `lost` (it is rented, and the answer is lost), `killed` (and the client dies), `full` (rejected).
+taking go wrong: `lost` (it is rented, and the answer is lost), `killed` (and the client dies), `full` (rejected),
+`stuck` (it never boots).
 """
 
 import contextlib
@@ -50,7 +51,12 @@ class Account:
             if any(one["name"] == name for one in books.values()):
                 raise ValueError(f"the name {name} was given before")
             id = f"m-{len(books)}"
-            books[id] = {"name": name, "kind": kind, "up": time.time() + BOOT_S, "on": True}
+            books[id] = {
+                "name": name,
+                "kind": kind,
+                "up": time.time() + (1e9 if what == "stuck" else BOOT_S),
+                "on": True,
+            }
         (self.folder / id).mkdir()
         if what == "killed":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.need import Need, fits
-from sojourn.core.values import Finding, NoAnswer
+from sojourn.core.values import Finding, NoAnswer, Site
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import worst
 from sojourn.verbs.context import Box, Context, unreachable
