@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ SITE = ("--site", "ssh:box1")
 
 
 @pytest.fixture
-def away(ssh_config: Path, box: Box, desk: Desk) -> Desk:
+def away(ssh_config: Path, box: Box, desk: Desk) -> Iterator[Desk]:
     """A user whose job takes about a minute, and whose box is `box1`."""
-    box.sh("rm -rf /root/.local")
+    box.clear()
     desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
     desk.job("python3 train.py 150 0.3")
-    return desk
+    yield desk
+    box.heal()
+    box.clear()
 
 
 def kill(box: Box, pattern: str) -> None:

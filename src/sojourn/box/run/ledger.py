@@ -69,6 +69,15 @@ class Ledger:
                 return False
         return True
 
+    @property
+    def is_displaced(self) -> bool:
+        """Whether somebody deleted the root under us and another run has its events at the same place now."""
+        try:
+            there, mine = os.stat(self.path), os.fstat(self._fd)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
+
     def close(self) -> None:
         """Write what waits, as far as the disk allows, and let go. Idempotent."""
         if self._fd >= 0:
