@@ -103,7 +103,7 @@ def test_a_box_that_is_cut_off_is_shown_as_that_with_what_to_do(box: Box, away: 
     away("run", *SITE)
     box.fault(fault)
     said = away("status", rc=None, timeout_s=600)  # its own bounds end it: see the next test
-    assert "running" in said.out and "does not answer" in said.out and "ssh:box1: " in said.out
+    assert "running" in said.out and "no answer" in said.out and "ssh:box1: " in said.out
     row = away("status", "--json", rc=3, timeout_s=600).json["runs"][0]
     assert row["state"] == "running" and row["reach"]["ok"] is False and row["reach"]["next"]
 
