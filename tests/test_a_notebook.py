@@ -123,10 +123,32 @@ def test_digits_in_a_notebook(ann: Person, service: Place, tmp_path: Path) -> No
     assert ann("status", "--json")["runs"][0]["home"]
 
 
-def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person) -> None:
-    (ann.project / "sojourn.yaml").write_text("name: bad\nsite: book\nrun: sleep 5; python3 -c 'import nothing_such'\n")
+def test_a_secret_never_goes_there(ann: Person, tmp_path: Path) -> None:
+    ann.env["API_KEY"] = "canary-5f2c"
+    (ann.project / "sojourn.yaml").write_text("name: s\nsite: book\nsecrets: [API_KEY]\nrun: 'true'\n")
+    assert "takes files alone" in ann("run", rc=2).stderr
+    for top in (tmp_path / "service", ann.home):
+        assert not [path for path in top.rglob("*") if path.is_file() and b"canary-5f2c" in path.read_bytes()]
+
+
+def test_what_is_packed_is_without_the_run_s_secrets(private_home: Path) -> None:
+    mirror = Mirror("book", Canned())
+    root = Path(mirror.base) / "runs/a"
+    root.mkdir(parents=True)
+    for name in ("secrets.json", "secrets.json.new", "run.json"):
+        (root / name).write_text("canary")
+    with tarfile.open(mirror.pack(str(root))) as sent:
+        assert sorted(sent.getnames()) == ["runs/a", "runs/a/run.json"]
+
+
+def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person, tmp_path: Path) -> None:
+    (ann.project / "sojourn.yaml").write_text(
+        "name: bad\nsite: book\nrun: |\n"
+        f"  until test -e {tmp_path}/gate; do sleep 0.1; done; python3 -c 'import nothing_such'\n"
+    )
     ann("run")
     assert "runs no command for us" in ann("logs", "bad", rc=3).stderr
+    (tmp_path / "gate").touch()
     ann.until("failed")
     assert "No module named" in ann("logs", "bad").stdout
     assert "nothing_such" in ann("why", "bad", rc=1).stdout

@@ -132,6 +132,11 @@ def refuse_there(job: JobFile, box: Box) -> None:
     if job.after and not box.scheduler:
         what = f"it should start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
         raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
+    if job.secrets and box.is_blind:
+        what = f"it names `secrets`, and {name} takes files alone: their values would be stored there with the code"
+        raise NotYet(
+            path=job.path, what=what, following=f"keep them in the secrets of {name} itself, and read them there"
+        )
 
 
 def read_trees(ctx: Context, job: JobFile) -> Trees:
