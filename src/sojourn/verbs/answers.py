@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from sojourn.core.alarms import Alarm
+from sojourn.core.artifact import Artifact
 from sojourn.core.values import Finding, Meter, State
 
 
@@ -244,12 +245,12 @@ class Stop:
 
 @dataclass(frozen=True)
 class Pull:
-    """What came home of one run. `artifacts`: as `verify` has them. `files`/`bytes`: what is home and whole now."""
+    """What came home of one run. `files`/`bytes`: what is home and whole now."""
 
     run: str
     ok: bool
     home: str  # the folder
-    artifacts: tuple[Mapping[str, Any], ...]
+    artifacts: tuple[Artifact, ...]
     files: int
     bytes: int
     moved_files: int  # of them: transferred this time
@@ -272,7 +273,8 @@ class Pull:
         return document(
             self,
             "pull",
-            without=("moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
+            without=("artifacts", "moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
+            artifacts=[{**a.as_json(), **({"needs": a.needs} if a.needs else {})} for a in self.artifacts],
             moved={"files": self.moved_files, "bytes": self.moved_bytes},
             spent=money(self.spent_micro, self.currency),
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sojourn.backends.proof.proof import printable
+from sojourn.core.artifact import printable
 from sojourn.core.gotcha import Gotcha
 from sojourn.core.plain import finite
 from sojourn.core.values import Finding, NoAnswer

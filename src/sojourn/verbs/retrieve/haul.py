@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sojourn.core.artifact import LOG, UNKNOWN, Artifact
 from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
@@ -21,7 +22,7 @@ from sojourn.verbs.retrieve.homes import UNPROVEN
 from sojourn.wire import units
 
 if TYPE_CHECKING:
-    from sojourn.backends.proof.proof import Proof, Prover
+    from sojourn.backends.proof.proof import Prover
 
 _PROVING = threading.Lock()
 UNSAFE = "unsafe"
@@ -61,7 +62,7 @@ class Haul:
     """
 
     receipts: dict[Key, Receipt] = field(default_factory=dict)
-    artifacts: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    artifacts: dict[Key, Artifact] = field(default_factory=dict)
     lies: dict[Key, str] = field(default_factory=dict)
     failed: dict[Key, Row] = field(default_factory=dict)
     unsure: set[Key] = field(default_factory=set)
@@ -115,9 +116,10 @@ class Bringing:
                 continue
             haul.lies[key(row)] = where
             if row["role"] == "log":
-                haul.artifacts[key(row)] = artifact(row, "log")
+                haul.artifacts[key(row)] = Artifact.of_row(row, LOG)
             elif self._is_proven(row) and where == home.path(row["path"]) and not _has_new_neighbours(row, moved):
-                self._keep(haul, row)
+                haul.receipts[key(row)] = self._old[row["path"]]
+                haul.artifacts[key(row)] = Artifact.of_receipt(self._old[row["path"]])
             else:
                 unproven.append((row, where))
         home.check(lacking)
@@ -131,19 +133,13 @@ class Bringing:
             haul.moved.add(key(row))
             haul.moved_bytes += row["bytes"]
             if row["role"] == "log":
-                haul.artifacts[key(row)] = artifact(row, "log")
+                haul.artifacts[key(row)] = Artifact.of_row(row, LOG)
             else:
                 unproven.append((row, home.staged(row)))
         return unproven
 
     def _is_proven(self, row: Row) -> bool:
         return is_proven(row, self._old)
-
-    def _keep(self, haul: Haul, row: Row) -> None:
-        """A file that is home, and that was loaded when it had the very same bytes."""
-        receipt = self._old[row["path"]]
-        haul.receipts[key(row)] = receipt
-        haul.artifacts[key(row)] = of_receipt(receipt)
 
     def _prove(self, haul: Haul, unproven: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> None:
         """Load each file (row, where it lies now); a receipt for its final place where it is sound.
@@ -169,7 +165,7 @@ class Bringing:
                 folder, name = os.path.split(inner)
                 folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
 
-        def proven(row: Row, path: str) -> Proof:
+        def proven(row: Row, path: str) -> Artifact:
             # A file of a set is judged by its neighbours, which may still be staged under other names.
             beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
             return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
@@ -183,20 +179,18 @@ class Bringing:
                 progress.proven()
                 self._note(haul, row, proof)
 
-    def _note(self, haul: Haul, row: Row, proof: Proof) -> None:
-        from sojourn.backends.proof.proof import receipt
-
-        haul.artifacts[key(row)] = proof.as_json()
-        name, is_whole = row["path"], "bytes" in proof.proved
+    def _note(self, haul: Haul, row: Row, proof: Artifact) -> None:
+        haul.artifacts[key(row)] = proof
+        home, name, is_whole = self._home, row["path"], "bytes" in proof.proved
         if proof.ok:
-            haul.receipts[key(row)] = receipt(self._home.run, proof, self._home.path(name))
+            haul.receipts[key(row)] = proof.receipt(home.run, home.path(name))
         elif is_whole and proof.problem in DAMAGED:
-            haul.failed[key(row)] = {**row, "problem": proof.problem}
+            haul.failed[key(row)] = row
         elif is_whole:  # nothing against the file: it would call something, or could not be loaded on this machine
             said = (proof.detail, *proof.remarks)
-            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != "unknown" else proof.problem
+            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != UNKNOWN else proof.problem
             whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
-            haul.receipts[key(row)] = receipt(self._home.run, whole, self._home.unproven(name))
+            haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name))
 
 
 def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
@@ -211,7 +205,7 @@ def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
     for row in rows:
         if key(row) not in haul.lies or key(row) not in haul.artifacts:
             continue
-        name = row["path"] if haul.artifacts[key(row)]["ok"] else row["path"] + UNPROVEN
+        name = row["path"] if haul.artifacts[key(row)].ok else row["path"] + UNPROVEN
         moves[name] = (haul.lies[key(row)], row["sha256"])
     home.settle({name: move for name, move in moves.items() if move[0] != home.path(name)})
     for row in rows:
@@ -224,7 +218,7 @@ def is_proven(row: Row, old: Mapping[str, Receipt]) -> bool:
     receipt = old.get(row["path"])
     if receipt is None or receipt.sha256 != row["sha256"]:
         return False
-    return receipt.state != "bytes-only" or receipt.kind == "unknown"
+    return receipt.state != "bytes-only" or receipt.kind == UNKNOWN
 
 
 def _has_new_neighbours(row: Row, moved: Set[str]) -> bool:
@@ -232,31 +226,3 @@ def _has_new_neighbours(row: Row, moved: Set[str]) -> bool:
     from sojourn.backends.proof.judge import is_of_a_set
 
     return os.path.dirname(row["path"]) in moved and is_of_a_set(row["path"])
-
-
-def artifact(row: Row, kind: str) -> dict[str, Any]:
-    """One element of `artifacts`, of bytes that are equal to the manifest's."""
-    return {
-        "path": row["path"],
-        "kind": kind,
-        "ok": True,
-        "bytes": row["bytes"],
-        "sha256": row["sha256"],
-        "proved": ["bytes"],
-        "problem": None,
-        "detail": None,
-        "remarks": [],
-        "facts": {},
-        "loader": None,
-    }
-
-
-def of_receipt(receipt: Receipt) -> dict[str, Any]:
-    """The same of what is home and was proven before."""
-    return {
-        **artifact({"path": receipt.path, "bytes": receipt.bytes, "sha256": receipt.sha256}, receipt.kind),
-        "proved": list(receipt.proved),
-        "remarks": list(receipt.remarks),
-        "facts": dict(receipt.facts),
-        "loader": receipt.loader,
-    }

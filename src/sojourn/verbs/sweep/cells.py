@@ -118,16 +118,3 @@ def shared(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dic
         key: value for key, value in first.items() if all(key in spec and spec[key] == value for spec in specs[1:])
     }
     return common, [{key: value for key, value in spec.items() if key not in common} for spec in specs]
-
-
-@dataclass(frozen=True)
-class CellRequest:
-    """A cell for a queue: its whole run.json, and the attempt that is asked for."""
-
-    spec: Mapping[str, Any]
-    attempt: int = 1
-
-    @property
-    def run(self) -> str:
-        """The id of its run."""
-        return str(self.spec["run"])

@@ -18,7 +18,8 @@ from sojourn.verbs.launch.launch import read_secrets
 from sojourn.verbs.launch.prepare import Trees, on_site, read_trees
 from sojourn.verbs.observe import scheduled
 from sojourn.verbs.observe.costs import costs_of, wanted_of
-from sojourn.verbs.sweep.cells import CellRequest, shared
+from sojourn.verbs.sweep.batch import Batch, CellRequest
+from sojourn.verbs.sweep.cells import shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
 from sojourn.verbs.sweep.placing import lanes_of
@@ -237,15 +238,5 @@ def _ask(
     found = with_box(offer, found, asked[0].spec.get("envs") or {}, wants_cards=False)
     if not replace(offer, findings=found).is_usable:
         raise WorldError(detail=found[0].title)
-    return enqueue(
-        ctx,
-        offer.box,
-        sweep,
-        asked,
-        hello=offer.hello,
-        lanes=offer.lanes if is_new else (),  # a queue that is there keeps its slots
-        need=Need(),
-        trees=rows,
-        lacking=offer.lacking,
-        secrets=read_secrets(ctx, asked[0].spec),
-    )
+    slots = offer if is_new else replace(offer, lanes=())  # a queue that is there keeps its slots
+    return enqueue(ctx, Batch(sweep, slots, asked, trees=rows, secrets=read_secrets(ctx, asked[0].spec)))
