@@ -7,10 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.values import Receipt, state_of
 from sojourn.wire.errors import Defect
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
 
 UNKNOWN, LOG = "unknown", "log"
 INSTALL = "install "
@@ -39,7 +42,7 @@ class Artifact:
     remembered: str = ""  # the UTC stamp when it was proven, where that was not now: it is unchanged since
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any], kind: str) -> Artifact:
+    def of_row(cls, row: FileRow, kind: str) -> Artifact:
         """A file whose bytes are those of its row in a manifest, and that was not loaded."""
         return cls(row["path"], kind, row["bytes"], row["sha256"], ("bytes",))
 

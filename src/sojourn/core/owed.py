@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.values import Receipt, State
 from sojourn.wire import manifest, quote
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
+
+Row = FileRow
 CHECKPOINT = "checkpoint"
 # Problems that are the file's own. Any other (no memory here, no library, no time) says nothing of the file.
 DAMAGED = frozenset(("empty", "truncated", "corrupt", "unparseable", "missing-shard", "non-finite"))
@@ -107,7 +110,7 @@ def _unlisted(standing: Standing) -> tuple[Lack, ...]:
     if standing.is_reachable and not standing.is_fresh:
         why = "is reachable, but its outputs were not listed again"
         return (Lack(run, why, f"sojourn down {run}", "not listed"),)
-    whole = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
+    whole: Manifest = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
     if manifest.digest_of(whole) != standing.digest:
         return (Lack(run, "has a list of outputs that does not match its digest", pull, "not listed"),)
     return ()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.values import Ended, Lease, NoAnswer, Place, Pulse, Site, State
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class LaunchRequest:
     tethers of what must have succeeded first.
     """
 
-    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec: Spec = field(default_factory=lambda: cast("Spec", {}))
     write_s: float = 0.0
     after: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sojourn.store import scripts
 from sojourn.store.hashes import Hashes
@@ -18,7 +18,10 @@ from sojourn.store.ignore import IGNORE_FILES, Rules, rules_for
 from sojourn.wire.errors import Misuse
 from sojourn.wire.manifest import is_safe, roster_digest
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
+
+Row = FileRow
 
 
 class BadTree(Misuse):

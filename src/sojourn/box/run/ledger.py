@@ -41,7 +41,8 @@ class Ledger:
         seq = self.history.seq + 1
         at = units.stamp(time.time())
         line = events.line(seq, at, kind, attempt, fields)
-        self.history.add(dict(fields, seq=seq, at=at, kind=kind, attempt=attempt))
+        event: Any = dict(fields, seq=seq, at=at, kind=kind, attempt=attempt)
+        self.history.add(event)
         self._waiting.append((kind, line))
         if len(self._waiting) > _KEPT:
             self._drop_one()

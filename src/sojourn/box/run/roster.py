@@ -17,7 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-    Row = Dict[str, Any]
+    from sojourn.wire.documents import FileRow, Manifest, Spec
+
+    Row = FileRow
 
 _COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
 _TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
@@ -25,9 +27,7 @@ _CHUNK = 1 << 20
 _TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
 
 
-def take_manifest(
-    root: Root, spec: Dict[str, Any], attempt: int, at: str, known: Optional[Mapping[str, Any]] = None
-) -> Dict[str, Any]:
+def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional[Mapping[str, Any]] = None) -> Manifest:
     """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
 
     Of each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
@@ -58,7 +58,7 @@ def hashed_before(root: Root) -> Dict[str, Row]:
 class _Taking:
     """One look at a root. `rows`: by path."""
 
-    def __init__(self, root: Root, spec: Dict[str, Any], attempt: int, known: Mapping[str, Any]) -> None:
+    def __init__(self, root: Root, spec: Spec, attempt: int, known: Mapping[str, Any]) -> None:
         self.root = root
         self.top = os.path.realpath(root.path)
         self.known = known
@@ -203,7 +203,8 @@ class _Taking:
             if why:
                 self.refused[path] = why
             if row:
-                rows.append(dict(row, set=name))
+                row["set"] = name
+                rows.append(row)
             elif not os.path.lexists(os.path.join(folder, inner)):
                 self.refused.pop(path, None)
                 return None
@@ -230,7 +231,7 @@ class _Taking:
         """
         had_later = self._is_followed()
         newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
-        found: Dict[str, Row] = {}
+        found: Dict[str, Any] = {}
         for row in _dicts(self.sealed.get("files")):
             path, role = str(row.get("path")), row.get("role")
             if role not in ("output", "checkpoint") or self._is_there(path):
@@ -246,7 +247,8 @@ class _Taking:
             path = str(row.get("path"))
             if not self._is_there(path):
                 found[path] = row
-        return [{key: found[path].get(key) for key in ("path", "bytes", "sha256")} for path in sorted(found)]
+        gone = (found[path] for path in sorted(found))
+        return [{"path": row.get("path"), "bytes": row.get("bytes"), "sha256": row.get("sha256")} for row in gone]
 
     def rewritten(self) -> None:
         """Note the hash of before in the row of each output that was changed after it was sealed, by no attempt."""
@@ -286,7 +288,9 @@ class _Taking:
             except OSError as error:
                 self.refused[path] = error.strerror or str(error)
                 return None
-        return dict(self.hashed[real], path=path, role=role)
+        row = self.hashed[real].copy()
+        row["path"], row["role"] = path, role
+        return row
 
     def _read(self, f: Any, source: str) -> Row:
         """Up to the size that it has now: one that grows is not followed."""
@@ -300,11 +304,13 @@ class _Taking:
             and known.get("bytes") == before.st_size
             and manifest.is_digest(known.get("sha256"))
         ):
-            return dict(row, bytes=before.st_size, sha256=known["sha256"])
+            row["bytes"], row["sha256"] = before.st_size, known["sha256"]
+            return row
         size, digest = manifest.sha256_stream(f, limit_bytes=before.st_size)
         if _stat_row(os.fstat(f.fileno())) != row["stat"]:
             row["changed"] = True
-        return dict(row, bytes=size, sha256=digest)
+        row["bytes"], row["sha256"] = size, digest
+        return row
 
 
 def _telling_devices() -> Set[int]:
@@ -361,7 +367,7 @@ def _is_same(root: str, one: str, other: str) -> bool:
         return False
 
 
-def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
+def _pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
     """(bytes, sha256) of the code that each working copy began with, by path; empty where that cannot be read."""
     if not spec.get("code"):
         return {}
@@ -374,7 +380,8 @@ def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
     return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
 
 
-def _dicts(rows: Any) -> Iterator[Row]:
+def _dicts(rows: Any) -> Iterator[Any]:
+    """What of it is a row, as far as that can be seen; a keeper of an earlier version may have written it."""
     return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
 
 

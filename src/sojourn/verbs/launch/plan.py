@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core import money
@@ -25,6 +25,9 @@ from sojourn.verbs.launch.renting import is_cleared, is_to_rent, open_lease
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 REFUSED = 2
 
@@ -54,7 +57,7 @@ def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: M
 def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     box, decision, job = bid.box, bid.decision, prepared.job
     site = box.site
-    hello: Mapping[str, Any] | None = bid.hello
+    hello: Hello | None = bid.hello
     lacking: frozenset[str] | None = None
     if decision.do == "unknown" and bid.view is not None:
         reach = bid.view.reach
@@ -64,7 +67,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         else:
             digests = [tree.digest for _, tree in prepared.trees]
             said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
-            hello, lacking = said.value, frozenset(have.value["missing"])
+            hello, lacking = cast("Hello", said.value), frozenset(have.value["missing"])
     takes = room_of(prepared, lacking or frozenset())
     disk = base_disk(hello or {})
     lease = open_lease(ctx, site)
@@ -148,7 +151,7 @@ def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
     return {"files": files, "bytes": size_bytes, "new_bytes": new_bytes, "snapshots": trees}
 
 
-def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
+def _survival(site: Site, hello: Hello | None, run: str) -> dict[str, Any]:
     """Whether what is in the run's root outlives what stops the meter."""
     facts = platform(site.platform)
     verb = str(site.options.get("stop") or facts.stop_verb)
@@ -191,7 +194,7 @@ def _most_micro(prepared: Prepared, rate_micro_per_h: int | None) -> int | None:
     return 0 if not rate_micro_per_h else min(most, default=None)
 
 
-def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dict[str, Any]:
+def _setup(box: Box, prepared: Prepared, hello: Hello | None) -> dict[str, Any]:
     digest = str(prepared.spec["setup_digest"])
     reused = None
     if digest and hello:
@@ -213,7 +216,7 @@ def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
     return "", (Finding("scheduler-refuses", "confirmed", title, "blocker", cause, trial.hint, evidence=evidence),)
 
 
-def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
+def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Hello | None) -> str:
     """What a scheduler would be handed; "" where the site has none, or it takes no scripts. Raises: Misuse."""
     if not box.batch:
         return ""

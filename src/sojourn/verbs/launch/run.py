@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.core.need import Need
 from sojourn.core.values import Finding, Site
@@ -21,6 +21,9 @@ from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 BLOCKED = 11
 
@@ -53,7 +56,7 @@ class Bid:
     box: Box
     view: RunView | None
     decision: Decision
-    hello: Mapping[str, Any] | None  # None: nothing had to be asked
+    hello: Hello | None  # None: nothing had to be asked
     findings: tuple[Finding, ...] = ()
     lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
 
@@ -177,15 +180,16 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may
     if box.is_blind:
         hello, *lacks = box.answer_all(asks)
         names = frozenset(name for answer in lacks for name in answer.value["missing"])
-        return Bid(box, view, decision, hello.value, (), names)
+        return Bid(box, view, decision, cast("Hello", hello.value), (), names)
     boxcheck.get_ready()
     hello, *lacks, looked = box.answer_all([*asks, boxcheck.asked()])
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
-    findings = preflight.check_need(hello.value, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
+    facts = cast("Hello", hello.value)
+    findings = preflight.check_need(facts, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
     wants_cards = bool(prepared.need.accelerators)
     found = boxcheck.beside(findings, box, looked.value, prepared.job.envs, wants_cards=wants_cards)
-    return Bid(box, view, decision, hello.value, found, lacking)
+    return Bid(box, view, decision, facts, found, lacking)
 
 
 def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
@@ -223,7 +227,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
     reopen(ctx, box.site)
     old = ctx.store.index.run(prepared.id)
     if old is not None and old.attempt:
-        spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
+        spec = old.run.spec  # immutable: its own keeper and trainer, whatever is newer here
     else:
         spec = prepared.for_site(box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         ctx.store.append(

@@ -10,12 +10,19 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Ask, Confirm, Stop
 from sojourn.verbs.confirm import confirmed
 from sojourn.verbs.context import Box, Context, start
+from sojourn.verbs.launch.prepare import GRACE_S
 from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 
 AFTER_GRACE_S = 20.0  # for the keeper to see the end after the grace is over
 LOOK_S = 0.3
+
+
+def grace_of(record: RunRecord) -> float:
+    """How long the job's own specification gives it to save, in seconds."""
+    grace_s = record.run.spec.get("grace_s")
+    return GRACE_S if grace_s is None else float(grace_s)
 
 
 def stop(
@@ -39,7 +46,7 @@ def stop(
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not running: there is nothing to stop")
     attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
-    grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
+    grace_s = grace_of(record) if grace_s is None else grace_s
     confirmed(confirm, _ask(view, attempt, grace_s))
     box = ctx.box(record.site, record.lease)
     ctx.store.append("stopping", run=record.id, attempt=attempt)

@@ -11,13 +11,16 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.artifact import Artifact
 from sojourn.verbs.retrieve.verify import BadManifest, NoSuchPath, Verified, read_manifest, verify
 from sojourn.wire import atomic, machine, manifest, names, units
 from sojourn.wire.errors import Misuse
 from sojourn.wire.machine import this_machine
+
+if TYPE_CHECKING:
+    pass
 
 SCHEMA = "sojourn/acceptance/v1"
 _LIMIT_BYTES = 256 << 20

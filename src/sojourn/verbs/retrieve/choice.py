@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.verbs.retrieve import homes
 from sojourn.wire import globs, manifest
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
+
+Row = FileRow
 Key = tuple[str, str]  # path and sha256: one content under one name
 CHECKPOINT = "checkpoint"
 _SET = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-\d+)?")  # as `train.saving.commit` names them
@@ -52,7 +55,7 @@ class Choice:
                 yield candidates[0], next((one for one in candidates if not _is_bad(one, failed)), ())
 
 
-def choose(document: Mapping[str, Any], outputs: Sequence[str], *, is_live: bool) -> Choice:
+def choose(document: Manifest, outputs: Sequence[str], *, is_live: bool) -> Choice:
     """What of this manifest may come home for a job with these `outputs`. Of a run that lives no checkpoint comes."""
     listed = [*document["files"], *document.get("earlier", ())]
     names = {row["path"] for row in listed}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.artifact import LOG
 from sojourn.core.values import State
@@ -27,6 +27,9 @@ from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
 from sojourn.verbs.retrieve.homes import Roster
 from sojourn.verbs.retrieve.tale import Tale
 from sojourn.wire.errors import Misuse, SojournError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Manifest
 
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
 
@@ -114,7 +117,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     return answer
 
 
-def _journal(ctx: Context, view: RunView, home: Home, document: Mapping[str, Any], told: Tale, answer: Pull) -> None:
+def _journal(ctx: Context, view: RunView, home: Home, document: Manifest, told: Tale, answer: Pull) -> None:
     ctx.store.append(
         "pulled",
         run=answer.run,

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.artifact import Artifact, printable
 from sojourn.store.layout import STATES, Layout, hits
@@ -21,6 +21,9 @@ from sojourn.verbs.retrieve.verify import NoSuchPath, verify
 from sojourn.wire import atomic, manifest, units
 from sojourn.wire.errors import Misuse, Refusal
 from sojourn.wire.machine import this_machine
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
 
 MANIFEST = ".manifest.json"  # behind the name of a run's folder: beside it, never inside
 REASON = ".reason.json"
@@ -165,7 +168,7 @@ def _choose(active: str, layout: Layout, why: list[str]) -> tuple[list[str], lis
     return taken, left
 
 
-def _copied(active: str, partial: str, name: str, say: Callable[[str], None] | None) -> dict[str, Any]:
+def _copied(active: str, partial: str, name: str, say: Callable[[str], None] | None) -> FileRow:
     """Copy one file, durably; its row, hashed where it came from."""
     source, goal = os.path.join(active, name), os.path.join(partial, name)
     if say:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.artifact import INSTALL, LOG, Artifact
 from sojourn.core.owed import DAMAGED
@@ -13,6 +13,9 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.retrieve.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.haul import UNSAFE, Haul
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Manifest
 
 _REWRITTEN = "changed on the box after its attempt had ended: it is not what the attempt left"
 _NAMED = 8  # files of other attempts that are named one by one
@@ -77,9 +80,7 @@ def shown(told: Tale) -> Iterator[Artifact]:
             yield one
 
 
-def tell(
-    document: Mapping[str, Any], choice: Choice, haul: Haul, rows: Sequence[Row], home: Home, record: RunRecord
-) -> Tale:
+def tell(document: Manifest, choice: Choice, haul: Haul, rows: Sequence[Row], home: Home, record: RunRecord) -> Tale:
     """All that came of a pull: `rows` are those that were to be home, by the last manifest."""
     told = Tale(superseded=int(document.get("superseded") or 0), missing=tuple(document["missing"]))
     told.failed = tuple((row, haul.artifacts[at].problem) for at, row in haul.failed.items())
@@ -143,7 +144,7 @@ def _replaced(told: Tale, choice: Choice, haul: Haul) -> list[str]:
     return lines
 
 
-def _from_earlier(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+def _from_earlier(document: Manifest, rows: Sequence[Row]) -> list[str]:
     """Outputs that only an earlier attempt made, in words."""
     newest = int(document.get("attempt") or 0)
     firsts = {row["path"]: row for row in document["files"]}
@@ -155,7 +156,7 @@ def _from_earlier(document: Mapping[str, Any], rows: Sequence[Row]) -> list[str]
     return lines
 
 
-def _add_gone(told: Tale, document: Mapping[str, Any], home: Home, old: Mapping[str, Receipt]) -> None:
+def _add_gone(told: Tale, document: Manifest, home: Home, old: Mapping[str, Receipt]) -> None:
     """What the keeper had sealed and the box no longer has: lost, unless it came home before."""
     for row in document.get("gone") or ():
         path = row["path"]

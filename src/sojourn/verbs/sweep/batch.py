@@ -14,13 +14,14 @@ from sojourn.verbs.sweep.slots import SiteSlots
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
+    from sojourn.wire.documents import Spec
 
 
 @dataclass(frozen=True)
 class CellRequest:
     """One cell of a batch: its whole run.json, and the attempt that is asked for."""
 
-    spec: Mapping[str, Any]
+    spec: Spec
     attempt: int = 1
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core import spread
 from sojourn.core.need import Need
@@ -25,6 +25,9 @@ from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, F
 from sojourn.verbs.sweep.placing import lanes_of
 from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 class StillThere(Misuse):
@@ -207,7 +210,7 @@ def _plan_again(
         return
     order = {cell: n for n, cell in enumerate(placed)}
     cells = sorted(cells, key=lambda record: order[record.id])
-    specs = []
+    specs: list[Spec] = []
     for record in cells:
         box = offers[placed[record.id]].box
         budget = record.local.get("budget")
