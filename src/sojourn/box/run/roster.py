@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sojourn.wire.documents import FileRow, Manifest, Spec
 
-    Row = FileRow
 
 _COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
 _TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
@@ -48,7 +47,7 @@ def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
 
 
-def hashed_before(root: Root) -> Dict[str, Row]:
+def hashed_before(root: Root) -> Dict[str, FileRow]:
     """What the last seal hashed, to give as `known`."""
     sealed = read_fields(root.manifest)
     rows = [row for key in ("files", "earlier") for row in _dicts(sealed.get(key))]
@@ -64,12 +63,12 @@ class _Taking:
         self.known = known
         self.ends = Ends(root.events)
         self.done = self.ends.succeeded
-        self.rows: Dict[str, Row] = {}
-        self.earlier: List[Row] = []
+        self.rows: Dict[str, FileRow] = {}
+        self.earlier: List[FileRow] = []
         self.refused: Dict[str, str] = {}
         self.superseded = 0
         self.seen: Set[str] = set()  # every path that a glob hit
-        self.hashed: Dict[str, Row] = {}  # by real path
+        self.hashed: Dict[str, FileRow] = {}  # by real path
         self.pushed = _pushed(root, spec)
         self.sealed = read_fields(root.manifest)
         self.devices: Optional[Set[int]] = None
@@ -141,7 +140,7 @@ class _Taking:
 
     def _each(self, path: str, usable: List[str]) -> None:
         """None has: all that differ count, first those that are not as they were pushed."""
-        rows: List[Row] = []
+        rows: List[FileRow] = []
         for real in usable:
             row = self._hash(path, real, "output") if not rows else self._hash_older(path, real)
             if row and not any(_content(row) == _content(other) for other in rows):
@@ -152,7 +151,7 @@ class _Taking:
             self.rows[path] = rows[0]
             self.earlier += rows[1:]
 
-    def _hash_older(self, path: str, real: str) -> Optional[Row]:
+    def _hash_older(self, path: str, real: str) -> Optional[FileRow]:
         kept = dict(self.refused)
         row = self._hash(path, real, "output")
         if row is None:
@@ -185,13 +184,13 @@ class _Taking:
                 else:
                     self.earlier.append(row)
 
-    def _set(self, folder: str, name: str) -> Optional[List[Row]]:
+    def _set(self, folder: str, name: str) -> Optional[List[FileRow]]:
         """The rows of one checkpoint; None where it was removed meanwhile."""
         try:
             paths = shelved.files_of(folder, name)
         except OSError:
             return None
-        rows: List[Row] = []
+        rows: List[FileRow] = []
         for inner in paths:
             path = "checkpoints/" + inner
             why, real = opening.below(self.root.path, os.path.join(folder, inner))
@@ -224,7 +223,7 @@ class _Taking:
                 if row:
                     self.rows[path] = row
 
-    def gone(self) -> List[Row]:
+    def gone(self) -> List[FileRow]:
         """What the seal proves to have been there, and is nowhere any more. Said in each seal again.
 
         Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
@@ -278,7 +277,7 @@ class _Taking:
         is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
         return found.st_dev in self.devices and newest <= now_ns and is_fine
 
-    def _hash(self, path: str, real: str, role: str) -> Optional[Row]:
+    def _hash(self, path: str, real: str, role: str) -> Optional[FileRow]:
         """The row of a file; None, and why in `refused`, where it cannot be read."""
         if real not in self.hashed:
             try:
@@ -292,10 +291,10 @@ class _Taking:
         row["path"], row["role"] = path, role
         return row
 
-    def _read(self, f: Any, source: str) -> Row:
+    def _read(self, f: Any, source: str) -> FileRow:
         """Up to the size that it has now: one that grows is not followed."""
         before = _settled(f.fileno())
-        row: Row = {"from": source, "stat": _stat_row(before)}
+        row: FileRow = {"from": source, "stat": _stat_row(before)}
         known = self.known.get(source)
         if (
             isinstance(known, dict)
@@ -385,7 +384,7 @@ def _dicts(rows: Any) -> Iterator[Any]:
     return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
 
 
-def _content(row: Row) -> Tuple[int, str]:
+def _content(row: FileRow) -> Tuple[int, str]:
     return row["bytes"], row["sha256"]
 
 

@@ -16,13 +16,14 @@ from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.retrieve.choice import Choice, Key, Row, key
+from sojourn.verbs.retrieve.choice import Choice, Key, key
 from sojourn.verbs.retrieve.fetch import Home, fetch
 from sojourn.verbs.retrieve.homes import UNPROVEN
 from sojourn.wire import units
 
 if TYPE_CHECKING:
     from sojourn.backends.proof.proof import Prover
+    from sojourn.wire.documents import FileRow
 
 _PROVING = threading.Lock()
 UNSAFE = "unsafe"
@@ -64,7 +65,7 @@ class Haul:
     receipts: dict[Key, Receipt] = field(default_factory=dict)
     artifacts: dict[Key, Artifact] = field(default_factory=dict)
     lies: dict[Key, str] = field(default_factory=dict)
-    failed: dict[Key, Row] = field(default_factory=dict)
+    failed: dict[Key, FileRow] = field(default_factory=dict)
     unsure: set[Key] = field(default_factory=set)
     moved: set[Key] = field(default_factory=set)
     moved_bytes: int = 0
@@ -92,7 +93,7 @@ class Bringing:
             if len(haul.failed) == before:
                 return haul
 
-    def _forget_moved(self, haul: Haul, rows: Sequence[Row], before: Mapping[str, str]) -> None:
+    def _forget_moved(self, haul: Haul, rows: Sequence[FileRow], before: Mapping[str, str]) -> None:
         """What is judged by its neighbours is judged again where an older one took the place of one of these."""
         from sojourn.backends.proof.judge import is_of_a_set
 
@@ -102,7 +103,7 @@ class Bringing:
                 haul.artifacts.pop(key(row), None)
                 haul.receipts.pop(key(row), None)
 
-    def _get(self, haul: Haul, rows: Sequence[Row], wanted: Sequence[Row]) -> list[tuple[Row, str]]:
+    def _get(self, haul: Haul, rows: Sequence[FileRow], wanted: Sequence[FileRow]) -> list[tuple[FileRow, str]]:
         """(row, where it lies) of what is to be loaded; the rest is known already, or did not come."""
         home, lacking, unproven = self._home, [], []
         named = {row["path"] for row in wanted}
@@ -138,10 +139,10 @@ class Bringing:
                 unproven.append((row, home.staged(row)))
         return unproven
 
-    def _is_proven(self, row: Row) -> bool:
+    def _is_proven(self, row: FileRow) -> bool:
         return is_proven(row, self._old)
 
-    def _prove(self, haul: Haul, unproven: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> None:
+    def _prove(self, haul: Haul, unproven: Sequence[tuple[FileRow, str]], rows: Sequence[FileRow]) -> None:
         """Load each file (row, where it lies now); a receipt for its final place where it is sound.
 
         Each proof is kept as soon as it is made: a pull that was ended does not load again what it had loaded.
@@ -165,7 +166,7 @@ class Bringing:
                 folder, name = os.path.split(inner)
                 folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
 
-        def proven(row: Row, path: str) -> Artifact:
+        def proven(row: FileRow, path: str) -> Artifact:
             # A file of a set is judged by its neighbours, which may still be staged under other names.
             beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
             return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
@@ -179,7 +180,7 @@ class Bringing:
                 progress.proven()
                 self._note(haul, row, proof)
 
-    def _note(self, haul: Haul, row: Row, proof: Artifact) -> None:
+    def _note(self, haul: Haul, row: FileRow, proof: Artifact) -> None:
         haul.artifacts[key(row)] = proof
         home, name, is_whole = self._home, row["path"], "bytes" in proof.proved
         if proof.ok:
@@ -193,7 +194,7 @@ class Bringing:
             haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name))
 
 
-def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
+def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[FileRow]) -> None:
     """Give `rows`, and of each thing that does not load the newest, their final names. Raises: as `Home.settle`."""
     moves: dict[str, tuple[str, str]] = {}
     for newest, _ in choice.fallen(haul.failed):
@@ -213,7 +214,7 @@ def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
             home.drop_unproven(row["path"])
 
 
-def is_proven(row: Row, old: Mapping[str, Receipt]) -> bool:
+def is_proven(row: FileRow, old: Mapping[str, Receipt]) -> bool:
     """It was proven as far as it ever will be; where a library was missing, that may be there by now."""
     receipt = old.get(row["path"])
     if receipt is None or receipt.sha256 != row["sha256"]:
@@ -221,7 +222,7 @@ def is_proven(row: Row, old: Mapping[str, Receipt]) -> bool:
     return receipt.state != "bytes-only" or receipt.kind == UNKNOWN
 
 
-def _has_new_neighbours(row: Row, moved: Set[str]) -> bool:
+def _has_new_neighbours(row: FileRow, moved: Set[str]) -> bool:
     """It is judged by what stands beside it, and one of these came, changed or went since it was."""
     from sojourn.backends.proof.judge import is_of_a_set
 

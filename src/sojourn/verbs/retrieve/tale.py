@@ -10,12 +10,12 @@ from sojourn.core.artifact import INSTALL, LOG, Artifact
 from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
-from sojourn.verbs.retrieve.choice import CHECKPOINT, Choice, Row, attempt_of, key, step_of
+from sojourn.verbs.retrieve.choice import CHECKPOINT, Choice, attempt_of, key, step_of
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.haul import UNSAFE, Haul
 
 if TYPE_CHECKING:
-    from sojourn.wire.documents import Manifest
+    from sojourn.wire.documents import FileRow, Manifest
 
 _REWRITTEN = "changed on the box after its attempt had ended: it is not what the attempt left"
 _NAMED = 8  # files of other attempts that are named one by one
@@ -29,8 +29,8 @@ class Tale:
 
     artifacts: dict[str, Artifact] = field(default_factory=dict)
     receipts: dict[str, Receipt] = field(default_factory=dict)
-    failed: tuple[tuple[Row, str], ...] = ()
-    at_home: tuple[Row, ...] = ()
+    failed: tuple[tuple[FileRow, str], ...] = ()
+    at_home: tuple[FileRow, ...] = ()
     missing: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     taken: tuple[str, ...] = ()
@@ -80,7 +80,9 @@ def shown(told: Tale) -> Iterator[Artifact]:
             yield one
 
 
-def tell(document: Manifest, choice: Choice, haul: Haul, rows: Sequence[Row], home: Home, record: RunRecord) -> Tale:
+def tell(
+    document: Manifest, choice: Choice, haul: Haul, rows: Sequence[FileRow], home: Home, record: RunRecord
+) -> Tale:
     """All that came of a pull: `rows` are those that were to be home, by the last manifest."""
     told = Tale(superseded=int(document.get("superseded") or 0), missing=tuple(document["missing"]))
     told.failed = tuple((row, haul.artifacts[at].problem) for at, row in haul.failed.items())
@@ -144,7 +146,7 @@ def _replaced(told: Tale, choice: Choice, haul: Haul) -> list[str]:
     return lines
 
 
-def _from_earlier(document: Manifest, rows: Sequence[Row]) -> list[str]:
+def _from_earlier(document: Manifest, rows: Sequence[FileRow]) -> list[str]:
     """Outputs that only an earlier attempt made, in words."""
     newest = int(document.get("attempt") or 0)
     firsts = {row["path"]: row for row in document["files"]}
@@ -173,7 +175,7 @@ def _add_gone(told: Tale, document: Manifest, home: Home, old: Mapping[str, Rece
             )
 
 
-def attempt_words(row: Row) -> str:
+def attempt_words(row: FileRow) -> str:
     """Where on the box the file lies, for people."""
     number = attempt_of(row)
     return f"attempt {number}" if number else "the run's own folder"
