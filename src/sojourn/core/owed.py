@@ -182,7 +182,7 @@ class _Owed:
         why = self._why_not_home(row)
         if why:
             if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
-                why += f", although it was pulled: it does not load (repair it, or give it up with {self._give_up})"
+                why = f"was pulled but does not load (repair it, or give it up with {self._give_up})"
             yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
         else:
             yield from self._not_loaded(row)

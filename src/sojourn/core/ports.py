@@ -31,7 +31,7 @@ class Handle:
 class LaunchRequest:
     """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
     it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet. `after`: natives of
-    tethers of what must have succeeded first.
+    handles of what must have succeeded first.
     """
 
     spec: Spec = field(default_factory=lambda: cast("Spec", {}))

@@ -288,7 +288,7 @@ def answer(
         next=next_step(view, lease),
         remarks=tuple(remarks),
         log_tail=tail,
-        attach="" if status.state.is_final else str(((record.tether or {}).get("facts") or {}).get("attach", "")),
+        attach="" if status.state.is_final else str(((record.handle or {}).get("facts") or {}).get("attach", "")),
         seconds=ctx.now_s() - began_s,
         exit_status=exit_status,
     )

@@ -68,11 +68,11 @@ def stop(
 
 def _end_there(box: Box, view: RunView, grace_s: float) -> None:
     """End what waits in the queue, or runs where it cannot read the request; else it does. Raises: Unreachable."""
-    from sojourn.verbs.observe.scheduled import tether_of
+    from sojourn.verbs.observe.scheduled import handle_of
 
-    tether = tether_of(view.record)
-    if (view.keeper == "queued" or view.is_blind) and tether is not None:
-        box.must(box.launcher.stop(box.place, tether, grace_s if view.is_blind else 0.0))
+    handle = handle_of(view.record)
+    if (view.keeper == "queued" or view.is_blind) and handle is not None:
+        box.must(box.launcher.stop(box.place, handle, grace_s if view.is_blind else 0.0))
 
 
 def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:

@@ -42,11 +42,11 @@ def submit(ctx: Context, batch: Batch) -> None:
     order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
         home = posixpath.join(batch.base, "queues", batch.sweep, "arrays")
-        tethers = _submitted(box, argv, home, roots, order, len(batch.slots.lanes))
-        natives = {posixpath.basename(one.root): tether.native for one, tether in zip(roots, tethers, strict=True)}
-        tether = {"launcher": box.site.launcher, "native": "", "facts": {}}
+        handles = _submitted(box, argv, home, roots, order, len(batch.slots.lanes))
+        natives = {posixpath.basename(one.root): handle.native for one, handle in zip(roots, handles, strict=True)}
+        handle = {"launcher": box.site.launcher, "native": "", "facts": {}}
         ctx.store.append(
-            "queued", sweep=batch.sweep, site=box.site.name, runs=list(natives), tether=tether, natives=natives
+            "queued", sweep=batch.sweep, site=box.site.name, runs=list(natives), tether=handle, natives=natives
         )
 
 

@@ -93,8 +93,8 @@ def recall(ctx: Context, sweep: str) -> list[str]:
     remarks = []
     by_site: dict[str, dict[str, Any]] = {}
     sites = {}
-    for run, site, tether in ctx.store.index.earlier(sweep):
-        by_site.setdefault(site.name, {})[run] = tether
+    for run, site, handle in ctx.store.index.earlier(sweep):
+        by_site.setdefault(site.name, {})[run] = handle
         sites[site.name] = site
     for name, known in by_site.items():
         box, runs = ctx.box(sites[name]), list(known)

@@ -12,7 +12,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.observe.refresh import refresh_one
-from sojourn.verbs.observe.scheduled import tether_of
+from sojourn.verbs.observe.scheduled import handle_of
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, WorldError
@@ -112,8 +112,8 @@ def handbook(ctx: Context, run: str) -> Handbook:
         remarks.append(f"its log on the box may hold the value of {', '.join(lacking)} until the run is over")
     hand: Mapping[str, str] = {}
     if box.scheduler:
-        tether = tether_of(record)
-        hand = box.scheduler.by_hand(root, tether.native if tether else "")
+        handle = handle_of(record)
+        hand = box.scheduler.by_hand(root, handle.native if handle else "")
         remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
     remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as ever")
     return Handbook(
