@@ -24,9 +24,7 @@ class Person:
 
     def __init__(self, top: Path, name: str, package: Path, site: str, settings: str) -> None:
         self.home = top / name
-        file = self.home / ".config/sojourn/settings.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text(settings)
+        self.settings(settings)
         self.project = self.home / "project"
         self.project.mkdir()
         (self.project / "sojourn.yaml").write_text(JOB.format(site=site))
@@ -37,11 +35,19 @@ class Person:
             **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
         }
 
-    def __call__(self, *words: str, rc: int | None = 0) -> Any:
+    def settings(self, text: str) -> None:
+        """Write what the user's settings say."""
+        file = self.home / ".config/sojourn/settings.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def __call__(
+        self, *words: str, rc: int | None = 0, program: tuple[str, ...] = ("-m", "sojourn"), **env: str
+    ) -> Any:
         ran = subprocess.run(
-            [sys.executable, "-m", "sojourn", *words],
+            [sys.executable, *program, *words],
             cwd=self.project,
-            env=self.env,
+            env={**self.env, **env},
             capture_output=True,
             text=True,
             timeout=120,

@@ -27,7 +27,7 @@ def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
         for line in ask.lines:
             for part in fold(clean(line), screen.columns):
                 screen.say_line(part)
-        what = clean(doing or f"{ask.verb} it")
+        what = clean(ask.doing or doing or f"{ask.verb} it")
         return screen.prompt(f"Type {clean(ask.name)} to {what} (anything else cancels): ").strip()
 
     return answer

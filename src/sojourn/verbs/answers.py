@@ -286,6 +286,7 @@ class Ask:
 
     `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
     `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
+    `doing`: what typing the name does, as in "Type NAME to ..."; "": what the command says of itself.
     """
 
     verb: str
@@ -293,6 +294,7 @@ class Ask:
     lines: tuple[str, ...]
     command: str
     is_again: bool = False
+    doing: str = ""
 
 
 Confirm = Callable[[Ask], str | None]

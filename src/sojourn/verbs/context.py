@@ -178,6 +178,13 @@ class Box:
     keeper: Keeper
     lease: Lease | None = None  # of the machine, where it is rented
 
+    @property
+    def priced(self) -> Site:
+        """The site at the price of its machine: that of the lease where one is rented, else what settings say."""
+        if self.lease is None:
+            return self.site
+        return replace(self.site, rate_micro_per_h=self.lease.rate_micro_per_h, currency=self.lease.currency)
+
     def at(self, base: str) -> Box:
         """The same box, asked for another base that it has."""
         from sojourn.backends.keeper.client import Keeper

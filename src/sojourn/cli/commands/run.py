@@ -25,7 +25,7 @@ EXITS = (
     (1, "its process ended at once with an error (with -f: did not succeed)"),
     (2, "the job file is invalid, or the name belongs to a run with another specification"),
     (3, "cannot reach the site"),
-    (4, "refused: the lease is cleared for release, and its name was not given"),
+    (4, "refused: nobody agreed to rent the machine, or the lease is cleared for release"),
     (5, "the site returned an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
@@ -41,7 +41,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-d", "--detach", action="store_true", help="return once the run is alive (the default without -f)"
     )
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="start without asking; a cleared lease still needs --confirm"
+        "-y",
+        "--yes",
+        action="store_true",
+        help="rent without asking, within max_price and budget; a cleared lease still needs --confirm",
     )
     add_reopen(parser)
     add_json(parser)
@@ -57,7 +60,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.launch.run import run
 
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
-        answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env))
+        answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env), yes=args.yes)
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")
         screen.answer(answer, show.lines, is_json=args.json)

@@ -20,6 +20,7 @@ from sojourn.verbs.launch import rates
 from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.launch.preflight import base_disk
 from sojourn.verbs.launch.prepare import Prepared, prepare
+from sojourn.verbs.launch.price import OverMaxPrice, cheapest
 from sojourn.verbs.launch.push import ask_missing
 from sojourn.verbs.launch.renting import is_cleared, is_to_rent, open_lease
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
@@ -118,11 +119,20 @@ def _renting_words(ctx: Context, box: Box, prepared: Prepared, rate: int | None,
     """What `run` would rent first."""
     if not is_to_rent(ctx, box.site):
         return []
-    offers = box.provider.offers(prepared.need)
-    if not offers:
-        return [f"{box.site.provider} has nothing to rent that fits `resources` now"]
+    offer = _offered(box, prepared)
+    if isinstance(offer, str):
+        return [offer]
     price = "" if rate is None else f" at {units.say_money(rate, currency)} an hour"
-    return [f"`run` rents {offers[0].native}{price} first; what that machine has is known only then"]
+    return [f"`run` rents {offer.native}{price} first; what that machine has is known only then"]
+
+
+def _offered(box: Box, prepared: Prepared) -> Offer | str:
+    """What `run` would rent, else why it would rent nothing."""
+    try:
+        offer = cheapest(box.site, box.provider.offers(prepared.need))
+    except OverMaxPrice as error:
+        return error.message
+    return offer or f"{box.site.provider} has nothing to rent that fits `resources` now"
 
 
 def _checkpoint_words(bid: Bid) -> list[str]:
@@ -176,10 +186,11 @@ def rate_of(box: Box, prepared: Prepared, lease: LeaseRecord | None) -> tuple[in
     asked: Lease | Offer
     if lease is not None:
         asked = lease.lease
-    elif offers := box.provider.offers(prepared.need):
-        asked = offers[0]
     else:
-        return None, box.site.currency
+        offer = _offered(box, prepared)
+        if not isinstance(offer, Offer):
+            return None, box.site.currency
+        asked = offer
     return asked.rate_micro_per_h if asked.is_rate_known else None, asked.currency
 
 

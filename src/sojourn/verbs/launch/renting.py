@@ -17,6 +17,7 @@ from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import Ask
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.launch import rates
+from sojourn.verbs.launch.price import Wish, agree, cheapest
 from sojourn.wire.errors import Unreachable, WorldError
 
 FIND_S, LOOK_S = 60.0, 3.0  # how long, and how often, a machine is looked for in its provider's list
@@ -93,11 +94,11 @@ def reopen(ctx: Context, site: Site) -> None:
             ctx.store.append("reopened", lease=name)
 
 
-def rented(ctx: Context, site: Site, need: Need) -> Box:
+def rented(ctx: Context, site: Site, wish: Wish) -> Box:
     """The machine of a site whose provider rents, reached: the one that it has, else a new one.
 
     Cut off anywhere, the same again finds what was asked for by its token.
-    Raises: NothingToRent, NotRented, RentUnknown, NotReady, WorldError.
+    Raises: NothingToRent, OverMaxPrice, NotConfirmed, NotWithinLimits, NotRented, RentUnknown, NotReady, WorldError.
     """
     provider = provider_of(site)
     with ctx.alone(f"lease {site.name}"):
@@ -106,7 +107,7 @@ def rented(ctx: Context, site: Site, need: Need) -> Box:
         if lease is not None and record is not None and record.state == "leasing":
             lease = _found(ctx, provider, lease)
         if lease is None:
-            lease = _asked_for(ctx, provider, site, need)
+            lease = _asked_for(ctx, provider, site, wish)
         if not lease.address:
             lease = _reached(ctx, provider, lease)
     return ctx.box(site, lease.name)
@@ -125,11 +126,11 @@ def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | N
     return ctx.store.index.lease(record.name)
 
 
-def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need) -> Lease:
-    offers = provider.offers(need)
-    if not offers:
+def _asked_for(ctx: Context, provider: Provider, site: Site, wish: Wish) -> Lease:
+    offer, token = cheapest(site, provider.offers(wish.need)), f"sojourn-{ctx.token()}"
+    if offer is None:
         raise NothingToRent(site=site.name)
-    offer, token = offers[0], f"sojourn-{ctx.token()}"
+    agree(ctx, site, offer, wish)
     _tell_clocks(ctx, site)
     asked = Lease(
         name=site.name,

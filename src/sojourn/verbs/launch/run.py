@@ -15,6 +15,7 @@ from sojourn.verbs.context import Box, Context, NoSuchBackend, provider_of
 from sojourn.verbs.launch import boxcheck, launch, preflight, rates
 from sojourn.verbs.launch.decide import Decision, decide
 from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
+from sojourn.verbs.launch.price import Wish
 from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
 from sojourn.verbs.launch.renting import rented, reopen
 from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
@@ -69,12 +70,14 @@ def run(
     name: str = "",
     env: Mapping[str, str] | None = None,
     wait_s: float = 60.0,
+    yes: bool = False,
 ) -> Launch:
     """Start the job, or see that it is started; comes back when its process is proven alive or has ended.
 
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
     goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
+    `yes`: a machine is rented without a question, within `max_price` and `budget`.
     Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
@@ -83,7 +86,7 @@ def run(
         other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
-        bid = best_bid(ctx, prepared, site, may_rent=True)
+        bid = best_bid(ctx, prepared, site, Wish(prepared.need, yes, prepared.job.budget))
         decision = bid.decision
         refuse(ctx, prepared, bid)
         if decision.do == "nothing" and bid.view is not None:
@@ -102,10 +105,10 @@ def run(
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
-def best_bid(ctx: Context, prepared: Prepared, site: str, may_rent: bool = False) -> Bid:
+def best_bid(ctx: Context, prepared: Prepared, site: str, wish: Wish | None = None) -> Bid:
     """The site named; else where the run already is; else the first candidate that answers and has what is needed.
 
-    Where none does, the first one's trouble. A machine is rented for it only where it `may_rent`.
+    Where none does, the first one's trouble. A machine is rented for it only where there is a `wish`.
     Raises: Misuse, Unreachable, WorldError.
     """
     known = ctx.store.index.run(prepared.id)
@@ -121,7 +124,7 @@ def best_bid(ctx: Context, prepared: Prepared, site: str, may_rent: bool = False
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
-            bid = _bid(ctx, prepared, ctx.site(one), view, may_rent)
+            bid = _bid(ctx, prepared, ctx.site(one), view, wish)
         except (NoSuchBackend, WorldError) as error:
             if len(names) == 1:
                 raise
@@ -162,11 +165,11 @@ def _stays(ctx: Context, prepared: Prepared, view: RunView, excluded: Mapping[st
         raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
 
 
-def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may_rent: bool) -> Bid:
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, wish: Wish | None) -> Bid:
     decision = decide(view, prepared.spec, site.name)
     is_there = view is not None and view.record.site_name == site.name
-    is_new = may_rent and not is_there and decision.do in ("new", "continue") and provider_of(site).rents
-    box = rented(ctx, site, prepared.need) if is_new else ctx.box(view.record.site if view and is_there else site)
+    is_new = not is_there and decision.do in ("new", "continue") and provider_of(site).rents
+    box = rented(ctx, site, wish) if wish and is_new else ctx.box(view.record.site if view and is_there else site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
     refuse_there(prepared.job, box)
@@ -229,7 +232,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
     if old is not None and old.attempt:
         spec = old.run.spec  # immutable: its own keeper and trainer, whatever is newer here
     else:
-        spec = prepared.for_site(box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
+        spec = prepared.for_site(box.priced, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         ctx.store.append(
             "planned",
             run=prepared.id,

@@ -215,7 +215,7 @@ def _plan_again(
         box = offers[placed[record.id]].box
         budget = record.local.get("budget")
         job = JobFile("", record.id, "", "", budget=(int(budget[0]), str(budget[1])) if budget else None)
-        there = on_site(job, box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
+        there = on_site(job, box.priced, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         specs.append({**record.run.spec, **there})
     template, rest = shared(specs)
     ctx.store.append(

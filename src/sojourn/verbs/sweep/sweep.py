@@ -335,7 +335,7 @@ def _journal(
     now_s = ctx.now_s()
     on_site = {
         site: prepared.on_site(
-            offer.box.site, keeper=offer.box.keeper.file, train=offer.box.keeper.train_file, now_s=now_s
+            offer.box.priced, keeper=offer.box.keeper.file, train=offer.box.keeper.train_file, now_s=now_s
         )
         for site, offer in at.items()
     }
