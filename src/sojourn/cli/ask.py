@@ -8,7 +8,7 @@ from sojourn.cli.screen import Screen
 from sojourn.cli.show.text import clean, fold
 
 if TYPE_CHECKING:
-    from sojourn.verbs.answers import Ask, Confirm
+    from sojourn.verbs.confirm import Ask, Confirm
 
 
 def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:

@@ -5,7 +5,7 @@ Nothing here prints, asks or reads. Times are UTC stamps as in every file of our
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
@@ -278,26 +278,6 @@ class Pull:
             moved={"files": self.moved_files, "bytes": self.moved_bytes},
             spent=money(self.spent_micro, self.currency),
         )
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A question before something is stopped or let go: show `lines`, and have `name` typed exactly.
-
-    `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
-    `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
-    `doing`: what typing the name does, as in "Type NAME to ..."; "": what the command says of itself.
-    """
-
-    verb: str
-    name: str
-    lines: tuple[str, ...]
-    command: str
-    is_again: bool = False
-    doing: str = ""
-
-
-Confirm = Callable[[Ask], str | None]
 
 
 @dataclass(frozen=True)

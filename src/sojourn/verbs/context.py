@@ -23,7 +23,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.keeper.client import Answer, Keeper
     from sojourn.core.ports import BatchSystem, Launcher, Mailbox, Provider, Scheduler, ShellLauncher, Transport
-    from sojourn.verbs.answers import Confirm
+    from sojourn.verbs.confirm import Confirm
 
 T = TypeVar("T")
 

@@ -9,8 +9,7 @@ from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.ports import Offer
 from sojourn.core.values import Site
-from sojourn.verbs.answers import Ask
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.confirm import Ask, confirmed
 from sojourn.verbs.context import Context
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, Refusal, WorldError

@@ -14,7 +14,7 @@ from sojourn.core.need import Need
 from sojourn.core.ports import Provider, Rejected
 from sojourn.core.values import Lease, NoAnswer, Site
 from sojourn.store.records import LeaseRecord
-from sojourn.verbs.answers import Ask
+from sojourn.verbs.confirm import Ask, confirmed
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.launch import rates
 from sojourn.verbs.launch.price import Wish, agree, cheapest
@@ -79,8 +79,6 @@ def reopen(ctx: Context, site: Site) -> None:
     record = open_lease(ctx, site)
     if record is None or not is_cleared(record):
         return
-    from sojourn.verbs.confirm import confirmed
-
     lease, name = record.lease, record.name
     lines = (
         f"{name} was cleared to stop ({lease.stop_verb}) but is not recorded as stopped",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from sojourn.core.values import State
 from sojourn.store.records import RunRecord
-from sojourn.verbs.answers import Ask, Confirm, Stop
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import Stop
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Box, Context, start
 from sojourn.verbs.launch.prepare import GRACE_S
 from sojourn.verbs.observe.refresh import refresh_one

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.values import State
-from sojourn.verbs.answers import Ask, Confirm, document
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import document
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Context, start
 from sojourn.verbs.launch.stop import AFTER_GRACE_S, LOOK_S, grace_of, withdraw
 from sojourn.verbs.observe.refresh import refresh
