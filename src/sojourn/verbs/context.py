@@ -200,7 +200,7 @@ class Box:
     @property
     def is_blind(self) -> bool:
         """Its place takes and gives files alone: what runs there, and the machine, cannot be looked at."""
-        return not getattr(self.transport, "calls", True)
+        return getattr(self.transport, "calls", True) is False
 
     @property
     def shell(self) -> ShellLauncher | None:
@@ -281,7 +281,7 @@ def _made(site: Site, transport: Transport | Mailbox, lease: Lease | None) -> Bo
     from sojourn.backends.keeper.client import Keeper
 
     launcher = _known(site, "launcher", site.launcher)(site)
-    if not getattr(transport, "calls", True):
+    if getattr(transport, "calls", True) is False:
         from sojourn.backends.mirror import UNSEEN, Inside, Mirror, blind
 
         mirror = Mirror(site.name, cast("Mailbox", transport))
