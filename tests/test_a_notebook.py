@@ -161,6 +161,20 @@ def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
     ann("run", rc=2)  # only `resume` continues it
 
 
+def test_nothing_is_said_of_this_machine_as_if_it_were_that_one(ann: Person) -> None:
+    plan = ann("plan", "--json")
+    assert plan["disk"] == {} and plan["survival"]["path"] == "runs/digits/checkpoints"
+    assert any("cannot be checked before" in remark for remark in plan["remarks"])
+    ann("run")
+    told = ann("handbook", "digits", "--json")
+    assert {step["where"] for step in told["steps"]} == {"here"} and "nobody can log in" in told["remarks"][0]
+    assert "$root" not in str(told["steps"]) and "kill" not in str(told["steps"])
+    ann("stop", "digits", "--confirm", "digits")
+    ann.until("cancelled")
+    said = ann("why", "digits", rc=10).stdout
+    assert "gave out no evidence" in said and "state is unknown" not in said
+
+
 @pytest.mark.parametrize("words", [("doctor", "book"), ("gpu", "book"), ("reap", "book")])
 def test_what_cannot_look_there_says_so(ann: Person, words: tuple[str, ...]) -> None:
     said = ann(*words, rc=3)

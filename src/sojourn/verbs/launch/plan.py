@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core import money
 from sojourn.core.ports import Offer
-from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site, State
+from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, State
 from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
 from sojourn.store.records import LeaseRecord
@@ -55,6 +55,9 @@ def plan(ctx: Context, file: str = "", *, site: str = "", name: str = "", env: M
     return _plan(ctx, prepared, bid, reach)
 
 
+_BLIND = "{site} takes and gives files alone: its disk, memory and GPUs cannot be checked before the run is there"
+
+
 def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
     box, decision, job = bid.box, bid.decision, prepared.job
     site = box.site
@@ -70,7 +73,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
             said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
             hello, lacking = cast("Hello", said.value), frozenset(have.value["missing"])
     takes = room_of(prepared, lacking or frozenset())
-    disk = base_disk(hello or {})
+    disk = {} if box.is_blind else base_disk(hello or {})
     lease = open_lease(ctx, site)
     rate, currency = rate_of(box, prepared, lease)
     script = _script(ctx, box, prepared, bid, hello)
@@ -81,6 +84,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
         *job.warnings,
         *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
+        *([_BLIND.format(site=site.name)] if box.is_blind else []),
         *_renting_words(ctx, box, prepared, rate, currency),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
@@ -98,7 +102,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach) -> Plan:
             "mode": f"the smallest {units.say_bytes(COPIED_BYTES)} are copied, the rest is hard-linked, read-only",
         },
         disk={**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {},
-        survival=_survival(site, hello, prepared.id),
+        survival=_survival(box, hello, prepared.id),
         rate_micro_per_h=rate,
         currency=currency,
         max_spent_micro=_most_micro(prepared, rate),
@@ -161,11 +165,15 @@ def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
     return {"files": files, "bytes": size_bytes, "new_bytes": new_bytes, "snapshots": trees}
 
 
-def _survival(site: Site, hello: Hello | None, run: str) -> dict[str, Any]:
+def _survival(box: Box, hello: Hello | None, run: str) -> dict[str, Any]:
     """Whether what is in the run's root outlives what stops the meter."""
+    site = box.site
     facts = platform(site.platform)
     verb = str(site.options.get("stop") or facts.stop_verb)
     is_final = bool(site.options.get("stop_is_final", facts.stop_is_final))
+    if box.is_blind:
+        why = "it is in the output of its version there, which stays as long as its service keeps that"
+        return {"path": posixpath.join("runs", run, "checkpoints"), "verb": verb, "survives": None, "why": why}
     base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
     path = posixpath.join(base, "runs", run, "checkpoints")
     tiers = () if "stop" in site.options or "stop_is_final" in site.options else facts.tiers_of(path)
