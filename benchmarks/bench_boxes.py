@@ -38,7 +38,7 @@ import io, json, sys, time
 from sojourn.backends.keeper.client import Keeper
 from sojourn.core.values import Ended, Site
 from sojourn.store.home import Store
-from sojourn.verbs import status
+from sojourn.verbs.observe import status
 from sojourn.verbs.context import Box, Context
 from sojourn.wire import framing, units
 

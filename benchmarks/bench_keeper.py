@@ -30,7 +30,7 @@ class Box:
         self.launcher = backends.get("launcher", "setsid")(site)
         self.keeper = Keeper(self.transport, site)
         self.runs: list[str] = []
-        self.tethers: list[Any] = []
+        self.handles: list[Any] = []
         self.ask("hello")
 
     def ask(self, op: str, **fields: Any) -> Answer:
@@ -47,7 +47,7 @@ class Box:
         events = Path(placed["root"], "events.jsonl")
         self.runs.append(run)
         began = time.perf_counter()
-        self.tethers.append(self.launcher.start(self.place, placed["argv"], placed["root"]))
+        self.handles.append(self.launcher.start(self.place, placed["argv"], placed["root"]))
         while not (events.exists() and b'"kind":"beat"' in events.read_bytes()):
             assert time.perf_counter() - began < 60, "no beat"
             time.sleep(0.001)
@@ -62,8 +62,8 @@ class Box:
     def end(self) -> None:
         """Stop what was started last, and see it gone."""
         self.ask("stop", run=self.runs[-1], grace_s=1.0)
-        tether = self.tethers.pop()
-        while self.launcher.pulse(self.place, tether).value != "gone":
+        handle = self.handles.pop()
+        while self.launcher.pulse(self.place, handle).value != "gone":
             time.sleep(0.01)
 
 
@@ -105,7 +105,7 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
     """One run that sleeps, for the readings at rest; others are started and stopped for the readings of a start."""
     box = Box(folder)
     root, _ = box.begin(3600)
-    rest, run, tether = Rest(root), box.runs[-1], box.tethers.pop()
+    rest, run, handle = Rest(root), box.runs[-1], box.handles.pop()
     try:
         yield {
             "first beat": box.first_beat,
@@ -116,7 +116,7 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
         }
     finally:
         box.runs.append(run)
-        box.tethers.append(tether)
+        box.handles.append(handle)
         box.end()
 
 

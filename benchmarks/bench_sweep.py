@@ -36,7 +36,8 @@ import json, re, sys, time
 from sojourn.core import spread
 from sojourn.core.sweep import Cell, Sweep
 from sojourn.store.home import Store
-from sojourn.verbs.sweep.cells import costs_of, prepare_sweep
+from sojourn.verbs.observe.costs import costs_of
+from sojourn.verbs.sweep.cells import prepare_sweep
 from sojourn.verbs.context import Context
 from sojourn.verbs.sweep.reconcile import reconcile
 

@@ -21,9 +21,7 @@ class Person:
 
     def __init__(self, top: Path, name: str, package: Path, site: str, settings: str) -> None:
         self.home = top / name
-        file = self.home / ".config/sojourn/settings.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text(settings)
+        self.settings(settings)
         self.project = self.home / "project"
         self.project.mkdir()
         shutil.copy(EXAMPLE / "train.py", self.project)
@@ -36,7 +34,7 @@ class Person:
             **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
         }
 
-    def job(self, epochs: int = 12, more: str = "") -> None:
+    def job(self, epochs: int = 40, more: str = "") -> None:
         """The example's job file, for this site and so many epochs: each takes half a second or more."""
         text = (EXAMPLE / "sojourn.yaml").read_text()
         new = {
@@ -49,11 +47,19 @@ class Person:
             text = text.replace(old, word)
         (self.project / "sojourn.yaml").write_text(text + more)
 
-    def __call__(self, *words: str, rc: int | None = 0) -> Any:
+    def settings(self, text: str) -> None:
+        """Write what the user's settings say."""
+        file = self.home / ".config/sojourn/settings.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def __call__(
+        self, *words: str, rc: int | None = 0, program: tuple[str, ...] = ("-m", "sojourn"), **env: str
+    ) -> Any:
         ran = subprocess.run(
-            [sys.executable, "-m", "sojourn", *words],
+            [sys.executable, *program, *words],
             cwd=self.project,
-            env=self.env,
+            env={**self.env, **env},
             capture_output=True,
             text=True,
             timeout=120,

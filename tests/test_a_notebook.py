@@ -125,10 +125,32 @@ def test_digits_in_a_notebook(ann: Person, service: Place, tmp_path: Path) -> No
     assert ann("status", "--json")["runs"][0]["home"]
 
 
-def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person) -> None:
-    (ann.project / "sojourn.yaml").write_text("name: bad\nsite: book\nrun: sleep 5; python3 -c 'import nothing_such'\n")
+def test_a_secret_never_goes_there(ann: Person, tmp_path: Path) -> None:
+    ann.env["API_KEY"] = "canary-5f2c"
+    (ann.project / "sojourn.yaml").write_text("name: s\nsite: book\nsecrets: [API_KEY]\nrun: 'true'\n")
+    assert "takes files alone" in ann("run", rc=2).stderr
+    for top in (tmp_path / "service", ann.home):
+        assert not [path for path in top.rglob("*") if path.is_file() and b"canary-5f2c" in path.read_bytes()]
+
+
+def test_what_is_packed_is_without_the_run_s_secrets(private_home: Path) -> None:
+    mirror = Mirror("book", Canned())
+    root = Path(mirror.base) / "runs/a"
+    root.mkdir(parents=True)
+    for name in ("secrets.json", "secrets.json.new", "run.json"):
+        (root / name).write_text("canary")
+    with tarfile.open(mirror.pack(str(root))) as sent:
+        assert sorted(sent.getnames()) == ["runs/a", "runs/a/run.json"]
+
+
+def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person, tmp_path: Path) -> None:
+    (ann.project / "sojourn.yaml").write_text(
+        "name: bad\nsite: book\nrun: |\n"
+        f"  until test -e {tmp_path}/gate; do sleep 0.1; done; python3 -c 'import nothing_such'\n"
+    )
     ann("run")
     assert "runs no command for us" in ann("logs", "bad", rc=3).stderr
+    (tmp_path / "gate").touch()
     ann.until("failed")
     assert "No module named" in ann("logs", "bad").stdout
     assert "nothing_such" in ann("why", "bad", rc=1).stdout
@@ -140,6 +162,20 @@ def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
     ann("stop", "digits", "--confirm", "digits")
     assert ann.until("cancelled", "killed", "lost")["state"] == "cancelled"
     ann("run", rc=2)  # only `resume` continues it
+
+
+def test_nothing_is_said_of_this_machine_as_if_it_were_that_one(ann: Person) -> None:
+    plan = ann("plan", "--json")
+    assert plan["disk"] == {} and plan["survival"]["path"] == "runs/digits/checkpoints"
+    assert any("cannot be checked before" in remark for remark in plan["remarks"])
+    ann("run")
+    told = ann("handbook", "digits", "--json")
+    assert {step["where"] for step in told["steps"]} == {"here"} and "nobody can log in" in told["remarks"][0]
+    assert "$root" not in str(told["steps"]) and "kill" not in str(told["steps"])
+    ann("stop", "digits", "--confirm", "digits")
+    ann.until("cancelled")
+    said = ann("why", "digits", rc=10).stdout
+    assert "gave out no evidence" in said and "state is unknown" not in said
 
 
 @pytest.mark.parametrize("words", [("doctor", "book"), ("gpu", "book"), ("reap", "book")])

@@ -1,19 +1,23 @@
-"""`docs/adding-a-provider.md` followed to the letter: a package of its own, its contract, and a run through it."""
+"""`docs/adding-a-provider.md` followed to the letter: a package of its own, its contract, and a run on its machine."""
 
+import importlib.util
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
-from tests.installed import blocks, of_page, python
+from tests.installed import of_page, python
 
-SERVE = "import test_puffin; server = test_puffin.serve(); print(server.server_port, flush=True); input()"
+SETTINGS = """
+[sites.cloud]
+transport = "local"
+provider = "slab"
+[sites.cloud.slab]
+api = "http://127.0.0.1:{port}"
+max_price = "0.60 USD/h"
+"""
 
 
 @pytest.fixture
@@ -21,48 +25,46 @@ def package(tmp_path: Path) -> Path:
     return of_page(tmp_path / "site", "adding-a-provider.md")
 
 
-@pytest.fixture
-def api(package: Path) -> Iterator[str]:
-    """The page's stub of a cloud, as a program."""
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(package), *sys.path]))
-    words = [sys.executable, "-c", SERVE]
-    with subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stub:
-        assert stub.stdout is not None
-        yield f"http://127.0.0.1:{stub.stdout.readline().strip()}"
-        stub.kill()
-
-
-def machines(api: str) -> list[dict[str, Any]]:
-    with urlopen(f"{api}/machines", timeout=10) as answer:
-        found: list[dict[str, Any]] = json.load(answer)
-    return found
-
-
 def test_the_pages_provider_passes_the_contract(package: Path) -> None:
-    done = python(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_puffin.py", cwd=package)
+    done = python(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_slab.py", cwd=package)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_site_that_names_it_rents_runs_and_releases_and_nothing_of_ours_was_edited(
-    package: Path, api: str, tmp_path: Path, private_home: Path
+def stub_of(package: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The page's own stub of the API, served."""
+    monkeypatch.syspath_prepend(str(package))
+    spec = importlib.util.spec_from_file_location("page_test_slab", package / "test_slab.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module.serve()
+
+
+def test_a_run_rents_its_machine_and_gives_it_back_and_nothing_of_ours_was_edited(
+    package: Path, tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server = stub_of(package, monkeypatch)
+    machines = server.RequestHandlerClass.machines
+    settings = private_home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(SETTINGS.format(port=server.server_port))
+    project = tmp_path / "project"
+    project.mkdir()
+    job = "name: r\nsite: cloud\nrun: echo 0.5 > out.json\noutputs: [out.json]\nbudget: 1 USD\n"
+    (project / "sojourn.yaml").write_text(job)
+
     def sojourn(*words: str, rc: int = 0) -> str:
-        done = python(package, "-m", "sojourn", *words, cwd=tmp_path)
-        assert done.returncode == rc, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        done = python(package, "-m", "sojourn", *words, cwd=project)
+        assert done.returncode == rc, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    settings = private_home / ".config" / "sojourn" / "settings.toml"
-    settings.parent.mkdir(parents=True)
-    # The page's own settings; its machines are this one.
-    text = blocks("adding-a-provider.md", "toml")[1]
-    settings.write_text(text.replace("https://api.puffin.example", api).replace('"ssh"', '"local"'))
-    job = tmp_path / "sojourn.yaml"
-    job.write_text("name: r\nrun: echo done > out.txt\noutputs: [out.txt]\nsite: cloud\nbudget: 1 USD\n")
-    assert "rents small at 0.50 USD per hour" in " ".join(sojourn("plan").split()) and not machines(api)
-    assert "at 0.50 USD per hour" in sojourn("run", rc=4) and not machines(api)
-    sojourn("run", "-y")
-    sojourn("watch", "r", rc=110)
-    (machine,) = machines(api)
-    assert machine["name"].startswith("sojourn-") and "cloud" in sojourn("leases")
+    assert "would rent small at 0.50 USD an hour" in sojourn("run", rc=4) and not machines
+    sojourn("run", "-y", "--follow")
+    assert [one["type"] for one in machines.values()] == ["small"]
+    assert json.loads(sojourn("leases", "--json"))["leases"][0]["meter"] == "running"
+    sojourn("down", "cloud", "--confirm", "cloud", rc=4)
     sojourn("pull", "r")
-    assert "puffin deleted" in sojourn("down", "cloud", "--confirm", "cloud") and not machines(api)
+    sojourn("down", "cloud", "--confirm", "cloud")
+    assert not machines
+    server.shutdown()

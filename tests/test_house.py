@@ -1,6 +1,7 @@
 """The rules of the house hold in src/sojourn, and every rule is seen to fire on a small tree that breaks it."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -35,6 +36,28 @@ def rules(found: list[house.Breach]) -> list[str]:
 def test_our_own_house_is_in_order() -> None:
     found = house.breaches(ROOT / "src/sojourn")
     assert not found, "\n" + "\n".join(f"src/sojourn/{breach}" for breach in found)
+
+
+NAMED = re.compile(r"from (sojourn(?:\.\w+)+) import ([\w, ]+)")
+
+
+def test_programs_kept_in_strings_import_what_exists() -> None:
+    lost = []
+    for folder in ("tests", "benchmarks", "scripts", "docs", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.*")):
+            if path.suffix not in (".py", ".md", ".sh") or path.name == "test_house.py":
+                continue
+            for module, names in NAMED.findall(path.read_text()):
+                wanted = [name.split(" as ")[0].strip() for name in names.split(",") if name.strip()]
+                lost += [f"{path}: {module}.{name}" for name in wanted if not exists(module, name)]
+    assert not lost, "\n".join(lost)
+
+
+def exists(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(module), name) or bool(importlib.util.find_spec(f"{module}.{name}"))
+    except ModuleNotFoundError:
+        return False
 
 
 # Files of a scheduler: its launcher, its client, and what a diagnosis reads of its records. All else goes by the port

@@ -177,8 +177,8 @@ def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tm
     root = str(placed["root"])
     path = f"{hello['base']}/keepers/{ours.file}"
     argv = [str(hello["python"]), "-I", "-S", path, "supervise", "--root", root]
-    tether = Setsid().start(at(ours.transport), argv, root)
-    assert not isinstance(tether, NoAnswer) and Setsid().pulse(at(ours.transport), tether) is Pulse.ALIVE
+    handle = Setsid().start(at(ours.transport), argv, root)
+    assert not isinstance(handle, NoAnswer) and Setsid().pulse(at(ours.transport), handle) is Pulse.ALIVE
     box.fault("drop-conns")  # the connection that started it goes; it does not
     box.sh("touch /tmp/gate")
     deadline = time.monotonic() + 120

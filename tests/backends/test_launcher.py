@@ -52,17 +52,17 @@ def test_a_run_launched_this_way_beats_and_its_pulse_is_its_keeper_s(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("sleep 600")
-    tether = launcher.start(at(transport), argv(rig, run), run.path)
-    assert isinstance(tether, Handle)
+    handle = launcher.start(at(transport), argv(rig, run), run.path)
+    assert isinstance(handle, Handle)
     heard(run, "beat")
     keeper = found(run, "attempt")[0]["keeper"]
-    assert tether.facts["pid"] == keeper["pid"] and tether.facts["start"] == keeper["start"]
-    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
+    assert handle.facts["pid"] == keeper["pid"] and handle.facts["start"] == keeper["start"]
+    assert launcher.pulse(at(transport), handle) is Pulse.ALIVE
     kill({keeper["pid"]})
-    until(lambda: launcher.pulse(at(transport), tether) is Pulse.GONE)
+    until(lambda: launcher.pulse(at(transport), handle) is Pulse.GONE)
 
 
-def test_a_second_start_leaves_the_first_in_charge_and_its_tether_finds_that_one(
+def test_a_second_start_leaves_the_first_in_charge_and_its_handle_finds_that_one(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("sleep 600")
@@ -86,35 +86,35 @@ def test_the_run_outlives_the_client_that_launched_it(rig: Rig, launcher: Backen
     client = [sys.executable, "-c", code, json.dumps(argv(rig, run)), run.path]
     env = dict(os.environ, PYTHONPATH=str(Path(local.__file__).parents[3]))
     done = subprocess.run(client, capture_output=True, env=env, timeout=60, start_new_session=True)
-    tether = Handle("setsid", "", json.loads(done.stdout))
+    handle = Handle("setsid", "", json.loads(done.stdout))
     heard(run, "beat")
-    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
-    stat = Path("/proc/%d/stat" % tether.facts["pid"]).read_text().rpartition(")")[2].split()
-    assert int(stat[3]) == tether.facts["pid"]  # a session of its own: no terminal's hang-up reaches it
+    assert launcher.pulse(at(transport), handle) is Pulse.ALIVE
+    stat = Path("/proc/%d/stat" % handle.facts["pid"]).read_text().rpartition(")")[2].split()
+    assert int(stat[3]) == handle.facts["pid"]  # a session of its own: no terminal's hang-up reaches it
 
 
 def test_a_stop_lets_the_payload_save_and_the_keeper_seal(
     rig: Rig, launcher: Backend, transport: local.Backend
 ) -> None:
     run = rig.place("bash -c 'trap \"echo saved; exit 75\" TERM; echo on; while true; do sleep 0.05; done'")
-    tether = launcher.start(at(transport), argv(rig, run), run.path)
-    assert isinstance(tether, Handle)
+    handle = launcher.start(at(transport), argv(rig, run), run.path)
+    assert isinstance(handle, Handle)
     until(lambda: os.path.exists(run.log(1)) and "on" in Path(run.log(1)).read_text())
     heard(run, "beat")
-    assert launcher.stop(at(transport), tether, 20.0) is None
-    assert launcher.pulse(at(transport), tether) is Pulse.GONE
+    assert launcher.stop(at(transport), handle, 20.0) is None
+    assert launcher.pulse(at(transport), handle) is Pulse.GONE
     kinds = [event["kind"] for event in all_events(run) if event["kind"] != "said"]
     assert kinds[-2:] == ["ended", "sealed"]
     assert found(run, "ended")[0]["state"] == "preempted"
 
 
-def test_a_tether_of_another_boot_never_finds_a_stranger(
+def test_a_handle_of_another_boot_never_finds_a_stranger(
     launcher: Backend, transport: local.Backend, root: str
 ) -> None:
-    tether = launcher.start(at(transport), ["sleep", "600"], root)
-    assert isinstance(tether, Handle)
-    old = Handle("setsid", tether.native, {**tether.facts, "boot": "00000000-0000-0000-0000-000000000000"})
+    handle = launcher.start(at(transport), ["sleep", "600"], root)
+    assert isinstance(handle, Handle)
+    old = Handle("setsid", handle.native, {**handle.facts, "boot": "00000000-0000-0000-0000-000000000000"})
     assert launcher.pulse(at(transport), old) is Pulse.GONE
     assert launcher.stop(at(transport), old, 0.0) is None
-    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
-    launcher.stop(at(transport), tether, 1.0)
+    assert launcher.pulse(at(transport), handle) is Pulse.ALIVE
+    launcher.stop(at(transport), handle, 1.0)

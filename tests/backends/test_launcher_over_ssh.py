@@ -44,13 +44,13 @@ class TestContractOverSsh(ShellLauncherContract):
 def test_a_cut_link_leaves_the_pulse_unknown_and_ends_nothing(
     box: Box, launcher: Any, transport: ssh.Backend, root: str
 ) -> None:
-    tether = launcher.start(at(transport), LONG, root)
+    handle = launcher.start(at(transport), LONG, root)
     box.fault("cut")
     mute = transport.call(["true"], timeout_s=4)
     assert not hasattr(mute, "rc")
     box.heal()
-    assert launcher.pulse(at(transport), tether) is Pulse.ALIVE
-    launcher.stop(at(transport), tether, 2.0)
+    assert launcher.pulse(at(transport), handle) is Pulse.ALIVE
+    launcher.stop(at(transport), handle, 2.0)
 
 
 def asked(site: str = "ssh:box1") -> Doctor:

@@ -75,22 +75,22 @@ def test_a_base_in_tmpdir_is_refused_before_anything_is_submitted(
 def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
     transport: local.Backend, launcher: sbatch.Backend, cluster: Cluster
 ) -> None:
-    tether = launcher.start(at(transport), LONG, str(cluster.folder / "tmp" / "runs" / "r"))
-    assert isinstance(tether, Handle)
-    until(lambda: launcher.states(at(transport), [tether])[0].state)
-    (word,) = launcher.states(at(transport), [tether])
+    handle = launcher.start(at(transport), LONG, str(cluster.folder / "tmp" / "runs" / "r"))
+    assert isinstance(handle, Handle)
+    until(lambda: launcher.states(at(transport), [handle])[0].state)
+    (word,) = launcher.states(at(transport), [handle])
     assert word.state is State.FAILED and "shared file system" not in word.reason and "TMPDIR" in word.reason
 
 
 def test_a_node_without_the_python_that_was_found_on_the_login_node_is_told_as_that(
     transport: local.Backend, launcher: sbatch.Backend, root: str
 ) -> None:
-    tether = launcher.start(at(transport), ["/no/such/python3", "keeper"], root)
-    assert isinstance(tether, Handle)
-    until(lambda: launcher.states(at(transport), [tether])[0].state)
-    (word,) = launcher.states(at(transport), [tether])
+    handle = launcher.start(at(transport), ["/no/such/python3", "keeper"], root)
+    assert isinstance(handle, Handle)
+    until(lambda: launcher.states(at(transport), [handle])[0].state)
+    (word,) = launcher.states(at(transport), [handle])
     assert word.state is State.FAILED and "lacks its Python" in word.reason
-    said = launcher.records(at(transport), tether, root)["slurm-JOB.out"][1]
+    said = launcher.records(at(transport), handle, root)["slurm-JOB.out"][1]
     assert "/no/such/python3, which this node does not have" in said, said
 
 

@@ -85,17 +85,17 @@ def test_the_unit_ends_nothing_but_the_keeper_itself(
     stand_in: Path, transport: local.Backend, root: str, version: str, has_oom: bool
 ) -> None:
     (stand_in / "version").write_text(version)
-    tether = systemd.Backend(GPU).start(at(transport), LONG, root)
-    assert isinstance(tether, Handle)
+    handle = systemd.Backend(GPU).start(at(transport), LONG, root)
+    assert isinstance(handle, Handle)
     try:
         words = (stand_in / "argv").read_text().split("\0")
         options = words[: words.index("--")]
-        assert {"--user", "--collect", f"--unit={tether.facts['unit']}", "--property=KillMode=process"} <= set(options)
+        assert {"--user", "--collect", f"--unit={handle.facts['unit']}", "--property=KillMode=process"} <= set(options)
         assert ("--property=OOMPolicy=continue" in options) is has_oom
         assert f"--setenv=PATH={os.environ['PATH']}" in options
-        assert tether.native == tether.facts["unit"] == systemd.unit_name(root)
+        assert handle.native == handle.facts["unit"] == systemd.unit_name(root)
     finally:
-        systemd.Backend(GPU).stop(at(transport), tether, 2.0)
+        systemd.Backend(GPU).stop(at(transport), handle, 2.0)
 
 
 def test_a_keeper_that_was_killed_can_be_started_again_under_the_same_unit(

@@ -56,10 +56,10 @@ def shown(transport: local.Backend, root: str) -> Iterator[Handle]:
     logs = Path(root) / "logs"
     logs.mkdir(parents=True)
     (logs / "1.log").write_text("epoch 1\n")
-    tether = tmux.Backend().start(at(transport), LONG, root)
-    assert isinstance(tether, Handle)
-    yield tether
-    tmux.Backend().stop(at(transport), tether, 2.0)
+    handle = tmux.Backend().start(at(transport), LONG, root)
+    assert isinstance(handle, Handle)
+    yield handle
+    tmux.Backend().stop(at(transport), handle, 2.0)
 
 
 def window(session: str = "digits-lr0+3") -> str:
@@ -140,11 +140,11 @@ def test_the_users_own_tmux_settings_cannot_end_the_session(
     private_home: Path, transport: local.Backend, root: str
 ) -> None:
     (private_home / ".tmux.conf").write_text("set -g destroy-unattached on\nnonsense\n")
-    tether = tmux.Backend().start(at(transport), LONG, root)
-    assert isinstance(tether, Handle)
+    handle = tmux.Backend().start(at(transport), LONG, root)
+    assert isinstance(handle, Handle)
     time.sleep(1.5)  # a session that nobody looks at would be gone by now
     assert sessions() == ["digits-lr0+3"]
-    tmux.Backend().stop(at(transport), tether, 2.0)
+    tmux.Backend().stop(at(transport), handle, 2.0)
 
 
 def test_where_there_is_no_tmux_nothing_is_started(
@@ -166,11 +166,11 @@ def test_where_tmux_makes_no_session_the_run_goes_on_and_it_is_said(
     transport: local.Backend, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMUX_TMPDIR", "/proc/1")  # nobody can make a socket there
-    tether = tmux.Backend().start(at(transport), LONG, root)
-    assert isinstance(tether, Handle)
+    handle = tmux.Backend().start(at(transport), LONG, root)
+    assert isinstance(handle, Handle)
     try:
-        assert tmux.Backend().pulse(at(transport), tether) is Pulse.ALIVE
-        assert "attach" not in tether.facts
-        assert tether.facts["remark"].startswith("tmux shows no window for it: ")
+        assert tmux.Backend().pulse(at(transport), handle) is Pulse.ALIVE
+        assert "attach" not in handle.facts
+        assert handle.facts["remark"].startswith("tmux shows no window for it: ")
     finally:
-        tmux.Backend().stop(at(transport), tether, 2.0)
+        tmux.Backend().stop(at(transport), handle, 2.0)

@@ -286,7 +286,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
         data = write(root)
         if data is not None:
             (root / name).write_bytes(data)
-    return root, {artifact["path"]: artifact for artifact in verify([str(root)], fresh=True).artifacts}
+    return root, {artifact.path: artifact for artifact in verify([str(root)], fresh=True).artifacts}
 
 
 def test_there_are_more_than_the_issue_asks_for() -> None:
@@ -298,12 +298,12 @@ def test_everything_is_judged(judged: tuple[Path, dict[str, Any]]) -> None:
 
 
 def test_nothing_bad_passes_and_each_gets_its_word(judged: tuple[Path, dict[str, Any]]) -> None:
-    found = {name: judged[1][name]["problem"] for name in BAD}
+    found = {name: judged[1][name].problem for name in BAD}
     assert {name: word for name, word in found.items() if word not in BAD[name][1].split()} == {}
 
 
 def test_nothing_good_is_refused(judged: tuple[Path, dict[str, Any]]) -> None:
-    found = {name: (judged[1][name]["problem"], judged[1][name]["detail"]) for name in GOOD}
+    found = {name: (judged[1][name].problem, judged[1][name].detail) for name in GOOD}
     assert {name: word for name, word in found.items() if word[0]} == {}
 
 

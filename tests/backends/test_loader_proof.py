@@ -12,7 +12,8 @@ import pytest
 
 from sojourn.backends.proof import regular
 from sojourn.backends.proof.loading import Loading
-from sojourn.backends.proof.proof import Proof, Prover, prove, receipt
+from sojourn.backends.proof.proof import Prover, prove
+from sojourn.core.artifact import Artifact
 from sojourn.wire.errors import Defect
 from tests.backends import samples
 
@@ -98,19 +99,19 @@ def test_names_that_are_not_utf_8_are_proven_and_printable(tmp_path: Path) -> No
 def test_a_receipt_is_made_of_a_good_proof_only(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     samples.write_npz(str(path))
-    made = receipt("digits", prove(str(path), "a.npz", expected(path)), str(path))
+    made = prove(str(path), "a.npz", expected(path)).receipt("digits", str(path))
     assert (made.run, made.path, made.home, made.kind, made.loader) == ("digits", "a.npz", str(path), "npz", "npz")
     assert "load" in made.proved
-    for bad in (prove(str(path), "a.npz"), Proof("a.npz", "npz", problem="corrupt")):
+    for bad in (prove(str(path), "a.npz"), Artifact("a.npz", "npz", problem="corrupt")):
         with pytest.raises(Defect):
-            receipt("digits", bad, str(path))
+            bad.receipt("digits", str(path))
 
 
 def test_one_prover_serves_many_threads_and_leaves_no_process(tmp_path: Path) -> None:
     for n in range(12):
         samples.write_npz(str(tmp_path / f"{n}.npz"))
     with Prover(2) as prover:
-        found: list[Proof] = []
+        found: list[Artifact] = []
 
         def work(n: int) -> None:
             found.append(prover.prove(str(tmp_path / f"{n}.npz"), f"{n}.npz"))

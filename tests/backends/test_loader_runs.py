@@ -63,7 +63,7 @@ def test_yaml_that_names_itself_a_million_times_is_read_once(tmp_path: Path) -> 
 
 
 def problems(folder: Path) -> dict[str, str]:
-    return {a["path"]: a["problem"] for a in verify([str(folder)], fresh=True).artifacts if not a["ok"]}
+    return {a.path: a.problem for a in verify([str(folder)], fresh=True).artifacts if not a.ok}
 
 
 @pytest.mark.parametrize("name", ["deepspeed", "deepspeed3"])
@@ -128,8 +128,8 @@ def test_an_event_file_that_was_never_written_to_is_good(tmp_path: Path) -> None
 
 def test_real_folders_say_how_far_they_are_proven(tmp_path: Path) -> None:
     found = verify([str(TRAINERS)], fresh=True)
-    assert {a["path"]: a["problem"] for a in found.artifacts if not a["ok"]} == {}
-    states = {a["path"]: a["state"] for a in found.artifacts}
+    assert {a.path: a.problem for a in found.artifacts if not a.ok} == {}
+    states = {a.path: a.state for a in found.artifacts}
     assert {state for path, state in states.items() if path.endswith("training_args.bin")} == {"content-read"}
     assert {path for path, state in states.items() if state == "bytes-only"} == {
         path for path in states if path.endswith("README.md") or path == "PROVENANCE.md"

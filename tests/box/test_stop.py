@@ -12,7 +12,7 @@ import pytest
 
 from sojourn.box.run.root import Root
 from sojourn.wire import atomic
-from tests.box.rig import Rig, all_events, found, gone, heard, kill, log, until
+from tests.box.rig import PATIENCE_S, Rig, all_events, found, gone, heard, kill, log, until
 
 SLEEP = "echo on; sleep 600"
 # A training process as we recommend it: it saves and asks to be run again. The line after it must never be reached.
@@ -226,3 +226,17 @@ def test_what_the_payload_left_behind_ends_with_it(rig: Rig) -> None:
     assert gone(int(Path(root.path, "daemon").read_text()))
     left = found(root, "signal")[0]
     assert "left behind" in left["why"] and left["seq"] > end["seq"]
+
+
+def test_a_keeper_whose_root_became_another_run_s_harms_nothing_of_that(rig: Rig) -> None:
+    root = rig.place("sleep 600")
+    old = rig.supervise(root)
+    payload = heard(root, "started")["pid"]
+    os.rename(root.path, rig.base.parent / "deleted")  # a keeper that writes makes rmtree fail
+    root = rig.place('until test -e "$SOJOURN_RUN_DIR/go"; do sleep 0.1; done')
+    new = rig.supervise(root)
+    heard(root, "started")
+    assert old.wait(PATIENCE_S) == 0 and gone(payload)
+    assert not found(root, "ended") and not os.path.exists(root.manifest)
+    Path(root.path, "go").touch()
+    assert new.wait(PATIENCE_S) == 0 and found(root, "ended")[-1]["state"] == "succeeded"

@@ -140,16 +140,17 @@ def test_without_stall_after_nothing_is_ever_called_stalled() -> None:
 
 
 def test_a_real_stall_is_told_and_so_is_its_end(rig: Rig) -> None:
-    wait = "read _ < go; "  # uses no CPU at all
-    script = PROGRESS + "mkfifo go; tell '{\"step\":1}'; " + wait + "tell '{\"step\":2}'; " + wait
+    # A FIFO each: one read twice could be opened again before its first writer has closed it, and give an end of file.
+    # Reading one that nobody writes uses no CPU at all.
+    script = PROGRESS + "mkfifo go on; tell '{\"step\":1}'; read _ < go; tell '{\"step\":2}'; read _ < on; "
     root = rig.place(script, stall_after_s=0.7, beat_s=0.1)
     rig.supervise(root)
-    go = Path(root.attempt(1), "go")
-    until(go.is_fifo)
+    go, on = Path(root.attempt(1), "go"), Path(root.attempt(1), "on")
+    until(on.is_fifo)
     assert heard(root, "stalled")["quiet_s"] >= 0.7
-    go.write_text("on\n")
+    go.write_text("go\n")
     heard(root, "moving")
-    go.write_text("on\n")
+    on.write_text("on\n")
     assert heard(root, "ended")["state"] == "succeeded"
 
 

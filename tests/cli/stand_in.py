@@ -15,7 +15,8 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 from sojourn.core.alarms import Alarm
 from sojourn.core.values import State
-from sojourn.verbs.answers import Ask, Row, Snapshot, StatusReport
+from sojourn.verbs.answers import Row, Snapshot, StatusReport
+from sojourn.verbs.confirm import Ask
 from sojourn.wire.errors import Defect, Refusal, Unreachable
 
 LOOK = StatusReport(

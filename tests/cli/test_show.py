@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.cli.show import down, init, launch, leases, plan, pull, smoke, status, stop, verify
 from sojourn.cli.show.text import width
+from sojourn.core.artifact import Artifact
 from sojourn.core.values import Evidence, Finding, Meter, State
 from sojourn.verbs import answers
 from sojourn.verbs.answers import LeaseRow, Reach, Row
@@ -99,26 +100,10 @@ FINDING = Finding(
     evidence=(Evidence("disk.free_bytes", 12345, "df -Pk /data", AT),),
 )
 ARTIFACTS = (
-    {"path": "checkpoints/best.pt", "kind": "torch_zip", "ok": True, "bytes": 2_000_000_000, "sha256": "x"}
-    | {
-        "proved": ["bytes", "structure", "load", "content"],
-        "problem": None,
-        "detail": None,
-        "remarks": [],
-        "facts": {},
-    },
-    {"path": "metrics.json", "kind": "json", "ok": True, "bytes": 512, "sha256": "x"}
-    | {
-        "proved": ["bytes", "structure", "load"],
-        "problem": None,
-        "detail": None,
-        "remarks": ["empty list"],
-        "facts": {},
-    },
-    {"path": "notes.xyz", "kind": "unknown", "ok": True, "bytes": 100, "sha256": "x", "proved": ["bytes"]}
-    | {"problem": None, "detail": None, "remarks": [], "facts": {}},
-    {"path": f"w{ESC}.npz", "kind": "numpy", "ok": False, "bytes": 100, "sha256": "x", "proved": ["bytes"]}
-    | {"problem": "truncated", "detail": "the central directory ends 12 bytes early", "remarks": [], "facts": {}},
+    Artifact("checkpoints/best.pt", "torch_zip", 2_000_000_000, "x", ("bytes", "structure", "load", "content")),
+    Artifact("metrics.json", "json", 512, "x", ("bytes", "structure", "load"), remarks=("empty list",)),
+    Artifact("notes.xyz", "unknown", 100, "x", ("bytes",)),
+    Artifact(f"w{ESC}.npz", "numpy", 100, "x", ("bytes",), "truncated", "the central directory ends 12 bytes early"),
 )
 PULL = answers.Pull(
     run="digits",

@@ -39,7 +39,7 @@ def test_a_checkpoint_is_given_up_by_its_own_name_and_nothing_else_with_it() -> 
     killed = standing(state=State.KILLED, **whole(files=files), receipts=())
     given_up = frozenset(["digits:checkpoint"])
     (lack,) = withheld(killed, abandon=given_up, journaled=given_up)
-    assert lack.startswith("digits: best.pt is not home")
+    assert lack.startswith("digits: best.pt was pulled but does not load")
     home = replace(killed, receipts=(receipt("best.pt"),))
     assert clear(LEASE, [home], "gpu-box", NOW_S, given_up, given_up)
     alone = standing(state=State.KILLED, **{**whole(files=files[1:]), "verified": ""}, receipts=())

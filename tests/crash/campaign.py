@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 # The keeper and its byte code, as a box has them that was used before.
 KEEP = """
 import sys
-from sojourn.box import compiled
+from sojourn.box.system import compiled
 from sojourn.store import parcel
 name, data = parcel.keeper_bytes()
 with open(f"{sys.argv[1]}/{name}", "wb") as file:

@@ -119,11 +119,11 @@ class Backend:
         ended = way(place).call(["true"])
         return ended if isinstance(ended, NoAnswer) else DryRun(True, f"one of {self.options['slots']} slots is enough")
 
-    def states(self, place, tethers):
+    def states(self, place, handles):
         """All in one call."""
-        ended = way(place).call(self._argv(_WORDS, *(one.native for one in tethers)))
+        ended = way(place).call(self._argv(_WORDS, *(one.native for one in handles)))
         if isinstance(ended, NoAnswer) or ended.rc:
-            return [SchedulerStatus(Pulse.UNKNOWN, reason="tq was not heard") for _ in tethers]
+            return [SchedulerStatus(Pulse.UNKNOWN, reason="tq was not heard") for _ in handles]
         return [self._word(*line.split()) for line in ended.stdout.decode().splitlines()]
 
     def _word(self, native, state, rc=""):
@@ -136,9 +136,9 @@ class Backend:
             )
         return SchedulerStatus(Pulse.GONE, reason=f"tq job {native}: {state} {rc}")
 
-    def records(self, place, tether, root):
+    def records(self, place, handle, root):
         """What its folder says."""
-        ended = way(place).call(self._argv(_WORDS, tether.native))
+        ended = way(place).call(self._argv(_WORDS, handle.native))
         return {} if isinstance(ended, NoAnswer) else {"tq": (ended.rc, ended.stdout.decode())}
 
     def by_hand(self, root, native):
@@ -150,22 +150,22 @@ class Backend:
             "start": f"{shlex.join(self._argv(_START, root))} {script}",
         }
 
-    def cancel(self, place, tethers):
+    def cancel(self, place, handles):
         """End them."""
-        ended = way(place).call(self._argv(_STOP, "2", *(one.native for one in tethers)), timeout_s=60.0)
+        ended = way(place).call(self._argv(_STOP, "2", *(one.native for one in handles)), timeout_s=60.0)
         return ended if isinstance(ended, NoAnswer) else None
 
-    def used(self, place, tethers):
+    def used(self, place, handles):
         """Nothing is shared out."""
         return ""
 
-    def pulse(self, place, tether):
+    def pulse(self, place, handle):
         """ALIVE while it waits or runs."""
-        return self.states(place, [tether])[0].pulse
+        return self.states(place, [handle])[0].pulse
 
-    def stop(self, place, tether, grace_s):
+    def stop(self, place, handle, grace_s):
         """TERM, then KILL; what waits is cancelled."""
-        ended = way(place).call(self._argv(_STOP, str(int(grace_s + 1)), tether.native), timeout_s=grace_s + 60.0)
+        ended = way(place).call(self._argv(_STOP, str(int(grace_s + 1)), handle.native), timeout_s=grace_s + 60.0)
         return ended if isinstance(ended, NoAnswer) else None
 
     def _argv(self, line, *words):

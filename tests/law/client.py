@@ -16,7 +16,7 @@ from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
 from sojourn.store.home import Store
 from sojourn.store.settings import read_site
-from sojourn.verbs.answers import Ask
+from sojourn.verbs.confirm import Ask
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.release.down import LOOK_S, down
 from tests.law.machine import ByHand, Line, Machine, Rented, WatchedKeeper

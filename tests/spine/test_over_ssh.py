@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ SITE = ("--site", "ssh:box1")
 
 
 @pytest.fixture
-def away(ssh_config: Path, box: Box, desk: Desk) -> Desk:
+def away(ssh_config: Path, box: Box, desk: Desk) -> Iterator[Desk]:
     """A user whose job takes about a minute, and whose box is `box1`."""
-    box.sh("rm -rf /root/.local")
+    box.clear()
     desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
     desk.job("python3 train.py 150 0.3")
-    return desk
+    yield desk
+    box.heal()
+    box.clear()
 
 
 def kill(box: Box, pattern: str) -> None:
@@ -100,7 +103,7 @@ def test_a_box_that_is_cut_off_is_shown_as_that_with_what_to_do(box: Box, away: 
     away("run", *SITE)
     box.fault(fault)
     said = away("status", rc=None, timeout_s=600)  # its own bounds end it: see the next test
-    assert "running" in said.out and "does not answer" in said.out and "ssh:box1: " in said.out
+    assert "running" in said.out and "no answer" in said.out and "ssh:box1: " in said.out
     row = away("status", "--json", rc=3, timeout_s=600).json["runs"][0]
     assert row["state"] == "running" and row["reach"]["ok"] is False and row["reach"]["next"]
 

@@ -28,11 +28,12 @@ def away(ssh_config: Path, inside: Lab, desk: Desk) -> Iterator[Desk]:
     matrix = {"epochs": [6, 10, 14], "seed": [0, 1, 2]}
     desk.job(f"python3 train.py ${{epochs}} 0.1 {GATE}", name="ab", candidates=SITES, sweep={"matrix": matrix})
     for box in inside.boxes:
-        box.sh(f"rm -rf /root/.local {GATE}")
+        box.clear()
+        box.sh(f"rm -rf {GATE}")
     yield desk
     for box in inside.boxes:
         box.heal()
-        box.sh("pkill -9 -f 'supervis[e] --root' || true; pkill -9 -f 'train.p[y]' || true; rm -rf /root/.local")
+        box.clear()
 
 
 def cells(desk: Desk, rc: int | None = 0) -> dict[str, dict[str, str]]:

@@ -30,12 +30,12 @@ SAMPLER = "for i in $(seq 200); do cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\
 @pytest.fixture
 def away(ssh_config: Path, box: Box, desk: Desk) -> Iterator[Desk]:
     """A user whose box is `box1`; nothing of ours is on it."""
-    box.sh("rm -rf /root/.local")
+    box.clear()
     desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
     desk.job("python3 train.py 600 0.1")
     yield desk
     box.heal()
-    box.sh("pkill -9 -f 'supervis[e] --root' || true; pkill -9 -f 'train.p[y]' || true; rm -rf /root/.local")
+    box.clear()
 
 
 def test_the_state_is_deleted_in_the_middle_and_another_client_brings_it_home(away: Desk) -> None:

@@ -28,7 +28,7 @@ def state(tmp_path: Path) -> Path:
 
 def told(store: Store) -> list[object]:
     """Everything the index says, decoded."""
-    return [(r, r.run, r.site, r.local, r.tether, r.status, r.receipts) for r in store.index.runs()] + [
+    return [(r, r.run, r.site, r.local, r.handle, r.status, r.receipts) for r in store.index.runs()] + [
         (lease, lease.lease, lease.abandoned, lease.lost, store.index.runs_on(lease.name))
         for lease in store.index.leases(open_only=False)
     ]
@@ -46,7 +46,7 @@ def test_a_finished_run_reads_back_whole(state: Path) -> None:
     )
     assert run.status.state is State.SUCCEEDED and run.status.percentage == 100.0
     assert run.run.root == "/base/runs/digits" and run.run.spec_digest == "i-digits" and run.run.code_digest == "c" * 64
-    assert run.tether == {"launcher": "setsid", "native": "7", "facts": {}}
+    assert run.handle == {"launcher": "setsid", "native": "7", "facts": {}}
     assert run.local == {"job_file": "/j", "workdir": "/w", "budget": ""}
     assert [receipt.path for receipt in run.receipts] == ["best.pt"] and run.receipts[0].proved == (
         "bytes",
@@ -68,7 +68,7 @@ def test_a_planned_run_owes_its_outputs_and_has_nothing_home(state: Path) -> Non
         False,
         False,
     )
-    assert run.status == Status() and run.tether is None and run.heard_s is None and run.receipts == ()
+    assert run.status == Status() and run.handle is None and run.heard_s is None and run.receipts == ()
 
 
 def test_an_index_deleted_while_it_is_open_changes_no_answer(state: Path) -> None:
@@ -226,7 +226,7 @@ def test_records_of_another_version_are_skipped(state: Path) -> None:
     store = filled(state, "a")
     before = told(store)
     store.append("telepathy", run="a", v2=True)
-    store.journal.append("launched", run="a")  # lacks its tether
+    store.journal.append("launched", run="a")  # lacks its handle
     store.journal.append("pulled", run="nobody", manifest="m", dir="/", receipts=[])
     store.index.catch_up()
     assert told(store) == before

@@ -23,7 +23,7 @@ def state(tmp_path: Path) -> Path:
 
 def told(store: Store) -> list[object]:
     """Everything the index says, decoded."""
-    return [(r, r.run, r.site, r.local, r.tether, r.status, r.receipts) for r in store.index.runs()] + [
+    return [(r, r.run, r.site, r.local, r.handle, r.status, r.receipts) for r in store.index.runs()] + [
         (lease, lease.lease, lease.abandoned, lease.lost, store.index.runs_on(lease.name))
         for lease in store.index.leases(open_only=False)
     ]

@@ -89,7 +89,7 @@ class Client:
             yield
 
     def native(self, name: str = "r") -> str:
-        return str((self.ctx.store.index.find(name).tether or {})["native"])
+        return str((self.ctx.store.index.find(name).handle or {})["native"])
 
     def root(self, name: str = "r") -> Path:
         return self.base / "runs" / name

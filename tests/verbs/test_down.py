@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from sojourn.core.values import Meter, Pulse
-from sojourn.verbs.answers import Ask, Down
+from sojourn.verbs.answers import Down
+from sojourn.verbs.confirm import Ask
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.observe.cost import cost
 from sojourn.verbs.observe.leases import leases

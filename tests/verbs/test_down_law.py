@@ -14,8 +14,8 @@ from sojourn.backends.provider import by_hand as by_hand_provider
 from sojourn.core.law import Withheld
 from sojourn.core.values import Meter
 from sojourn.store.home import Store
-from sojourn.verbs.answers import Ask, Down
-from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.answers import Down
+from sojourn.verbs.confirm import Ask, NotConfirmed
 from sojourn.verbs.context import Context
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import run

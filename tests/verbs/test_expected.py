@@ -1,10 +1,12 @@
 """What a checkpoint holds is held against what its run said, and what a file lists against what was asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sojourn.core.artifact import Artifact
 from sojourn.verbs.retrieve.expected import lacking_keys, step_remarks
 from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
@@ -31,8 +33,8 @@ for epoch in ckpt.epochs(4):
 """
 
 
-def item(step: int, path: str = "checkpoints/ckpt-1.pt", **more: Any) -> dict[str, Any]:
-    return {"path": path, "ok": True, "facts": {"sojourn": {"step": step}}, **more}
+def item(step: int, path: str = "checkpoints/ckpt-1.pt") -> Artifact:
+    return Artifact(path, facts={"sojourn": {"step": step}})
 
 
 @pytest.mark.parametrize(
@@ -58,8 +60,8 @@ def test_a_step_that_does_not_fit_the_run_is_remarked(
 def test_nothing_is_said_of_other_files_and_of_bad_ones() -> None:
     others = [
         item(3, path="best.pt"),
-        {**item(3), "ok": False},
-        {"path": "checkpoints/ckpt-2.pt", "ok": True, "facts": {}},
+        replace(item(3), problem="corrupt"),
+        Artifact("checkpoints/ckpt-2.pt"),
     ]
     assert step_remarks(others, planned=20, saved={"path": "checkpoints/ckpt-1.pt", "step": 9}, is_done=True) == {}
 
@@ -76,7 +78,7 @@ def test_nothing_is_said_of_other_files_and_of_bad_ones() -> None:
     ],
 )
 def test_keys_that_a_file_does_not_list_are_named(facts: dict[str, Any], lacking: list[str], is_whole: bool) -> None:
-    found = lacking_keys({"facts": facts}, ["a", "c"])
+    found = lacking_keys(facts, ["a", "c"])
     assert found[0] == lacking
     assert not lacking or found[1] == is_whole
 
@@ -88,5 +90,5 @@ def test_a_run_that_ended_before_its_plan_says_so_when_it_is_pulled(world: World
     world.ended(f"{shlex.quote(sys.executable)} -c {shlex.quote(SCRIPT)}", outputs=["checkpoints/*.pt"])
     (answer,) = pull(world.ctx, ["digits"], to=str(tmp_path / "home"))
     assert answer.ok, answer.why
-    remarks = [remark for artifact in answer.artifacts for remark in artifact["remarks"]]
+    remarks = [remark for artifact in answer.artifacts for remark in artifact.remarks]
     assert any("step 10 of the 20 that it planned" in remark for remark in remarks), answer.artifacts

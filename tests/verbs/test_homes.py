@@ -149,4 +149,4 @@ def test_a_roster_of_two_runs_in_one_folder_keeps_both(world: World, tmp_path: P
 def test_verify_passes_over_a_roster_of_an_earlier_version(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / OLD_NAME).write_text("{}")
-    assert [artifact["path"] for artifact in verify([str(tmp_path)]).artifacts] == ["a.json"]
+    assert [artifact.path for artifact in verify([str(tmp_path)]).artifacts] == ["a.json"]

@@ -79,7 +79,7 @@ def test_a_line_that_always_flips_a_bit_never_gives_a_receipt(world: World, tmp_
     world.transport.spoil = flip
     answer = pulled(world, tmp_path / "home")
     assert not answer.ok and answer.exit_status == 1
-    assert {a["path"]: a["problem"] for a in answer.artifacts if not a["ok"]} == {"big.bin": "mismatch"}
+    assert {a.path: a.problem for a in answer.artifacts if not a.ok} == {"big.bin": "mismatch"}
     assert not (tmp_path / "home/big.bin").exists() and (tmp_path / "home/small.json").exists()
     assert not world.record().is_home and status(world.ctx).exit_status == 110
 
@@ -113,7 +113,7 @@ def test_an_output_that_never_stops_changing_is_not_home(world: World, tmp_path:
     world.transport.spoil = change
     answer = pulled(world, tmp_path / "home")
     assert not answer.ok and not world.record().is_home
-    assert [a["path"] for a in answer.artifacts if a["problem"] == "mismatch"] == ["small.json"]
+    assert [a.path for a in answer.artifacts if a.problem == "mismatch"] == ["small.json"]
 
 
 def test_what_is_home_is_not_sent_again_and_damage_of_the_same_size_is_mended(world: World, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_box_cannot_make_us_write_or_read_outside_of_the_home_folder(
     world.ctx.boxes["local"] = replace(world.ctx.box(world.site), keeper=Lying())
     home = tmp_path / "deep/er/home"
     answer = pulled(world, home)
-    assert [a["problem"] for a in answer.artifacts] == ["escapes-root"] and not answer.ok
+    assert [a.problem for a in answer.artifacts] == ["escapes-root"] and not answer.ok
     assert world.transport.got_bytes == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

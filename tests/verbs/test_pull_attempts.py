@@ -70,8 +70,8 @@ def test_where_no_candidate_loads_the_run_is_not_home_and_all_of_them_are_record
     newest, older = planted(world, "attempts/3/a.json", BROKEN), planted(world, "attempts/1/a.json", BROKEN + b" ")
     says(world, [newest], outputs=["a.json"], earlier=[older])
     answer = pulled(world, tmp_path / "home")
-    assert answer.exit_status == 1 and [a["problem"] for a in answer.artifacts] == ["truncated"]
-    assert answer.artifacts[0]["state"] == "bad" and answer.artifacts[0]["sha256"] == newest["sha256"]
+    assert answer.exit_status == 1 and [a.problem for a in answer.artifacts] == ["truncated"]
+    assert answer.artifacts[0].state == "bad" and answer.artifacts[0].sha256 == newest["sha256"]
     assert everything(tmp_path / "home") == {"a.json.unproven": BROKEN}
     assert {one["sha256"] for one in world.record().failed} == {newest["sha256"], older["sha256"]}
     assert receipts(world) == {} and not world.record().is_home
@@ -152,8 +152,8 @@ def test_what_was_sealed_and_is_gone_from_the_box_is_lost_and_not_never_made(wor
     keeper = says(world, [], outputs=["a.json"], gone=[lost])
     answer = pulled(world, tmp_path / "home")
     (artifact,) = answer.artifacts
-    assert (artifact["path"], artifact["problem"], artifact["state"]) == ("a.json", "missing", "bad")
-    assert artifact["detail"] == "sealed by the keeper, then deleted on the box: lost"
+    assert (artifact.path, artifact.problem, artifact.state) == ("a.json", "missing", "bad")
+    assert artifact.detail == "sealed by the keeper, then deleted on the box: lost"
     assert answer.exit_status == 1 and answer.missing == () and answer.why == "1 of 1 are missing or do not load"
     assert world.record().gone == (lost,) and world.record().manifest_digest == keeper.document["digest"]
     assert not world.record().is_home
@@ -162,7 +162,7 @@ def test_what_was_sealed_and_is_gone_from_the_box_is_lost_and_not_never_made(wor
 def test_what_was_rewritten_on_the_box_after_its_end_comes_home_with_a_word(world: World, tmp_path: Path) -> None:
     says(world, [planted(world, "attempts/3/a.json", GOOD, sealed="0" * 64)], outputs=["a.json"])
     answer = pulled(world, tmp_path / "home")
-    assert answer.ok and any("after its attempt had ended" in remark for remark in answer.artifacts[0]["remarks"])
+    assert answer.ok and any("after its attempt had ended" in remark for remark in answer.artifacts[0].remarks)
 
 
 def test_what_came_home_before_it_was_deleted_on_the_box_is_not_lost(world: World, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_what_came_home_before_it_was_deleted_on_the_box_is_not_lost(world: Worl
     says(world, [], outputs=["a.json"], gone=[lost])
     answer = pulled(world, home)
     assert answer.ok and receipts(world) == {"a.json": row["sha256"]}
-    assert "deleted on the box after it was sealed; the copy at home is complete" in answer.artifacts[0]["remarks"]
+    assert "deleted on the box after it was sealed; the copy at home is complete" in answer.artifacts[0].remarks
     (home / "a.json").write_bytes(b'{"a": 2}')
     assert pulled(world, home).exit_status == 1 and receipts(world) == {}
 

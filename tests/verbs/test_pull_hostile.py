@@ -26,7 +26,7 @@ def pulled(world: World, to: Path) -> Any:
 
 
 def problems(answer: Any) -> dict[str, str]:
-    return {a["path"]: a["problem"] for a in answer.artifacts if not a["ok"]}
+    return {a.path: a.problem for a in answer.artifacts if not a.ok}
 
 
 @pytest.mark.parametrize("digest", ["../../../.bashrc", "/tmp/x", "f" * 63, "F" * 64, "\u0660" * 64])

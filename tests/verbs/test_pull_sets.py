@@ -50,12 +50,12 @@ def test_a_set_that_loses_a_file_on_the_box_is_no_longer_good_though_its_index_i
     home = tmp_path / "home"
     assert pulled(world, home).ok
     (world.root() / "attempts/1/model/model-00002-of-00002.safetensors").unlink()
-    problems = {a["path"]: a["problem"] for a in pulled(world, home).artifacts if not a["ok"]}
+    problems = {a.path: a.problem for a in pulled(world, home).artifacts if not a.ok}
     assert problems.get("model/model.safetensors.index.json") == "missing-shard"
 
 
 def test_a_set_that_the_run_left_incomplete_is_not_called_good(world: World, tmp_path: Path) -> None:
     world.ended(MAKE, outputs=["model/*"], envs={"LOSE": "1"})
     answer = pulled(world, tmp_path / "home")
-    problems = {artifact["path"]: artifact["problem"] for artifact in answer.artifacts if not artifact["ok"]}
+    problems = {artifact.path: artifact.problem for artifact in answer.artifacts if not artifact.ok}
     assert problems == {"model/model.safetensors.index.json": "missing-shard"}

@@ -14,8 +14,7 @@ import pytest
 
 from sojourn.box.system import process
 from sojourn.cli.show import reap as show
-from sojourn.verbs.answers import Ask
-from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.confirm import Ask, NotConfirmed
 from sojourn.verbs.explain import reap
 from tests.box.rig import until
 from tests.lab import machine_faults

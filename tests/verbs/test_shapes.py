@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from sojourn.core.artifact import Artifact
 from sojourn.core.values import Evidence, Finding, Meter, State
 from sojourn.verbs import answers
 
@@ -29,7 +30,7 @@ def test_status() -> None:
 
 
 def test_pull_is_verify_and_more() -> None:
-    document = answers.Pull("a", True, "/h", ({"path": "x"},), 1, 2, 1, 2, 0.5, 1, (), "", "").as_json()
+    document = answers.Pull("a", True, "/h", (Artifact("x"),), 1, 2, 1, 2, 0.5, 1, (), "", "").as_json()
     keys(document, "schema ok artifacts run files bytes seconds receipts")
     assert document["schema"] == "sojourn/pull/v1"
 

@@ -165,4 +165,4 @@ def rows(client: Client) -> tuple[Row, ...]:
 
 def natives(client: Client) -> set[str]:
     cells = client.ctx.store.index.cells("ab")
-    return {str((record.tether or {})["native"]) for record in cells}
+    return {str((record.handle or {})["native"]) for record in cells}

@@ -78,7 +78,7 @@ def test_all_runs_of_a_site_are_asked_about_with_one_call_and_ended_ones_not_at_
     world.transport.calls = 0
     assert [row.id for row in status(world.ctx).rows] == ["digits", "one", "two"]
     assert world.transport.calls == 1
-    os.kill(int(world.record("one").tether["facts"]["pid"]), signal.SIGTERM)
+    os.kill(int(world.record("one").handle["facts"]["pid"]), signal.SIGTERM)
     status(world.ctx, ["digits"])
     leases(world.ctx)
     assert world.transport.calls == 1
@@ -131,7 +131,7 @@ def test_a_keeper_that_is_started_otherwise_than_believed_is_started_as_the_box_
     asked = [{"op": "want", "run": "digits", "attempt": 2, "by": "resume"}]
     begun = begin(world.ctx, world.ctx.box(world.site), "digits", 2, asked, wrong, wait_s=60.0)
     assert begun.is_proven and begun.view.status.attempt == 2
-    assert (world.record().tether or {})["facts"]["root"] == str(world.root())
+    assert (world.record().handle or {})["facts"]["root"] == str(world.root())
 
 
 def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(world: World) -> None:

@@ -11,8 +11,7 @@ from sojourn.cli.show import leases as show_leases
 from sojourn.cli.show import plan as show_plan
 from sojourn.cli.show import status as show_status
 from sojourn.core.values import Meter
-from sojourn.verbs.answers import Ask
-from sojourn.verbs.confirm import NotConfirmed
+from sojourn.verbs.confirm import Ask, NotConfirmed
 from sojourn.verbs.launch.plan import plan
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.observe.alarms import Alarms

@@ -39,14 +39,14 @@ def seal(folder: Path, path: Path, **changes: Any) -> Path:
 
 
 def problems(found: Any) -> dict[str, str]:
-    return {a["path"]: a["problem"] for a in found.artifacts if not a["ok"]}
+    return {a.path: a.problem for a in found.artifacts if not a.ok}
 
 
 def test_a_good_folder_is_good_and_every_file_is_in_the_answer(folder: Path) -> None:
     found = verify([str(folder)])
     assert (found.ok, found.exit_status, found.files) == (True, 0, 3)
-    assert [a["path"] for a in found.artifacts] == ["checkpoints/best.npz", "metrics.json", "train.log"]
-    assert all("bytes" not in a["proved"] for a in found.artifacts)
+    assert [a.path for a in found.artifacts] == ["checkpoints/best.npz", "metrics.json", "train.log"]
+    assert all("bytes" not in a.proved for a in found.artifacts)
 
 
 def test_what_a_pull_notes_in_a_folder_is_no_part_of_the_run(folder: Path, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_one_bad_file_makes_the_answer_bad(folder: Path) -> None:
 
 def test_several_paths_keep_their_names_apart(folder: Path) -> None:
     found = verify([str(folder), str(folder / "metrics.json")])
-    assert [a["path"] for a in found.artifacts].count(f"{folder}/metrics.json") == 2
+    assert [a.path for a in found.artifacts].count(f"{folder}/metrics.json") == 2
     assert found.ok
 
 
@@ -91,7 +91,7 @@ def test_what_was_named_may_be_a_link_and_what_lies_below_must_stay_below(folder
 def test_a_manifest_proves_the_bytes(folder: Path, tmp_path: Path) -> None:
     found = verify([str(folder)], str(seal(folder, tmp_path / "manifest.json")))
     assert found.ok
-    assert all("bytes" in a["proved"] for a in found.artifacts)
+    assert all("bytes" in a.proved for a in found.artifacts)
     assert (found.roster["missing"], found.roster["never_made"]) == ([], ["*.png"])
 
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,15 +36,15 @@ def settled(path: Path) -> None:
 
 
 def remembered(found: Verified) -> set[str]:
-    return {a["path"] for a in found.artifacts if a["remembered"]}
+    return {a.path for a in found.artifacts if a.remembered}
 
 
 def test_what_is_unchanged_is_not_read_again_and_says_when_it_was(folder: Path) -> None:
     settled(folder)
     first, second = verify([str(folder)]), verify([str(folder)])
     assert (first.remembered, second.remembered) == (0, 3)
-    assert all(a["remembered"].endswith("Z") for a in second.artifacts)
-    same = [{**a, "remembered": None} for a in second.artifacts]
+    assert all(a.remembered.endswith("Z") for a in second.artifacts)
+    same = [replace(a, remembered="") for a in second.artifacts]
     assert same == list(first.artifacts)
     assert verify([str(folder)], fresh=True).remembered == 0
 
@@ -59,7 +60,7 @@ def test_damage_of_the_same_size_with_its_times_set_back_is_seen(folder: Path) -
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     found = verify([str(folder)])
     assert remembered(found) == {"best.npz", "train.log"}
-    assert [a["path"] for a in found.artifacts if not a["ok"]] == ["metrics.json"]
+    assert [a.path for a in found.artifacts if not a.ok] == ["metrics.json"]
 
 
 def test_a_bad_file_is_read_every_time_and_a_moved_one_too(folder: Path) -> None:
@@ -68,7 +69,7 @@ def test_a_bad_file_is_read_every_time_and_a_moved_one_too(folder: Path) -> None
     assert [verify([str(folder)]).exit_status for _ in range(2)] == [1, 1]
     (folder / "best.npz").rename(folder / "best.json")
     found = verify([str(folder)])
-    assert {a["path"]: a["problem"] for a in found.artifacts if not a["ok"]} == {
+    assert {a.path: a.problem for a in found.artifacts if not a.ok} == {
         "best.json": "mismatch",
         "metrics.json": "truncated",
     }
@@ -86,8 +87,8 @@ def test_a_remembered_file_is_still_held_against_the_manifest(folder: Path, tmp_
     (tmp_path / "m.json").write_text(json.dumps(manifest.document("r", 1, "2026-11-21T10:00:00.000Z", rows, [])))
     found = verify([str(folder)], str(tmp_path / "m.json"))
     assert found.remembered == 3
-    assert {a["path"]: a["proved"] for a in found.artifacts if a["ok"]}["best.npz"][0] == "bytes"
-    assert {a["path"]: a["problem"] for a in found.artifacts if not a["ok"]} == {"train.log": "mismatch"}
+    assert {a.path: a.proved for a in found.artifacts if a.ok}["best.npz"][0] == "bytes"
+    assert {a.path: a.problem for a in found.artifacts if not a.ok} == {"train.log": "mismatch"}
 
 
 def test_a_shard_is_judged_again_when_its_neighbour_went(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_shard_is_judged_again_when_its_neighbour_went(tmp_path: Path) -> None
     assert verify([str(root)]).remembered == 2
     (root / "model-00002-of-00002.safetensors").unlink()
     found = verify([str(root)])
-    assert [(a["problem"], a["remembered"]) for a in found.artifacts] == [("missing-shard", None)]
+    assert [(a.problem, a.remembered) for a in found.artifacts] == [("missing-shard", "")]
 
 
 def test_a_verify_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def in_time() -> Iterator[None]:
 
 
 def problems(found: Verified) -> dict[str, str]:
-    return {os.path.basename(a["path"]): a["problem"] for a in found.artifacts if not a["ok"]}
+    return {os.path.basename(a.path): a.problem for a in found.artifacts if not a.ok}
 
 
 @pytest.mark.parametrize("target", ["/", "/etc", "/etc/passwd", "/proc/kmsg", "/dev/zero"])
@@ -40,7 +40,7 @@ def test_a_named_link_that_leads_out_is_refused(target: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
 def test_a_named_device_is_refused(path: str) -> None:
-    assert [a["problem"] for a in verify([path]).artifacts] == ["escapes-root"]
+    assert [a.problem for a in verify([path]).artifacts] == ["escapes-root"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -49,7 +49,7 @@ def test_what_the_kernel_makes_up_is_refused(path: str) -> None:
     if not os.path.exists(path):
         pytest.skip(f"no {path} here")
     found = verify([path])
-    assert [(a["problem"], "the kernel makes up" in a["detail"]) for a in found.artifacts] == [("escapes-root", True)]
+    assert [(a.problem, "the kernel makes up" in a.detail) for a in found.artifacts] == [("escapes-root", True)]
     assert found.bytes == 0
 
 
@@ -63,10 +63,10 @@ def test_pipes_sockets_and_devices_are_named_and_not_read(tmp_path: Path) -> Non
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(root / "s"))
         found = verify([str(root)])
-        assert verify([str(root / "s")]).artifacts[0]["problem"] == "escapes-root"
+        assert verify([str(root / "s")]).artifacts[0].problem == "escapes-root"
     assert problems(found) == dict.fromkeys(("pipe.pt", "zero.npy", "far", "s"), "escapes-root")
     assert (found.files, len(found.artifacts)) == (1, 5)
-    assert verify([str(root / "pipe.pt")]).artifacts[0]["problem"] == "escapes-root"
+    assert verify([str(root / "pipe.pt")]).artifacts[0].problem == "escapes-root"
 
 
 def test_a_pipe_or_device_as_manifest_is_none(tmp_path: Path) -> None:

@@ -92,8 +92,12 @@ class Mirror:
     def pack(self, root: str) -> str:
         """A tar, below `base`, of all that a keeper of `root` needs and that did not come out of there unchanged."""
         goal, known = os.path.join(self._folder, "parcel.tgz"), self._known()
+        within = os.path.relpath(root, self.base)
+        private_names = {f"{within}/secrets.json", f"{within}/secrets.json.new"}  # `run` refuses such a job; see to it
 
         def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+            if entry.name in private_names:
+                return None
             at = known.get(entry.name)
             is_there = at is not None and entry.isfile() and at[1] == entry.size
             return None if at and is_there and at[2] == os.stat(f"{self.base}/{entry.name}").st_mtime_ns else entry
@@ -101,7 +105,7 @@ class Mirror:
         with self._alone(), tarfile.open(goal, "w:gz", compresslevel=1) as tar:
             for name in sorted(set(os.listdir(self.base)) - set(_NOT_SENT)):
                 tar.add(os.path.join(self.base, name), name, filter=kept)
-            tar.add(root, os.path.relpath(root, self.base), filter=kept)
+            tar.add(root, within, filter=kept)
         return goal
 
     def there(self, argv: Sequence[str], base: str) -> list[str]:

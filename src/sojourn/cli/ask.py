@@ -1,4 +1,4 @@
-"""Asks for the exact NAME before something is rented, stopped or released. `-y` answers only what has limits."""
+"""Asks for the exact NAME before something is stopped or released. `-y` never answers here."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from sojourn.cli.screen import Screen
 from sojourn.cli.show.text import clean, fold
 
 if TYPE_CHECKING:
-    from sojourn.verbs.answers import Ask, Confirm
+    from sojourn.verbs.confirm import Ask, Confirm
 
 
-def confirm(screen: Screen, given: str, *, doing: str = "", yes: bool = False) -> Confirm:
+def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
     """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None).
 
-    `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it"). `yes`: -y was given.
+    `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it").
     """
 
     def answer(ask: Ask) -> str | None:
         if given and not ask.is_again:
             return given
-        if yes and ask.is_limited:
-            return ask.name
         if given or not screen.may_ask:
             return None
         if ask.is_again:

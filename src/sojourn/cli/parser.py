@@ -122,7 +122,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_reopen(parser: argparse.ArgumentParser) -> None:
     """`--confirm LEASE` of a command that starts something."""
-    words = "start even though this lease is cleared for release; its exact name"
+    words = "agree beforehand, by the lease's exact name: to rent it, or to start although it is cleared for release"
     parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
 
 

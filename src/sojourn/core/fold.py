@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core import heard as told_by
 from sojourn.core.heard import heard, whole
 from sojourn.core.values import State, build_frozen
 from sojourn.wire import units
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Event
 
 _PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
@@ -157,7 +160,7 @@ _DEFAULTS: dict[str, Any] = vars(Status())
 _STATES = {state.value: state for state in State}
 
 
-def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
+def _attempt(status: Status, event: Event) -> Status:
     if event["attempt"] == status.attempt and status.state is not State.PLANNED:
         return status
     return replace(
@@ -183,12 +186,12 @@ def _attempt(status: Status, event: Mapping[str, Any]) -> Status:
     )
 
 
-def _started(status: Status, event: Mapping[str, Any]) -> Status:
+def _started(status: Status, event: Event) -> Status:
     at = _text(event.get("at"))
     return replace(status, state=State.RUNNING, attempt=event["attempt"], since=at, started_at=at, reason="")
 
 
-def _beat(status: Status, event: Mapping[str, Any]) -> Status:
+def _beat(status: Status, event: Event) -> Status:
     # A field that was not measured this time is absent, and what was measured before still stands.
     status = replace(
         status,
@@ -202,7 +205,7 @@ def _beat(status: Status, event: Mapping[str, Any]) -> Status:
     return with_progress(status, progress) if isinstance(progress, Mapping) else status
 
 
-def _idle_since(status: Status, event: Mapping[str, Any]) -> str:
+def _idle_since(status: Status, event: Event) -> str:
     """Cards are told once a minute. One whose use is not known may be busy."""
     cards = event.get("gpu")
     if not isinstance(cards, (list, tuple)) or not cards:
@@ -252,14 +255,14 @@ def _remaining_s(pace: tuple[tuple[float, int], ...], total: int | None) -> floa
     return round(max(0, total - pace[-1][1]) * seconds / steps, 1)
 
 
-def _checkpoint(status: Status, event: Mapping[str, Any]) -> Status:
+def _checkpoint(status: Status, event: Event) -> Status:
     kept = {name: event.get(name) for name in ("path", "step", "bytes", "at")}
     if "write_s" in event:
         kept["write_s"] = _number(event["write_s"])
     return replace(status, checkpoint=kept)
 
 
-def _stalled(status: Status, event: Mapping[str, Any]) -> Status:
+def _stalled(status: Status, event: Event) -> Status:
     if status.state is not State.RUNNING:
         return status
     quiet_s = _number(event.get("quiet_s")) or 0.0
@@ -267,27 +270,28 @@ def _stalled(status: Status, event: Mapping[str, Any]) -> Status:
     return replace(status, state=State.STALLED, since=_text(event.get("at")), reason=reason)
 
 
-def _moving(status: Status, event: Mapping[str, Any]) -> Status:
+def _moving(status: Status, event: Event) -> Status:
     if status.state is not State.STALLED:
         return status
     return replace(status, state=State.RUNNING, since=_text(event.get("at")), reason="")
 
 
-def _signal(status: Status, event: Mapping[str, Any]) -> Status:
+def _signal(status: Status, event: Event) -> Status:
     if not status.state.is_alive:
         return status
     return replace(status, reason=f"signal {event.get('signal')} sent: {_text(event.get('why'))}")
 
 
-def _ended(status: Status, event: Mapping[str, Any]) -> Status:
+def _ended(status: Status, event: Event) -> Status:
     state, unknown = _state(_text(event.get("state")))
     at = _text(event.get("at"))
     why, detail = _text(event.get("why")), _text(event.get("detail"))
     limit = _LIMITS.get(why, "") if state is State.TIMEOUT else ""
     reason = unknown or (f"{limit} ({detail})" if limit and detail else limit or detail or why)
     rc, signal = _count(event.get("rc")), _count(event.get("signal"))
+    known: Mapping[str, Any] = event
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
-    end |= {name: event[name] for name in ("by", "why", "oom_kill_delta", "seconds") if name in event}
+    end |= {name: known[name] for name in ("by", "why", "oom_kill_delta", "seconds") if name in known}
     return replace(
         status,
         state=state,
@@ -302,13 +306,13 @@ def _ended(status: Status, event: Mapping[str, Any]) -> Status:
     )
 
 
-def _sealed(status: Status, event: Mapping[str, Any]) -> Status:
+def _sealed(status: Status, event: Event) -> Status:
     missing = event.get("missing")
     globs = tuple(str(glob) for glob in missing) if isinstance(missing, (list, tuple)) else ()
     return replace(status, manifest=_text(event.get("manifest")), missing=globs)
 
 
-def _ruled(status: Status, event: Mapping[str, Any]) -> Status:
+def _ruled(status: Status, event: Event) -> Status:
     """A rule of the user's fits the end: it says what follows."""
     rule = _text(event.get("rule"))
     if not rule or event["attempt"] != status.attempt or not status.ends:
@@ -317,7 +321,7 @@ def _ruled(status: Status, event: Mapping[str, Any]) -> Status:
     return replace(status, ends=(*status.ends[:-1], end))
 
 
-def _refused(status: Status, event: Mapping[str, Any]) -> Status:
+def _refused(status: Status, event: Event) -> Status:
     return replace(
         status,
         state=State.FAILED,
@@ -327,7 +331,7 @@ def _refused(status: Status, event: Mapping[str, Any]) -> Status:
     )
 
 
-def _judged(status: Status, event: Mapping[str, Any]) -> Status:
+def _judged(status: Status, event: Event) -> Status:
     """A scheduler's own record wins over what the box could see; what a person did or the run itself achieved stays."""
     if event["attempt"] != status.attempt or not status.state.is_final:
         return status

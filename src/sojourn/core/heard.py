@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.plain import finite
 from sojourn.wire import units
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Event
 
 MOST = 1 << 53
 _MOST_ATTEMPT = 1 << 31
@@ -29,7 +32,7 @@ _UNTOLD = object()
 Read = Callable[[Any], Any]
 
 
-def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
+def heard(event: Mapping[str, Any]) -> Event | None:
     """The event with the fields that its kind has; None where it is none that can be folded: a kind unknown, a number
     of its own or an attempt that is none.
     """
@@ -38,13 +41,14 @@ def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
     seq, attempt = whole(event.get("seq")), whole(event.get("attempt"))
     if fields is None or seq is None or attempt is None or attempt > _MOST_ATTEMPT:
         return None
-    found: dict[str, Any] = {"kind": kind, "seq": seq, "attempt": attempt, "at": _time(event.get("at"))}
+    found: Any = {"kind": kind, "seq": seq, "attempt": attempt, "at": _time(event.get("at"))}
     for name, read in fields.items():
         if name in event:
             value = read(event[name])
             if value is not _UNTOLD:
                 found[name] = value
-    return found
+    known: Event = found
+    return known
 
 
 def whole(value: Any) -> int | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.values import Receipt, State
 from sojourn.wire import manifest, quote
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
+
 CHECKPOINT = "checkpoint"
 # Problems that are the file's own. Any other (no memory here, no library, no time) says nothing of the file.
 DAMAGED = frozenset(("empty", "truncated", "corrupt", "unparseable", "missing-shard", "non-finite"))
@@ -45,15 +47,15 @@ class Standing:
     is_fresh: bool = False
     lives: str = ""  # what the box says lives of it, whatever the records say
     digest: str = ""
-    files: tuple[Row, ...] = ()
-    earlier: tuple[Row, ...] = ()
-    gone: tuple[Row, ...] = ()
+    files: tuple[FileRow, ...] = ()
+    earlier: tuple[FileRow, ...] = ()
+    gone: tuple[FileRow, ...] = ()
     missing: tuple[str, ...] = ()  # globs owed that hit nothing: never made
     refused: tuple[str, ...] = ()  # paths that exist and cannot be carried: links that leave the run's folder
     superseded: int = 0  # files of earlier attempts that the succeeded one replaced
     verified: str = ""
     receipts: tuple[Receipt, ...] = ()
-    failed: tuple[Row, ...] = ()
+    failed: tuple[FileRow, ...] = ()
     home: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -107,7 +109,7 @@ def _unlisted(standing: Standing) -> tuple[Lack, ...]:
     if standing.is_reachable and not standing.is_fresh:
         why = "is reachable, but its outputs were not listed again"
         return (Lack(run, why, f"sojourn down {run}", "not listed"),)
-    whole = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
+    whole: Manifest = {"files": standing.files, "earlier": standing.earlier, "gone": standing.gone}
     if manifest.digest_of(whole) != standing.digest:
         return (Lack(run, "has a list of outputs that does not match its digest", pull, "not listed"),)
     return ()
@@ -176,16 +178,16 @@ class _Owed:
         for row in loads[0]:
             yield from self._not_loaded(row)
 
-    def _lack(self, row: Row) -> Iterator[Lack]:
+    def _lack(self, row: FileRow) -> Iterator[Lack]:
         why = self._why_not_home(row)
         if why:
             if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
-                why += f", although it was pulled: it does not load (repair it, or give it up with {self._give_up})"
+                why = f"was pulled but does not load (repair it, or give it up with {self._give_up})"
             yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
         else:
             yield from self._not_loaded(row)
 
-    def _not_loaded(self, row: Row) -> Iterator[Lack]:
+    def _not_loaded(self, row: FileRow) -> Iterator[Lack]:
         """A file that is home, and of a kind that can be loaded, and was not."""
         receipt = self.receipts[row["path"]]
         if receipt.state in ("loaded", "content-read") or receipt.kind == "unknown":
@@ -199,7 +201,7 @@ class _Owed:
         accept = quote.join(["sojourn", "down", self.standing.run, "--accept", name])
         yield Lack(self.standing.run, what, accept, "not loaded")
 
-    def _why_not_home(self, row: Row) -> str:
+    def _why_not_home(self, row: FileRow) -> str:
         """Why a file that exists does not count as home; "" where it does."""
         receipt = self.receipts.get(row["path"])
         if receipt is None:
@@ -210,16 +212,16 @@ class _Owed:
         return "" if home == "same" else f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
 
 
-def _sets(rows: Collection[Row]) -> list[list[Row]]:
+def _sets(rows: Collection[FileRow]) -> list[list[FileRow]]:
     """The rows of each checkpoint, newest first: in the order of the manifest."""
-    sets: dict[str, list[Row]] = {}
+    sets: dict[str, list[FileRow]] = {}
     for row in rows:
         if row.get("set"):
             sets.setdefault(str(row["set"]), []).append(row)
     return [one for one in sets.values() if any(row["role"] == CHECKPOINT for row in one)]
 
 
-def _attempt(row: Row) -> str:
+def _attempt(row: FileRow) -> str:
     """The attempt whose working copy holds the file, in words."""
     parts = str(row.get("from", "")).split("/")
     return f"attempt {parts[1]}" if len(parts) > 2 and parts[0] == "attempts" else "the run's folder"

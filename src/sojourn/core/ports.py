@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.values import Ended, Lease, NoAnswer, Place, Pulse, Site, State
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,10 @@ class Handle:
 class LaunchRequest:
     """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
     it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet. `after`: natives of
-    tethers of what must have succeeded first.
+    handles of what must have succeeded first.
     """
 
-    spec: Mapping[str, Any] = field(default_factory=dict)
+    spec: Spec = field(default_factory=lambda: cast("Spec", {}))
     write_s: float = 0.0
     after: tuple[str, ...] = ()
 

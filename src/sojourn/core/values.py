@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 T = TypeVar("T")
 
@@ -199,7 +202,7 @@ class Run:
     id: str
     site: str
     root: str  # absolute, on the box
-    spec: Mapping[str, Any]
+    spec: Spec
     spec_digest: str
     code_digest: str
     keeper_digest: str

@@ -120,8 +120,8 @@ class Index:
         return self._runs("WHERE sweep = ? ORDER BY n, rowid", (sweep,))
 
     def earlier(self, sweep: str) -> list[tuple[str, Site, Mapping[str, Any] | None]]:
-        """(run, site, its launch's tether there) for each site that a cell of this sweep was planned on before it was
-        placed elsewhere.
+        """(run, site, the handle of its launch there) for each site that a cell of this sweep was planned on before it
+        was placed elsewhere.
         """
         query = (
             "SELECT e.run, e.site, e.tether FROM earlier e JOIN runs r ON r.id = e.run"

@@ -89,7 +89,7 @@ class RunRecord:
         return dict(json.loads(self.local_text))
 
     @_once
-    def tether(self) -> dict[str, Any] | None:
+    def handle(self) -> dict[str, Any] | None:
         """How its launcher finds it again, or None where no launch came back."""
         value: dict[str, Any] | None = json.loads(self.tether_text)
         return value

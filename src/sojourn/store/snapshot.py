@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sojourn.store import scripts
 from sojourn.store.hashes import Hashes
@@ -18,7 +18,8 @@ from sojourn.store.ignore import IGNORE_FILES, Rules, rules_for
 from sojourn.wire.errors import Misuse
 from sojourn.wire.manifest import is_safe, roster_digest
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
 
 
 class BadTree(Misuse):
@@ -44,7 +45,7 @@ class Snapshot:
     """
 
     root: str
-    rows: tuple[Row, ...]
+    rows: tuple[FileRow, ...]
     digest: str
     bytes: int
     is_file: bool = False
@@ -124,7 +125,7 @@ def pack(tree: Snapshot, tar_path: str) -> None:
 class _Taker:
     def __init__(self, root: str) -> None:
         self.root = root
-        self.rows: list[Row] = []
+        self.rows: list[FileRow] = []
         self.skipped: list[str] = []
         self.mended: list[str] = []
         self.hollow: list[str] = []
@@ -254,7 +255,7 @@ class _Hashing:
         return data
 
 
-def _add(tar: Any, member: Any, file: IO[bytes], row: Row) -> None:
+def _add(tar: Any, member: Any, file: IO[bytes], row: FileRow) -> None:
     import tarfile
 
     hashing = _Hashing(file)
@@ -269,7 +270,7 @@ def _add(tar: Any, member: Any, file: IO[bytes], row: Row) -> None:
         raise TreeChanged(path=_say(row["path"]))
 
 
-def _same(row: Row, data: bytes) -> None:
+def _same(row: FileRow, data: bytes) -> None:
     if hashlib.sha256(data).hexdigest() != row["sha256"]:
         raise TreeChanged(path=_say(row["path"]))
 
@@ -283,7 +284,7 @@ def _opened(full: str, path: str) -> IO[bytes]:
         raise BadTree(path=_say(path), what=error.strerror) from error
 
 
-def _mended(full: str, row: Row) -> IO[bytes]:
+def _mended(full: str, row: FileRow) -> IO[bytes]:
     """The script as it is pushed. Where it is another one by now, so is its hash."""
     return io.BytesIO(scripts.mended(full, os.path.getsize(full), row["role"] == "x") or b"")
 

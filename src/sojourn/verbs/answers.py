@@ -5,12 +5,13 @@ Nothing here prints, asks or reads. Times are UTC stamps as in every file of our
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
 from sojourn.core.alarms import Alarm
+from sojourn.core.artifact import Artifact
 from sojourn.core.values import Finding, Meter, State
 
 
@@ -245,12 +246,12 @@ class Stop:
 
 @dataclass(frozen=True)
 class Pull:
-    """What came home of one run. `artifacts`: as `verify` has them. `files`/`bytes`: what is home and whole now."""
+    """What came home of one run. `files`/`bytes`: what is home and whole now."""
 
     run: str
     ok: bool
     home: str  # the folder
-    artifacts: tuple[Mapping[str, Any], ...]
+    artifacts: tuple[Artifact, ...]
     files: int
     bytes: int
     moved_files: int  # of them: transferred this time
@@ -273,29 +274,11 @@ class Pull:
         return document(
             self,
             "pull",
-            without=("moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
+            without=("artifacts", "moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
+            artifacts=[{**a.as_json(), **({"needs": a.needs} if a.needs else {})} for a in self.artifacts],
             moved={"files": self.moved_files, "bytes": self.moved_bytes},
             spent=money(self.spent_micro, self.currency),
         )
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A question before something is rented, stopped or let go: show `lines`, and have `name` typed exactly.
-
-    `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
-    `is_again`: the list changed since a moment ago; a name that was given beforehand is no answer to it."""
-
-    verb: str
-    name: str
-    lines: tuple[str, ...]
-    command: str
-    is_again: bool = False
-    doing: str = ""  # what typing the name does; "" = what the command does
-    is_limited: bool = False  # it only spends, within limits that the user set: `-y` answers
-
-
-Confirm = Callable[[Ask], str | None]
 
 
 @dataclass(frozen=True)

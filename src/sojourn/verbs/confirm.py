@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
-from sojourn.verbs.answers import Ask, Confirm
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from sojourn.wire.errors import Refusal
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question before something is rented, stopped or let go: show `lines`, and have `name` typed exactly.
+
+    `command`: what a script says instead. Whoever answers returns what was typed, or None where nobody can be asked.
+    `is_again`: the list is another one than a moment ago; a name that was given beforehand is no answer to it.
+    """
+
+    verb: str
+    name: str
+    lines: tuple[str, ...]
+    command: str
+    is_again: bool = False
+    doing: str = ""  # as in "Type NAME to ..."
+
+
+Confirm = Callable[[Ask], str | None]
 
 
 class NotConfirmed(Refusal):

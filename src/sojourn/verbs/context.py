@@ -23,7 +23,7 @@ from sojourn.wire.errors import Misuse, Unreachable, WorldError
 if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and should not pay for loading them
     from sojourn.backends.keeper.client import Answer, Keeper
     from sojourn.core.ports import BatchSystem, Launcher, Mailbox, Provider, Scheduler, ShellLauncher, Transport
-    from sojourn.verbs.answers import Confirm
+    from sojourn.verbs.confirm import Confirm
 
 T = TypeVar("T")
 
@@ -151,8 +151,8 @@ class Context:
     def box(self, site: Site, lease: str = "") -> Box:
         """The way to the site's box; the same one for every call of this command. Connects to nothing yet.
 
-        `lease`: which machine, where the site's provider rents several; "" is the newest one. What it costs is the rate
-        of that box's site. Where none is rented now the box answers nothing.   Raises: NoSuchBackend.
+        `lease`: which machine, where the site's provider rents several; "" is the newest one. Where none is rented now
+        the box answers nothing.   Raises: NoSuchBackend.
         """
         if site.name in self.boxes:
             return self.boxes[site.name]
@@ -163,8 +163,7 @@ class Context:
         if not found:
             return unrented(site)
         machine = found[-1]
-        priced = replace(site, rate_micro_per_h=machine.rate_micro_per_h, currency=machine.currency)
-        return self.boxes.setdefault(f"{site.name} {machine.native} {machine.address}", _box(Place(priced, machine)))
+        return self.boxes.setdefault(f"{site.name} {machine.native} {machine.address}", _box(Place(site, machine)))
 
 
 def gaps_line(gaps: Sequence[Gap]) -> str:
@@ -187,6 +186,13 @@ class Box:
     keeper: Keeper
     lease: Lease | None = None  # of the machine, where it is rented
 
+    @property
+    def priced(self) -> Site:
+        """The site at the price of its machine: that of the lease where one is rented, else what settings say."""
+        if self.lease is None:
+            return self.site
+        return replace(self.site, rate_micro_per_h=self.lease.rate_micro_per_h, currency=self.lease.currency)
+
     def at(self, base: str) -> Box:
         """The same box, asked for another base that it has."""
         from sojourn.backends.keeper.client import Keeper
@@ -207,7 +213,7 @@ class Box:
     @property
     def is_blind(self) -> bool:
         """Its place takes and gives files alone: what runs there, and the machine, cannot be looked at."""
-        return not getattr(self.transport, "calls", True)
+        return getattr(self.transport, "calls", True) is False
 
     @property
     def shell(self) -> ShellLauncher | None:
@@ -289,7 +295,7 @@ def _made(site: Site, transport: Transport | Mailbox, lease: Lease | None) -> Bo
     from sojourn.backends.keeper.client import Keeper
 
     launcher = _known(site, "launcher", site.launcher)(site)
-    if not getattr(transport, "calls", True):
+    if getattr(transport, "calls", True) is False:
         from sojourn.backends.mirror import UNSEEN, Inside, Mirror, blind
 
         mirror = Mirror(site.name, cast("Mailbox", transport))

@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # `typing` costs the resting keeper 0.5 MiB
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
+    from sojourn.wire.documents import Event
+
 VERSION = 1
 
 # kind -> fields beside v, seq, at, kind, attempt. Seconds, bytes, cores; pids with `start` = field 22 of
@@ -57,7 +59,7 @@ def line(seq: int, at: str, kind: str, attempt: int, fields: Dict[str, Any]) -> 
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
-def parse(data: bytes) -> Tuple[List[Dict[str, Any]], int]:
+def parse(data: bytes) -> Tuple[List[Event], int]:
     """(events, bytes used) of `data`, which starts at a line's start.
 
     A last line without newline is not used (its writer may still be writing, or died there); a whole line that is not
@@ -72,12 +74,12 @@ def parse(data: bytes) -> Tuple[List[Dict[str, Any]], int]:
     return events, used
 
 
-def parse_line(raw: bytes) -> Dict[str, Any] | None:
+def parse_line(raw: bytes) -> Event | None:
     """The event on one line, or None where it holds none (torn, empty, not an event)."""
     try:
-        event = json.loads(raw.decode("utf-8"))
+        event: Any = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    if isinstance(event, dict) and isinstance(event.get("kind"), str):
-        return event
-    return None
+    is_event = isinstance(event, dict) and isinstance(event.get("kind"), str)
+    found: Event | None = event if is_event else None
+    return found

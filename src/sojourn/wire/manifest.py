@@ -11,7 +11,9 @@ from sojourn.wire import names
 
 TYPE_CHECKING = False  # `typing` costs every call on the box 5 ms
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+    from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+
+    from sojourn.wire.documents import FileRow, Manifest
 
 SCHEMA = "sojourn/manifest/v1"
 _CHUNK = 1 << 20
@@ -71,12 +73,12 @@ def document(
     run: str,
     attempt: int,
     at: str,
-    entries: Iterable[Dict[str, Any]],
+    entries: Iterable[FileRow],
     missing: Iterable[str],
     refused: Iterable[Dict[str, str]] = (),
     node: Optional[Dict[str, str]] = None,
     **found: Any,
-) -> Dict[str, Any]:
+) -> Manifest:
     """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" where that is given, and
     what was `found` beside: "earlier", "gone" and "superseded" of a manifest that looked at every attempt.
 
@@ -92,7 +94,7 @@ def document(
     superseded: how many files of other attempts a succeeded one has replaced.
     `digest`: see `digest_of`.
     """
-    whole = {
+    fields: Any = {
         "schema": SCHEMA,
         "run": run,
         "attempt": attempt,
@@ -103,37 +105,38 @@ def document(
         **found,
         **({"node": node} if node else {}),
     }
+    whole: Manifest = fields
     whole["digest"] = digest_of(whole)
     return whole
 
 
-def digest_of(document: Mapping[str, Any]) -> str:
+def digest_of(document: Manifest) -> str:
     """The digest of a manifest as its rows say it: of the content alone (paths, bytes, hashes, roles), not of times.
 
     That of `files` (`roster_digest`) where there is nothing in `earlier` and `gone`, else one of all three. Whoever
     gets a manifest from elsewhere computes it. Raises: KeyError, TypeError where a row is none.
     """
-    files, earlier, gone = (document.get(key) or () for key in ("files", "earlier", "gone"))
+    files, earlier, gone = document.get("files") or (), document.get("earlier") or (), document.get("gone") or ()
     if not earlier and not gone:
         return roster_digest(files)
     return names.digest([_rows(files), _rows(earlier), sorted([e["path"], e["bytes"], e["sha256"]] for e in gone)])
 
 
-def is_of_every_attempt(document: Mapping[str, Any]) -> bool:
+def is_of_every_attempt(document: Manifest) -> bool:
     """Whether it looked at every attempt. One sealed by an earlier keeper is complete for its own attempt alone."""
     return "superseded" in document
 
 
-def roster_digest(files: Iterable[Dict[str, Any]]) -> str:
+def roster_digest(files: Iterable[FileRow]) -> str:
     """The digest of a roster: of [path, bytes, sha256, role] rows sorted by path."""
     return names.digest(_rows(files))
 
 
-def _rows(files: Iterable[Dict[str, Any]]) -> List[List[Any]]:
+def _rows(files: Iterable[FileRow]) -> List[List[Any]]:
     return sorted([e["path"], e["bytes"], e["sha256"], e.get("role", "output")] for e in files)
 
 
-def differences(ours: Iterable[Dict[str, Any]], theirs: Iterable[Dict[str, Any]]) -> List[Tuple[str, str]]:
+def differences(ours: Iterable[FileRow], theirs: Iterable[FileRow]) -> List[Tuple[str, str]]:
     """(path, what) of all that differs, sorted: "missing" (not in ours), "unexpected" (not in theirs), "differs"."""
     a = {e["path"]: (e["bytes"], e["sha256"]) for e in ours}
     b = {e["path"]: (e["bytes"], e["sha256"]) for e in theirs}

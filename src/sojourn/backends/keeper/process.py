@@ -106,7 +106,7 @@ def command(script: str, root: str, words: Sequence[str]) -> list[str]:
 
 
 def read_start(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[str]]:
-    """Facts for a tether, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
+    """Facts for a handle, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     told = lines[-1].split() if lines else []
     if ended.rc != 0 or len(told) not in (2, 3) or not all(_NUMBER.fullmatch(word) for word in told[:2]):
@@ -116,19 +116,19 @@ def read_start(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], 
     return {"root": root, "pid": int(told[0]), "start": int(told[1]), "boot": boot}, lines[:-1]
 
 
-def pulse(place: Place, tether: Handle) -> Pulse:
+def pulse(place: Place, handle: Handle) -> Pulse:
     """Whether a keeper of this root lives: the one that keeper.json names, or the one we started."""
-    answer = _ask(place, _PULSE, tether.facts, [], CALL_S)
+    answer = _ask(place, _PULSE, handle.facts, [], CALL_S)
     return {b"alive": Pulse.ALIVE, b"gone": Pulse.GONE}.get(answer, Pulse.UNKNOWN)
 
 
-def stop(place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
+def stop(place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
     """TERM the keeper, which gives its payload the job's own grace; KILL it after `grace_s`. Idempotent.
 
     A keeper that had to be killed may leave a living payload, which the next one adopts.
     """
     whole_s = max(0, int(grace_s + 0.999))
-    answer = _ask(place, _STOP, tether.facts, [str(whole_s)], grace_s + CALL_S)
+    answer = _ask(place, _STOP, handle.facts, [str(whole_s)], grace_s + CALL_S)
     return None if answer == b"gone" else NoAnswer(sent=True, kind="no-end", detail="it does not go")
 
 

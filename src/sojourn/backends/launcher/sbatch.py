@@ -148,7 +148,7 @@ class Backend:
         native = lines[-1].partition(";")[0] if lines else ""
         if ended.rc != 0 or not slurm_output.is_job(native):
             raise self._refusal(ended)
-        return _tether(root, native)
+        return _handle(root, native)
 
     def start_all(
         self,
@@ -171,7 +171,7 @@ class Backend:
         known = [natives.get(posixpath.basename(one.root), "") for one in roots]
         if ended.rc != 0 or not all(map(slurm_output.is_job, known)):
             raise self._refusal(ended)
-        return [_tether(one.root, native) for one, native in zip(roots, known, strict=True)]
+        return [_handle(one.root, native) for one, native in zip(roots, known, strict=True)]
 
     def try_out(self, place: Place, script: str) -> DryRun | NoAnswer:
         """`sbatch --test-only`. It knows nothing of what comes before it in the queue, nor of what it waits for."""
@@ -188,9 +188,9 @@ class Backend:
         ended = way(place).call(["sh", "-c", CHECK + "sinfo -h -o %P"], timeout_s=CALL_S)
         return None if isinstance(ended, NoAnswer) or ended.rc == 0 else self._refusal(ended)
 
-    def states(self, place: Place, tethers: Sequence[Handle]) -> Sequence[SchedulerStatus]:
+    def states(self, place: Place, handles: Sequence[Handle]) -> Sequence[SchedulerStatus]:
         """One squeue, and one sacct for those that it does not show."""
-        natives = [tether.native for tether in tethers]
+        natives = [handle.native for handle in handles]
         argv = ["sh", "-c", slurm_output.ASK, "sojourn", ",".join(sorted(set(natives)))]
         ended = way(place).call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer) or ended.rc != 0:
@@ -199,9 +199,9 @@ class Backend:
         said = slurm_output.parse_answer(ended.stdout.decode("utf-8", "replace"))
         return [slurm_states.word(native, said) for native in natives]
 
-    def records(self, place: Place, tether: Handle, root: str) -> Mapping[str, tuple[int, str]]:
+    def records(self, place: Place, handle: Handle, root: str) -> Mapping[str, tuple[int, str]]:
         """sacct, scontrol and the end of the batch script's output."""
-        argv = ["sh", "-c", slurm_output.RECORDS, "sojourn", tether.native, root]
+        argv = ["sh", "-c", slurm_output.RECORDS, "sojourn", handle.native, root]
         ended = way(place).call(argv, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
         return {} if isinstance(ended, NoAnswer) else slurm_output.records(ended.stdout.decode("utf-8", "replace"))
 
@@ -214,25 +214,25 @@ class Backend:
             "start": f"(cd {quote.join([root + '/logs'])} && sbatch sbatch.sh)",
         }
 
-    def cancel(self, place: Place, tethers: Sequence[Handle]) -> None | NoAnswer:
+    def cancel(self, place: Place, handles: Sequence[Handle]) -> None | NoAnswer:
         """scancel, of all in one call."""
-        ended = way(place).call(["scancel", *(tether.native for tether in tethers)], timeout_s=CALL_S)
+        ended = way(place).call(["scancel", *(handle.native for handle in handles)], timeout_s=CALL_S)
         return ended if isinstance(ended, NoAnswer) else None
 
-    def used(self, place: Place, tethers: Sequence[Handle]) -> str:
+    def used(self, place: Place, handles: Sequence[Handle]) -> str:
         """CPU and GPU hours of these jobs, and how the user's fair share stands, as far as Slurm keeps account."""
-        natives = ",".join(sorted({tether.native for tether in tethers}))
+        natives = ",".join(sorted({handle.native for handle in handles}))
         ended = way(place).call(["sh", "-c", slurm_share.ASK, "sojourn", natives], timeout_s=CALL_S)
         return "" if isinstance(ended, NoAnswer) else slurm_share.line(ended.stdout.decode("utf-8", "replace"))
 
-    def pulse(self, place: Place, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, handle: Handle) -> Pulse:
         """ALIVE while the job waits or runs."""
-        return self.states(place, [tether])[0].pulse
+        return self.states(place, [handle])[0].pulse
 
-    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
         """Cancel it; what runs gets SIGTERM and `grace_s` first."""
         whole_s = max(0, int(grace_s + 0.999))
-        argv = ["sh", "-c", _STOP, "sojourn", tether.native, str(whole_s)]
+        argv = ["sh", "-c", _STOP, "sojourn", handle.native, str(whole_s)]
         ended = way(place).call(argv, timeout_s=grace_s + 2 * CALL_S, limit_bytes=_LIMIT_BYTES)
         if isinstance(ended, NoAnswer):
             return ended
@@ -254,5 +254,5 @@ class Backend:
         return NotSubmitted(site=self._site.name, said=text or f"exit status {ended.rc}", hint=hint)
 
 
-def _tether(root: str, native: str) -> Handle:
+def _handle(root: str, native: str) -> Handle:
     return Handle("sbatch", native, {"root": root, "job": native})

@@ -38,10 +38,10 @@ class Backend:
         facts, _ = keeper_process.read_start("setsid", ended, root)
         return Handle("setsid", f"{facts['pid']}:{facts['start']}", facts)
 
-    def pulse(self, place: Place, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, handle: Handle) -> Pulse:
         """Whether a keeper of this root lives; see `keeper_process.pulse`."""
-        return keeper_process.pulse(place, tether)
+        return keeper_process.pulse(place, handle)
 
-    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; see `keeper_process.stop`."""
-        return keeper_process.stop(place, tether, grace_s)
+        return keeper_process.stop(place, handle, grace_s)

@@ -106,13 +106,13 @@ class Backend:
             return None
         return refusal(self._site.name, ended.stderr.decode("utf-8", "replace"))
 
-    def pulse(self, place: Place, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, handle: Handle) -> Pulse:
         """Whether a keeper of this root lives."""
-        return keeper_process.pulse(place, tether)
+        return keeper_process.pulse(place, handle)
 
-    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the unit ends with its keeper."""
-        return keeper_process.stop(place, tether, grace_s)
+        return keeper_process.stop(place, handle, grace_s)
 
 
 def refusal(site: str, said: str) -> WorldError | None:

@@ -117,13 +117,13 @@ class Backend:
         is_absent = isinstance(ended, Ended) and ended.rc != 0
         return NoTmux(site=self._site.name) if is_absent else None
 
-    def pulse(self, place: Place, tether: Handle) -> Pulse:
+    def pulse(self, place: Place, handle: Handle) -> Pulse:
         """Whether a keeper of this root lives, whatever became of the session."""
-        return keeper_process.pulse(place, tether)
+        return keeper_process.pulse(place, handle)
 
-    def stop(self, place: Place, tether: Handle, grace_s: float) -> None | NoAnswer:
+    def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
         """TERM, then KILL; the session ends by itself, once nobody looks."""
-        return keeper_process.stop(place, tether, grace_s)
+        return keeper_process.stop(place, handle, grace_s)
 
     def _attach(self, session: str) -> str:
         words = ["tmux", "-L", SOCKET, "attach", "-t", session]

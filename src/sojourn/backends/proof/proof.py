@@ -1,4 +1,4 @@
-"""The proof of one artifact: its bytes, and that it loads. What `verify` shows, and what a Receipt is made from."""
+"""Proving one artifact: its bytes are those expected, and it loads."""
 
 from __future__ import annotations
 
@@ -7,66 +7,16 @@ import functools
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 from sojourn.backends.proof import regular
-from sojourn.backends.proof.judge import UNKNOWN, Judgement, Siblings, is_of_a_set, kind_by_name
+from sojourn.backends.proof.judge import Judgement, Siblings, is_of_a_set, kind_by_name
 from sojourn.backends.proof.loading import Loading
-from sojourn.core.values import Receipt, state_of
+from sojourn.core.artifact import UNKNOWN, Artifact, printable
+from sojourn.core.values import state_of
 from sojourn.store import proofs
 from sojourn.wire import names, units
-from sojourn.wire.errors import Defect
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What is proven about one artifact. `path`: the name it was asked for by.
-
-    `proved`: of bytes (size and sha256 are those expected; never without an expectation), structure, load, content.
-    `problem`: "" or a word of `formats.damage.PROBLEMS`; `ok`: there is none. `sha256`: "" where it was not read.
-    """
-
-    path: str
-    kind: str
-    bytes: int = 0
-    sha256: str = ""
-    proved: tuple[str, ...] = ()
-    problem: str = ""
-    detail: str = ""
-    remarks: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    loader: str = ""
-    remembered: str = ""  # the UTC stamp when it was proven, where that was not now: it is unchanged since
-
-    @property
-    def ok(self) -> bool:
-        """Nothing is wrong with it, as far as it could be judged."""
-        return not self.problem
-
-    @property
-    def state(self) -> str:
-        """`core.values.state_of` of it."""
-        return state_of(self.proved, self.problem)
-
-    def as_json(self) -> dict[str, Any]:
-        """One element of `verify.artifacts` of docs/json.md."""
-        return {
-            "path": printable(self.path),
-            "kind": self.kind,
-            "ok": self.ok,
-            "state": self.state,
-            "bytes": self.bytes,
-            "sha256": self.sha256 or None,
-            "proved": list(self.proved),
-            "problem": self.problem or None,
-            "detail": self.detail or None,
-            "remarks": list(self.remarks),
-            "facts": dict(self.facts),
-            "loader": self.loader or None,
-            "remembered": self.remembered or None,
-        }
 
 
 class Prover:
@@ -99,17 +49,17 @@ class Prover:
         name: str,
         expect: tuple[int, str] | None = None,
         beside: Mapping[str, str] | None = None,
-    ) -> Proof:
+    ) -> Artifact:
         """Hash and load the file at `path`, which is called `name`. `expect`: its (bytes, sha256) in a manifest.
         `beside`: where the files lie that belong into one folder with it, by their last names; None: beside `path`.
 
-        Whatever is wrong with the file is in the Proof; nothing is raised for it, and nothing in it is run. One that
+        Whatever is wrong with the file is in the answer; nothing is raised for it, and nothing in it is run. One that
         changes while it is read is a `mismatch`.
         """
         try:
             before, problem, detail, remarks = _look(path, name, is_expected=expect is not None)
             if problem:
-                return Proof(name, kind_by_name(name)[0], problem=problem, detail=detail)
+                return Artifact(name, kind_by_name(name)[0], problem=problem, detail=detail)
             began_ns = proofs.now_ns()
             key = _key(before, path, name, beside) if self._book else ""
             is_asked = self._book is not None and not self._fresh and proofs.is_settled(before, began_ns)
@@ -123,7 +73,7 @@ class Prover:
                 hashed, found = self._read(path, name, before, beside)
                 at, found_remarks = "", found.remarks
             if proofs.identity(os.stat(path)) != proofs.identity(before):
-                return Proof(name, found.kind, *hashed, problem="mismatch", detail="it changed while it was read")
+                return Artifact(name, found.kind, *hashed, problem="mismatch", detail="it changed while it was read")
         except OSError as error:
             return _unreadable(name, error)
         if self._book and not known and _is_final(found) and proofs.is_settled(before, began_ns):
@@ -133,7 +83,7 @@ class Prover:
         problem, detail = _compare(found, *hashed, expect)
         proved = (("bytes",) if expect == hashed else ()) + (found.proved if not problem else ())
         remarks += found_remarks
-        return Proof(name, found.kind, *hashed, proved, problem, detail, remarks, found.facts, found.loader, at)
+        return Artifact(name, found.kind, *hashed, proved, problem, detail, remarks, found.facts, found.loader, at)
 
     def _read(
         self, path: str, name: str, seen: os.stat_result, beside: Mapping[str, str] | None
@@ -208,30 +158,10 @@ def _is_final(found: Judgement) -> bool:
     return not found.problem and (found.kind == UNKNOWN or state_of(found.proved) != "bytes-only")
 
 
-def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Proof:
+def prove(path: str, name: str, expect: tuple[int, str] | None = None) -> Artifact:
     """`Prover.prove` of a single file. Several are much faster with one Prover."""
     with Prover(1) as prover:
         return prover.prove(path, name, expect)
-
-
-def receipt(run: str, proof: Proof, home: str) -> Receipt:
-    """The receipt of a good proof made at `home`. Raises: Defect where it is not good, or nothing was expected."""
-    if not proof.ok or "bytes" not in proof.proved:
-        raise Defect(
-            detail=f"no receipt for {proof.path}: its proof is not good ({proof.problem or 'nothing expected'})"
-        )
-    return Receipt(
-        run,
-        proof.path,
-        os.path.abspath(home),
-        proof.bytes,
-        proof.sha256,
-        proof.kind,
-        proof.loader,
-        proof.proved,
-        proof.facts,
-        proof.remarks,
-    )
 
 
 def cores() -> int:
@@ -239,11 +169,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def printable(name: str) -> str:
-    """A file name as text that can be written anywhere: bytes that are not UTF-8 are shown escaped."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _look(path: str, name: str, *, is_expected: bool) -> tuple[os.stat_result, str, str, tuple[str, ...]]:
@@ -282,15 +207,15 @@ def _compare(found: Judgement, size_bytes: int, sha256: str, expect: tuple[int, 
     return "mismatch", f"its sha256 is not the one expected{more}"
 
 
-def _unreadable(name: str, error: OSError) -> Proof:
+def _unreadable(name: str, error: OSError) -> Artifact:
     kind, loader = kind_by_name(name)
     if isinstance(error, FileNotFoundError):
-        return Proof(name, kind, problem="missing", detail="no such file", loader=loader)
+        return Artifact(name, kind, problem="missing", detail="no such file", loader=loader)
     if error.errno == errno.ELOOP:
-        return Proof(name, kind, problem="missing", detail="a link that leads round in a circle", loader=loader)
+        return Artifact(name, kind, problem="missing", detail="a link that leads round in a circle", loader=loader)
     # No right to read it says nothing about the file; anything else (EIO, ESTALE) is what a damaged disk answers.
     problem = "unsupported" if isinstance(error, PermissionError) else "corrupt"
-    return Proof(name, kind, problem=problem, detail=f"it cannot be read: {error.strerror or error}", loader=loader)
+    return Artifact(name, kind, problem=problem, detail=f"it cannot be read: {error.strerror or error}", loader=loader)
 
 
-__all__ = ["UNKNOWN", "Proof", "Prover", "cores", "open_book", "printable", "prove", "receipt"]
+__all__ = ["Prover", "cores", "open_book", "prove"]

@@ -223,8 +223,9 @@ def job_options(order: LaunchRequest) -> dict[str, Any]:
     if need.get("accelerators"):
         name, _, count = str(need["accelerators"][0]).partition(":")
         out["gres"] = f"gpu:{count or 1}" if name.lower() == "gpu" else f"gpu:{name.lower()}:{count or 1}"
-    if spec.get("max_duration_s"):
-        limit_s = float(spec["max_duration_s"]) + (_SETUP_S if spec.get("setup") else 0)
+    max_s = spec.get("max_duration_s")
+    if max_s:
+        limit_s = float(max_s) + (_SETUP_S if spec.get("setup") else 0)
         out["time"] = math.ceil((limit_s + _lead_s(order.write_s)) / 60)
     return out
 

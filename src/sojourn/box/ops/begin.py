@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
+    from sojourn.wire.documents import Event
+
 _LIMIT_BYTES = 1 << 16
 _LOOK_S = 0.02
 _UNKEPT_S = 5.0  # a keeper that was started has signed by then; if it died, who asked must start another
@@ -86,7 +88,7 @@ def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     return dict(since(box, asked), proven=is_proven)
 
 
-def _news(root: Root, at: int) -> Tuple[List[Dict[str, Any]], int]:
+def _news(root: Root, at: int) -> Tuple[List[Event], int]:
     """(the events from `at` on, the offset after them)."""
     try:
         if os.stat(root.events).st_size <= at:

@@ -103,7 +103,7 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         return {"name": root.id, "bytes": 0, "inodes": 0}
     if os.path.islink(root.path):
         raise Refused("unsafe-path", "%s is a symlink" % root.path)
-    spec = read_fields(root.run)
+    spec: Any = read_fields(root.run)
     if spec.get("identity") != request.get("identity"):
         raise Refused("other-run", "the run named %s here is another one" % root.id, identity=spec.get("identity"))
     row = dict(_size(root.path), name=root.id)
@@ -169,7 +169,7 @@ def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
     """kind -> name -> ids of the runs that refer to it. An environment is known by the beginning of its name."""
     used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in KINDS}
     for run in all_runs(box):
-        spec = read_fields(box.under("runs", run, "run.json"))
+        spec: Any = read_fields(box.under("runs", run, "run.json"))
         if spec.get("sweep"):
             used["queues"].setdefault(str(spec["sweep"]), []).append(run)
         wanted = [("keepers", spec.get("keeper")), ("train", spec.get("train")), ("snapshots", spec.get("code"))]

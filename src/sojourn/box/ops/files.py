@@ -32,7 +32,7 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     root = find_root(box, str(request["run"]))
     last = last_attempt(root)
     if not request.get("fresh"):
-        sealed = read_fields(root.manifest)
+        sealed: Any = read_fields(root.manifest)
         if sealed.get("attempt") == last and rows.is_of_every_attempt(sealed):
             return {"manifest": sealed, "sealed": True}
     known = request.get("known")

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+    from sojourn.wire.documents import Event
+
 _BEATS = 40  # of each stretch of them the last ones: a run of days has a hundred thousand
 
 
@@ -29,7 +31,7 @@ class AttemptContext:
         for event in rows:
             if isinstance(event.get("attempt"), int) and event["attempt"] <= self.attempt:
                 self.history.add(event)
-        begun = read_fields(root.begun(self.attempt)) or self.history.started
+        begun: Any = read_fields(root.begun(self.attempt)) or self.history.started
         self.pid, self.start = _whole(begun.get("pid")), _whole(begun.get("start"))
         self.shim: Dict[str, Any] = begun.get("shim") or {}
         self.keeper = read_fields(root.keeper)
@@ -106,7 +108,7 @@ def _read_lines(path: str) -> List[bytes]:
     return kept + beats[-_BEATS:]
 
 
-def _numbers(rows: List[Dict[str, Any]]) -> List[int]:
+def _numbers(rows: List[Event]) -> List[int]:
     return [row["attempt"] for row in rows if isinstance(row.get("attempt"), int)]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Mapping, Tuple
+    from typing import Any, Tuple
+
+    from sojourn.wire.documents import Event
 
 _CUT_OFF = ("killed", "lost", "preempted")
 
@@ -21,18 +23,18 @@ class History:
         self._forget()
 
     def _forget(self) -> None:
-        self.begun: Dict[str, Any] = {}  # the `attempt` event of the last attempt
+        self.begun: Event = {}  # the `attempt` event of the last attempt
         self.is_prepared = False
-        self.started: Dict[str, Any] = {}
+        self.started: Event = {}
         self.lived_s = 0.0  # by its last beat
-        self.ended: Dict[str, Any] = {}
+        self.ended: Event = {}
         self.is_sealed = False
         self.is_judged = False
-        self.ruled: Dict[str, Any] = {}  # which of the user's rules its end fits, once that was looked at
+        self.ruled: Event = {}  # which of the user's rules its end fits, once that was looked at
         self.has_saved = False
-        self.signalled: Dict[str, Any] = {}  # the last `signal` event before its end
+        self.signalled: Event = {}  # the last `signal` event before its end
 
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: Event) -> None:
         """Take one event in. Events of attempts before the last are late news and change nothing."""
         seq, attempt = event.get("seq"), event.get("attempt")
         if isinstance(seq, int):
@@ -44,27 +46,28 @@ class History:
             self.attempt = attempt
             self._forget()
         if kind == "attempt":
-            self.begun = dict(event)
+            self.begun = event
         elif kind == "prepared":
             self.is_prepared = True
         elif kind == "started":
-            self.started = dict(event)
+            self.started = event
         elif kind == "beat":
             self.lived_s = _seconds(event.get("payload_s"))
         elif kind == "signal" and not self.ended:
-            self.signalled = dict(event)
+            self.signalled = event
         elif kind == "checkpoint":
             self.checkpoint, self.has_saved = (event.get("path"), event.get("step")), True
         elif kind == "ended":
             self.spent_s += _seconds(event.get("seconds"))
             self.cut_off += event.get("state") in _CUT_OFF
-            self.ended = dict(event)
+            self.ended = event
         elif kind == "refused":
-            self.ended, self.is_sealed = dict(event, state="failed"), True  # its files are somebody else's
+            self.ended, self.is_sealed = event.copy(), True  # its files are somebody else's
+            self.ended["state"] = "failed"
         elif kind == "sealed":
             self.is_sealed = True
         elif kind == "ruled":
-            self.ruled = dict(event)
+            self.ruled = event
         elif kind == "judged":
             self.is_judged = True
 

@@ -41,7 +41,8 @@ class Ledger:
         seq = self.history.seq + 1
         at = units.stamp(time.time())
         line = events.line(seq, at, kind, attempt, fields)
-        self.history.add(dict(fields, seq=seq, at=at, kind=kind, attempt=attempt))
+        event: Any = dict(fields, seq=seq, at=at, kind=kind, attempt=attempt)
+        self.history.add(event)
         self._waiting.append((kind, line))
         if len(self._waiting) > _KEPT:
             self._drop_one()
@@ -68,6 +69,15 @@ class Ledger:
                 complain("events.jsonl: fsync: %s" % error)
                 return False
         return True
+
+    @property
+    def is_displaced(self) -> bool:
+        """Whether somebody deleted the root under us and another run has its events at the same place now."""
+        try:
+            there, mine = os.stat(self.path), os.fstat(self._fd)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
 
     def close(self) -> None:
         """Write what waits, as far as the disk allows, and let go. Idempotent."""

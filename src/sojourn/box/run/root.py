@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+    from sojourn.wire.documents import Spec
+
 # What lies in a root and is ours: never an output, whatever a glob says.
 OURS = frozenset(
     (
@@ -90,14 +92,15 @@ class Root:
         umask.close_root(self.path, folders)
 
 
-def read_spec(root: Root) -> Dict[str, Any]:
+def read_spec(root: Root) -> Spec:
     """run.json. Raises: ValueError where there is none, it is torn, or it is no job."""
-    spec = read_fields(root.run)
-    if not spec:
+    fields: Any = read_fields(root.run)
+    if not fields:
         raise ValueError("no readable %s" % root.run)
-    wrong = job.trouble(spec)
+    wrong = job.trouble(fields)
     if wrong:
         raise ValueError("%s: %s" % (root.run, wrong))
+    spec: Spec = fields
     return spec
 
 

@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-    Row = Dict[str, Any]
+    from sojourn.wire.documents import FileRow, Manifest, Spec
+
 
 _COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
 _TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
@@ -25,9 +26,7 @@ _CHUNK = 1 << 20
 _TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
 
 
-def take_manifest(
-    root: Root, spec: Dict[str, Any], attempt: int, at: str, known: Optional[Mapping[str, Any]] = None
-) -> Dict[str, Any]:
+def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional[Mapping[str, Any]] = None) -> Manifest:
     """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
 
     Of each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
@@ -48,7 +47,7 @@ def take_manifest(
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
 
 
-def hashed_before(root: Root) -> Dict[str, Row]:
+def hashed_before(root: Root) -> Dict[str, FileRow]:
     """What the last seal hashed, to give as `known`."""
     sealed = read_fields(root.manifest)
     rows = [row for key in ("files", "earlier") for row in _dicts(sealed.get(key))]
@@ -58,18 +57,18 @@ def hashed_before(root: Root) -> Dict[str, Row]:
 class _Taking:
     """One look at a root. `rows`: by path."""
 
-    def __init__(self, root: Root, spec: Dict[str, Any], attempt: int, known: Mapping[str, Any]) -> None:
+    def __init__(self, root: Root, spec: Spec, attempt: int, known: Mapping[str, Any]) -> None:
         self.root = root
         self.top = os.path.realpath(root.path)
         self.known = known
         self.ends = Ends(root.events)
         self.done = self.ends.succeeded
-        self.rows: Dict[str, Row] = {}
-        self.earlier: List[Row] = []
+        self.rows: Dict[str, FileRow] = {}
+        self.earlier: List[FileRow] = []
         self.refused: Dict[str, str] = {}
         self.superseded = 0
         self.seen: Set[str] = set()  # every path that a glob hit
-        self.hashed: Dict[str, Row] = {}  # by real path
+        self.hashed: Dict[str, FileRow] = {}  # by real path
         self.pushed = _pushed(root, spec)
         self.sealed = read_fields(root.manifest)
         self.devices: Optional[Set[int]] = None
@@ -141,7 +140,7 @@ class _Taking:
 
     def _each(self, path: str, usable: List[str]) -> None:
         """None has: all that differ count, first those that are not as they were pushed."""
-        rows: List[Row] = []
+        rows: List[FileRow] = []
         for real in usable:
             row = self._hash(path, real, "output") if not rows else self._hash_older(path, real)
             if row and not any(_content(row) == _content(other) for other in rows):
@@ -152,7 +151,7 @@ class _Taking:
             self.rows[path] = rows[0]
             self.earlier += rows[1:]
 
-    def _hash_older(self, path: str, real: str) -> Optional[Row]:
+    def _hash_older(self, path: str, real: str) -> Optional[FileRow]:
         kept = dict(self.refused)
         row = self._hash(path, real, "output")
         if row is None:
@@ -185,13 +184,13 @@ class _Taking:
                 else:
                     self.earlier.append(row)
 
-    def _set(self, folder: str, name: str) -> Optional[List[Row]]:
+    def _set(self, folder: str, name: str) -> Optional[List[FileRow]]:
         """The rows of one checkpoint; None where it was removed meanwhile."""
         try:
             paths = shelved.files_of(folder, name)
         except OSError:
             return None
-        rows: List[Row] = []
+        rows: List[FileRow] = []
         for inner in paths:
             path = "checkpoints/" + inner
             why, real = opening.below(self.root.path, os.path.join(folder, inner))
@@ -203,7 +202,8 @@ class _Taking:
             if why:
                 self.refused[path] = why
             if row:
-                rows.append(dict(row, set=name))
+                row["set"] = name
+                rows.append(row)
             elif not os.path.lexists(os.path.join(folder, inner)):
                 self.refused.pop(path, None)
                 return None
@@ -223,14 +223,14 @@ class _Taking:
                 if row:
                     self.rows[path] = row
 
-    def gone(self) -> List[Row]:
+    def gone(self) -> List[FileRow]:
         """What the seal proves to have been there, and is nowhere any more. Said in each seal again.
 
         Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
         """
         had_later = self._is_followed()
         newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
-        found: Dict[str, Row] = {}
+        found: Dict[str, Any] = {}
         for row in _dicts(self.sealed.get("files")):
             path, role = str(row.get("path")), row.get("role")
             if role not in ("output", "checkpoint") or self._is_there(path):
@@ -246,7 +246,8 @@ class _Taking:
             path = str(row.get("path"))
             if not self._is_there(path):
                 found[path] = row
-        return [{key: found[path].get(key) for key in ("path", "bytes", "sha256")} for path in sorted(found)]
+        gone = (found[path] for path in sorted(found))
+        return [{"path": row.get("path"), "bytes": row.get("bytes"), "sha256": row.get("sha256")} for row in gone]
 
     def rewritten(self) -> None:
         """Note the hash of before in the row of each output that was changed after it was sealed, by no attempt."""
@@ -276,7 +277,7 @@ class _Taking:
         is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
         return found.st_dev in self.devices and newest <= now_ns and is_fine
 
-    def _hash(self, path: str, real: str, role: str) -> Optional[Row]:
+    def _hash(self, path: str, real: str, role: str) -> Optional[FileRow]:
         """The row of a file; None, and why in `refused`, where it cannot be read."""
         if real not in self.hashed:
             try:
@@ -286,12 +287,14 @@ class _Taking:
             except OSError as error:
                 self.refused[path] = error.strerror or str(error)
                 return None
-        return dict(self.hashed[real], path=path, role=role)
+        row = self.hashed[real].copy()
+        row["path"], row["role"] = path, role
+        return row
 
-    def _read(self, f: Any, source: str) -> Row:
+    def _read(self, f: Any, source: str) -> FileRow:
         """Up to the size that it has now: one that grows is not followed."""
         before = _settled(f.fileno())
-        row: Row = {"from": source, "stat": _stat_row(before)}
+        row: FileRow = {"from": source, "stat": _stat_row(before)}
         known = self.known.get(source)
         if (
             isinstance(known, dict)
@@ -300,11 +303,13 @@ class _Taking:
             and known.get("bytes") == before.st_size
             and manifest.is_digest(known.get("sha256"))
         ):
-            return dict(row, bytes=before.st_size, sha256=known["sha256"])
+            row["bytes"], row["sha256"] = before.st_size, known["sha256"]
+            return row
         size, digest = manifest.sha256_stream(f, limit_bytes=before.st_size)
         if _stat_row(os.fstat(f.fileno())) != row["stat"]:
             row["changed"] = True
-        return dict(row, bytes=size, sha256=digest)
+        row["bytes"], row["sha256"] = size, digest
+        return row
 
 
 def _telling_devices() -> Set[int]:
@@ -361,7 +366,7 @@ def _is_same(root: str, one: str, other: str) -> bool:
         return False
 
 
-def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
+def _pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
     """(bytes, sha256) of the code that each working copy began with, by path; empty where that cannot be read."""
     if not spec.get("code"):
         return {}
@@ -374,11 +379,12 @@ def _pushed(root: Root, spec: Dict[str, Any]) -> Dict[str, Tuple[int, str]]:
     return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
 
 
-def _dicts(rows: Any) -> Iterator[Row]:
+def _dicts(rows: Any) -> Iterator[Any]:
+    """What of it is a row, as far as that can be seen; a keeper of an earlier version may have written it."""
     return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
 
 
-def _content(row: Row) -> Tuple[int, str]:
+def _content(row: FileRow) -> Tuple[int, str]:
     return row["bytes"], row["sha256"]
 
 

@@ -19,7 +19,7 @@ from sojourn.wire.mask import Mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict
+    from typing import Any, Dict, Mapping
 
 _LEAVE_S = 10.0  # what a payload left behind gets between SIGTERM and SIGKILL, at most
 _LOCK_S = 15.0
@@ -154,7 +154,7 @@ def _go_on_unprepared(keeper: Keeper, number: int) -> None:
     _make_and_watch(keeper, number)
 
 
-def _await_begun(keeper: Keeper, number: int) -> Dict[str, Any]:
+def _await_begun(keeper: Keeper, number: int) -> Mapping[str, Any]:
     """exits/N.begun.json; a shim that was just starting when its keeper died gets time to write it."""
     deadline = time.monotonic() + _BEGIN_S
     while True:

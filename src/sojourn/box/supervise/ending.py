@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
+    from sojourn.wire.documents import Spec
+
 RUN_ME_AGAIN = 75  # EX_TEMPFAIL of sysexits.h: a training process that saved and wants to be resumed
 RULE_ATTEMPTS = 3
 REFUSING = ("fail", "exclude-site")
@@ -63,7 +65,7 @@ def words(exit: Exit) -> str:
     return "exit status %d" % exit.rc if exit.rc else ""
 
 
-def may_retry(state: str, spec: Mapping[str, Any], want: Mapping[str, Any], action: str = "") -> bool:
+def may_retry(state: str, spec: Spec, want: Mapping[str, Any], action: str = "") -> bool:
     """Whether the keeper itself asks for the next attempt: the job's `retry` names this end, and attempts are left.
 
     `action`: of the user's rule that fits the end, if one does: `retry` retries what `retry.on` does not name, the

@@ -15,7 +15,9 @@ from sojourn.wire import atomic, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Sequence
+    from typing import Dict, List, Sequence
+
+    from sojourn.wire.documents import Spec
 
 _SEAT = "SOJOURN_SEAT"  # the keeper's own; a keeper that the payload starts has none
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -53,9 +55,7 @@ if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
 """
 
 
-def variables(
-    root: Root, spec: Dict[str, Any], attempt: int, cpu_quota: float | None, history: History
-) -> Dict[str, str]:
+def variables(root: Root, spec: Spec, attempt: int, cpu_quota: float | None, history: History) -> Dict[str, str]:
     """The environment of attempt N: the keeper's own, the job's `envs`, those of who asked for it (the GPUs of a
     queue's slot), its secrets, and ours on top; what a container is to know also by the name that Apptainer wants.
 
@@ -113,7 +113,7 @@ def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
     return {name: values[name] for name in named}
 
 
-def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:
+def payload_argv(spec: Spec, env_folder: str) -> List[str]:
     """The argv of the payload, behind the site's `init` line and the setup environment's PATH.
 
     A bash script gets a trap first: bash without one dies of SIGTERM at once and leaves its child, which is just
@@ -135,7 +135,7 @@ def payload_argv(spec: Dict[str, Any], env_folder: str) -> List[str]:
     return step + ["bash", "-eo", "pipefail", "-c", "\n".join(lines), env_folder or "sojourn"] + argv
 
 
-def setup_argv(spec: Dict[str, Any], folder: str) -> List[str]:
+def setup_argv(spec: Spec, folder: str) -> List[str]:
     """The argv that makes the environment `folder` and runs the job's `setup` in it."""
     script = (str(spec.get("init") or "") + "\n" + _MAKE).lstrip("\n")
     return [
@@ -152,7 +152,7 @@ def setup_argv(spec: Dict[str, Any], folder: str) -> List[str]:
     ]
 
 
-def setup_folder(base: str, spec: Dict[str, Any]) -> str:
+def setup_folder(base: str, spec: Spec) -> str:
     """Where the `setup` environment of this job lies on this kind of machine; "" for a job without `setup`.
 
     Its name holds what it must not be shared across: the setup text and files (setup_digest), `init`, the machine's

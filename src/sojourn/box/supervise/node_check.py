@@ -23,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+    from sojourn.wire.documents import Spec
+
 _WRITE_S, _CARDS_S, _NODES_S = 10.0, 15.0, 60.0
 _UNSEEN = 73  # EX_CANTCREAT: a machine of the seat does not see the root, and what starts things there says so
 _GIB = 1 << 30
@@ -44,7 +46,7 @@ def check(keeper: Keeper, number: int) -> str:
     return "; ".join("%s: %s" % (row["host"], "; ".join(row["against"])) for row in [seen, *nodes] if row["against"])
 
 
-def here(root: Root, spec: Dict[str, Any]) -> Dict[str, Any]:
+def here(root: Root, spec: Spec) -> Dict[str, Any]:
     """What is to be seen on this machine, and `against` it for a run of that spec."""
     groups = cgroup.Groups()
     need = spec.get("resources") or {}

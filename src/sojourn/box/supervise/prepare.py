@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
+    from sojourn.wire.documents import Spec
+
 
 class Unprepared(Exception):
     """Why an attempt could not be made ready; shown to the user as the run's reason.
@@ -28,7 +30,7 @@ class Unprepared(Exception):
         self.rc = rc
 
 
-def working_copy(root: Root, spec: Dict[str, Any], attempt: int) -> Dict[str, Any]:
+def working_copy(root: Root, spec: Spec, attempt: int) -> Dict[str, Any]:
     """Fill attempts/N; {"files","bytes","linked"}. What an earlier try left there is removed first (nothing ran in it).
 
     Raises: Unprepared.
@@ -45,7 +47,7 @@ def working_copy(root: Root, spec: Dict[str, Any], attempt: int) -> Dict[str, An
     return copied
 
 
-def _filled(root: Root, spec: Dict[str, Any], folder: str) -> Dict[str, int]:
+def _filled(root: Root, spec: Spec, folder: str) -> Dict[str, int]:
     copied = {"files": 0, "bytes": 0, "linked": 0}
     if spec.get("code"):
         copied = tree.copy(root.base, spec["code"], folder)

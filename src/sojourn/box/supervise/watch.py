@@ -27,7 +27,9 @@ _NO_PIDFD_S = 0.5  # how often we look where the kernel cannot wake us
 
 
 class Superseded(Exception):
-    """Another keeper has claimed a later attempt: what we watch is nobody's any more."""
+    """Another keeper has claimed a later attempt, or our root was deleted and is another run's now: what we watch is
+    nobody's any more.
+    """
 
 
 class Watch:
@@ -65,8 +67,8 @@ class Watch:
         while True:
             exit = self._find_exit()
             now = time.monotonic()
-            if (exit is not None or now >= next_beat) and attempts_made(self.keeper.root)[-1:] > [self.number]:
-                self._end_unheard()
+            if exit is not None or now >= next_beat:
+                self._look_for_another()
             if exit is not None:
                 return exit
             if now >= next_beat:
@@ -233,9 +235,16 @@ class Watch:
         members.send(below + self._orphans(), signal.SIGKILL)
         members.send_group(self.pid, signal.SIGKILL)
 
-    def _end_unheard(self) -> None:
-        """Not a word into the events, which another one writes now. Raises: Superseded."""
-        complain("attempt %d was taken over by a later one: its process is ended" % self.number)
+    def _look_for_another(self) -> None:
+        """Not a word into the events where another keeper writes them now. Raises: Superseded."""
+        if self.keeper.ledger.is_displaced:
+            self.is_for_orphans = False  # who holds the payload lock at that path is the other run's
+            why = "lost its folder to another run"
+        elif attempts_made(self.keeper.root)[-1:] > [self.number]:
+            why = "was taken over by a later one"
+        else:
+            return
+        complain("attempt %d %s: its process is ended" % (self.number, why))
         self._kill()
         self.close()
         raise Superseded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sojourn.cli.commands import logs, plan
-from sojourn.cli.parser import add_job, add_json
+from sojourn.cli.parser import add_job, add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "push the code, launch it detached, and print the run's id"
@@ -25,7 +25,7 @@ EXITS = (
     (1, "its process ended at once with an error (with -f: did not succeed)"),
     (2, "the job file is invalid, or the name belongs to a run with another specification"),
     (3, "cannot reach the site"),
-    (4, "refused: renting a machine, or starting on a lease cleared for release, was not confirmed"),
+    (4, "refused: nobody agreed to rent the machine, or the lease is cleared for release"),
     (5, "the site returned an error"),
     (11, "a confirmed blocker: nothing was started"),
 )
@@ -44,11 +44,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-y",
         "--yes",
         action="store_true",
-        help="rent without asking if the site's max_price and the job's budget limit the cost",
+        help="rent without asking, within max_price and budget; a cleared lease still needs --confirm",
     )
-    parser.add_argument(
-        "--confirm", default="", metavar="LEASE", help="rent this lease's machine, or start although it is cleared"
-    )
+    add_reopen(parser)
     add_json(parser)
 
 
@@ -61,9 +59,10 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
     from sojourn.verbs.launch.run import run
 
-    answers = confirm(screen, args.confirm, doing="start on it anyway", yes=args.yes)
-    with Context.open(say=screen.progress, confirm=answers) as ctx:
-        answer = run(ctx, args.file, site=args.site, name=args.name, env=dict(args.env), another=args.new_machine)
+    with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
+        answer = run(
+            ctx, args.file, site=args.site, name=args.name, env=dict(args.env), yes=args.yes, another=args.new_machine
+        )
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")
         screen.answer(answer, show.lines, is_json=args.json)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sojourn.cli.show import verify
 from sojourn.cli.show.text import clean, command, count, line
 from sojourn.wire.units import say_bytes, say_money, say_seconds
 
 if TYPE_CHECKING:
+    from sojourn.core.artifact import Artifact
     from sojourn.verbs.answers import Pull
 
 
@@ -28,7 +29,7 @@ def lines(answer: Pull, columns: int) -> list[str]:
     never_made = set(answer.missing)
     for what in answer.taken:
         out += line("chosen", clean(what), columns)
-    out += verify.artifacts([_worded(a) for a in answer.artifacts if a["path"] not in never_made], columns)
+    out += verify.artifacts([_worded(a) for a in answer.artifacts if a.path not in never_made], columns)
     for glob in answer.missing:
         out += line("missing", f"{clean(glob)}: required, but the run wrote no such file", columns)
     if answer.why:
@@ -37,12 +38,12 @@ def lines(answer: Pull, columns: int) -> list[str]:
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 
-def _worded(artifact: Mapping[str, Any]) -> Mapping[str, Any]:
+def _worded(artifact: Artifact) -> Artifact:
     """An artifact that a library is missing for says what to install."""
-    if not artifact.get("needs"):
+    if not artifact.needs:
         return artifact
-    others = [remark for remark in artifact["remarks"] if not remark.startswith("not loaded")]
-    return {**artifact, "remarks": [f"size and SHA-256 checked, not loaded ({artifact['needs']})", *others]}
+    others = [remark for remark in artifact.remarks if not remark.startswith("not loaded")]
+    return replace(artifact, remarks=(f"size and SHA-256 checked, not loaded ({artifact.needs})", *others))
 
 
 def nothing(columns: int) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show.text import clean, command, count, line, table
+from sojourn.core.artifact import printable
 from sojourn.store.layout import STATES
 from sojourn.wire.units import say_bytes
 
@@ -21,8 +22,8 @@ def lines(answer: Sealed, columns: int) -> list[str]:
     for why in answer.why:
         out += line("bad", clean(why), columns)
     for artifact in answer.artifacts:
-        for remark in artifact["remarks"] if artifact["ok"] else ():
-            out += line("remark", f"{clean(artifact['path'])}: {clean(remark)}", columns)
+        for remark in artifact.remarks if artifact.ok else ():
+            out += line("remark", f"{clean(printable(artifact.path))}: {clean(remark)}", columns)
     if answer.left:
         out += line("left", f"{count(len(answer.left), 'file')} stay in active, by the layout", columns)
     if is_sealed:

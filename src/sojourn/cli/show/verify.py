@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sojourn.cli.show.text import clean, count, line
-from sojourn.core.values import state_of
+from sojourn.core.artifact import UNKNOWN, Artifact, printable
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def lines(answer: Verified, columns: int) -> list[str]:
     """The `loaded` line, remarks, and what is wrong with each bad artifact."""
-    size_bytes = sum(artifact.get("bytes") or 0 for artifact in answer.artifacts)
+    size_bytes = sum(artifact.bytes for artifact in answer.artifacts)
     out = line("checked", f"{count(len(answer.artifacts), 'file')}  {say_bytes(size_bytes)}", columns)
     if answer.remembered:
         text = f"{count(answer.remembered, 'file')} unchanged since the last check; --fresh reads everything again"
@@ -24,26 +24,25 @@ def lines(answer: Verified, columns: int) -> list[str]:
     return out + artifacts(answer.artifacts, columns)
 
 
-def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
+def artifacts(found: Sequence[Artifact], columns: int) -> list[str]:
     """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for all that is bad, read without being loaded, or only
     known by its bytes.
     """
-    states = [(a, str(a.get("state") or state_of(a["proved"], a["problem"] or ""))) for a in found]
-    loaded = [a for a, state in states if state == "loaded"]
+    loaded = [a for a in found if a.state == "loaded"]
     out = line("loaded", f"{len(loaded)} of {len(found)}{_kinds(loaded)}", columns)
-    read = [a for a, state in states if state == "content-read"]
+    read = [a for a in found if a.state == "content-read"]
     if read:
         how = "to the last value, without building objects"
         out += line("read", f"{len(read)} of {len(found)}{_kinds(read)} {how}", columns)
-    for artifact, state in states:
-        path = clean(artifact["path"])
-        label, remarks = "remark", [clean(remark) for remark in artifact["remarks"]]
-        if state in ("bad", "unsafe"):
-            why = ": ".join(clean(w) for w in (artifact["problem"], artifact["detail"]) if w)
+    for artifact in found:
+        path = clean(printable(artifact.path))
+        label, remarks = "remark", [clean(remark) for remark in artifact.remarks]
+        if artifact.state in ("bad", "unsafe"):
+            why = ": ".join(clean(w) for w in (artifact.problem, artifact.detail) if w)
             out += line("bad", f"{path}: {why}", columns)
-        elif state == "bytes-only":
+        elif artifact.state == "bytes-only":
             label, remarks = "bytes", remarks or ["only size and SHA-256 were checked"]
-            is_known = artifact["kind"] != "unknown" and "bytes" in artifact["proved"]
+            is_known = artifact.kind != UNKNOWN and "bytes" in artifact.proved
             seen = "size and SHA-256 checked, " if is_known else ""
             remarks = [seen + r if r.startswith("not loaded") else r for r in remarks]
         for remark in remarks:
@@ -51,6 +50,6 @@ def artifacts(found: Sequence[Mapping[str, Any]], columns: int) -> list[str]:
     return out
 
 
-def _kinds(found: Sequence[Mapping[str, Any]]) -> str:
-    kinds = Counter(str(a["kind"]) for a in found)
+def _kinds(found: Sequence[Artifact]) -> str:
+    kinds = Counter(a.kind for a in found)
     return "  (" + ", ".join(f"{clean(kind)} {n}" for kind, n in kinds.most_common()) + ")" if kinds else ""

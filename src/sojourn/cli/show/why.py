@@ -24,7 +24,9 @@ def lines(answer: Why, columns: int) -> list[str]:
         out += line("verdict", f"{best.status}: {clean(best.title)} [{clean(best.id)}{number}]", columns)
         out += findings.details(best, columns)
     elif answer.row is not None and answer.row.reach.ok is False:
-        out += line("verdict", "blind: the box does not answer, so the run's state is unknown", columns)
+        ended = "blind: nothing that can be read now tells why it ended"
+        unknown = "blind: the box does not answer, so the run's state is unknown"
+        out += line("verdict", ended if answer.row.state.is_final else unknown, columns)
     elif judged.is_healthy:
         out += line("verdict", "healthy: no problems found", columns)
     else:

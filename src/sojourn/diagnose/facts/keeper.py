@@ -56,15 +56,17 @@ def _events(probe: Probe) -> Mapping[str, Any]:
         elif kind == "beat":
             beats.append(row)
             found["run.stalled"] = found.get("run.stalled", False)
-            if isinstance(row.get("oom_kill"), int) and isinstance(oom, int):
-                found[counter] = row["oom_kill"] - oom
+            now = row.get("oom_kill")
+            if isinstance(now, int) and isinstance(oom, int):
+                found[counter] = now - oom
             for key, name in (
                 ("threads", "run.threads"),
                 ("log_age_s", "run.log_age_s"),
                 ("log_bytes", "run.log_bytes"),
             ):
-                if isinstance(row.get(key), (int, float)):
-                    found[name] = row[key]
+                value = row.get(key)
+                if isinstance(value, (int, float)):
+                    found[name] = value
             found.update(_progress_of(row.get("progress")))
         elif kind in ("stalled", "moving"):
             found["run.stalled"] = kind == "stalled"

@@ -66,10 +66,10 @@ class LauncherContract:
     @pytest.fixture
     def started(self, launcher: Any, place: Any, root: str) -> Iterator[Handle]:
         """A process that runs for minutes; ended afterwards."""
-        tether = launcher.start(place, LONG, root)
-        assert isinstance(tether, Handle)
-        yield tether
-        launcher.stop(place, tether, 2.0)
+        handle = launcher.start(place, LONG, root)
+        assert isinstance(handle, Handle)
+        yield handle
+        launcher.stop(place, handle, 2.0)
 
     def test_its_traits_are_data(self, launcher: Any) -> None:
         """What it survives is said by the class, in the words of the port."""
@@ -78,14 +78,14 @@ class LauncherContract:
     def test_it_comes_back_while_what_it_started_lives(self, launcher: Any, place: Place, root: str) -> None:
         """At once, though the process runs for minutes."""
         began_s = time.monotonic()
-        tether = launcher.start(place, LONG, root)
+        handle = launcher.start(place, LONG, root)
         try:
             assert time.monotonic() - began_s < SOON_S
-            assert launcher.pulse(place, tether) is Pulse.ALIVE
+            assert launcher.pulse(place, handle) is Pulse.ALIVE
         finally:
-            launcher.stop(place, tether, 2.0)
+            launcher.stop(place, handle, 2.0)
 
-    def test_a_tether_is_plain_data_that_finds_it_again(self, launcher: Any, place: Place, started: Handle) -> None:
+    def test_a_handle_is_plain_data_that_finds_it_again(self, launcher: Any, place: Place, started: Handle) -> None:
         """From the journal, by a launcher that knows nothing else."""
         import json
 
@@ -103,14 +103,14 @@ class LauncherContract:
         """Whatever a shell, tmux or systemd would make of them."""
         words = ["a b", "$HOME", "${HOME}", "$$", "%h %n", "'\"`\\", "", "*", "é", "line\nbreak", ";"]
         argv = ["sh", "-c", 'printf "%s|" "$@"; exec sleep 300', "sojourn", *words]
-        tether = launcher.start(place, argv, root)
+        handle = launcher.start(place, argv, root)
         try:
             wanted, said, deadline_s = "|".join([*words, ""]).encode(), b"", time.monotonic() + SOON_S
             while said != wanted and time.monotonic() < deadline_s:
                 said = log(root)
             assert said == wanted
         finally:
-            launcher.stop(place, tether, 2.0)
+            launcher.stop(place, handle, 2.0)
 
     def test_a_second_start_does_no_harm(self, launcher: Any, place: Place, root: str, started: Handle) -> None:
         """The keeper sees to it that one is in charge; here the second one leaves at once, as a keeper would."""
@@ -127,18 +127,18 @@ class LauncherContract:
     def test_stop_ends_also_what_does_not_listen(self, launcher: Any, place: Place, log: Log, root: str) -> None:
         """With KILL, after the grace."""
         deaf = ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.2; done"]
-        tether = launcher.start(place, deaf, root)
+        handle = launcher.start(place, deaf, root)
         deadline_s = time.monotonic() + SOON_S
         while b"deaf" not in log(root):
             assert time.monotonic() < deadline_s
-        assert launcher.stop(place, tether, 0.5) is None
-        assert launcher.pulse(place, tether) is Pulse.GONE
+        assert launcher.stop(place, handle, 0.5) is None
+        assert launcher.pulse(place, handle) is Pulse.GONE
 
     def test_what_ended_by_itself_is_gone(self, launcher: Any, place: Place, root: str) -> None:
         """And not unknown: the box answered."""
-        tether = launcher.start(place, ["sh", "-c", "exit 3"], root)
+        handle = launcher.start(place, ["sh", "-c", "exit 3"], root)
         deadline_s = time.monotonic() + SOON_S
-        while launcher.pulse(place, tether) is not Pulse.GONE:
+        while launcher.pulse(place, handle) is not Pulse.GONE:
             assert time.monotonic() < deadline_s
 
     def test_a_box_that_does_not_answer_leaves_the_pulse_unknown(
@@ -204,15 +204,15 @@ class SchedulerContract(LauncherContract):
         assert [word.pulse for word in words] == [Pulse.UNKNOWN] * 2 and all(word.reason for word in words)
 
     def test_what_it_starts_knows_its_seat(self, launcher: Any, place: Place, log: Log, root: str) -> None:
-        """By the name that the tether has, with a count."""
-        tether = launcher.start(place, ["sh", "-c", 'echo "seat $SOJOURN_SEAT"; exec sleep 300'], root)
+        """By the name that the handle has, with a count."""
+        handle = launcher.start(place, ["sh", "-c", 'echo "seat $SOJOURN_SEAT"; exec sleep 300'], root)
         try:
             said, deadline_s = b"", time.monotonic() + SOON_S
             while b"seat " not in said and time.monotonic() < deadline_s:
                 said = log(root)
-            assert said == f"seat {tether.native}:0\n".encode()
+            assert said == f"seat {handle.native}:0\n".encode()
         finally:
-            launcher.stop(place, tether, 2.0)
+            launcher.stop(place, handle, 2.0)
 
     def test_a_person_can_look_and_stop_by_hand(
         self, launcher: Any, place: Place, transport: Any, root: str, started: Handle
@@ -265,25 +265,25 @@ class BatchSystemContract(SchedulerContract):
             transport.call(["mkdir", "-p", one.root])
         argv = ["sh", "-c", 'echo "seat $SOJOURN_SEAT of $1"; exec sleep 300', "sojourn"]
         asked = (argv, f"{base}/queues/many/arrays", roots, LaunchRequest(), 2)
-        tethers = launcher.start_all(place, *asked)
+        handles = launcher.start_all(place, *asked)
         try:
-            assert launcher.start_all(place, *asked) == tethers
-            assert len({tether.native for tether in tethers}) == 3
+            assert launcher.start_all(place, *asked) == handles
+            assert len({handle.native for handle in handles}) == 3
             deadline_s, begun = time.monotonic() + 2 * SOON_S, 0
             while begun < 2:
                 logs = [transport.call(["cat", f"{one.root}/logs/keeper.log"]).stdout.decode() for one in roots]
-                seats = [f"seat {tether.native}:0 of {one.root}\n" for tether, one in zip(tethers, roots, strict=True)]
+                seats = [f"seat {handle.native}:0 of {one.root}\n" for handle, one in zip(handles, roots, strict=True)]
                 begun = sum(seat in log for seat, log in zip(seats, logs, strict=True))
                 assert time.monotonic() < deadline_s, logs
-            words = launcher.states(place, tethers)
+            words = launcher.states(place, handles)
             assert begun == 2 and sum(word.is_waiting for word in words) == 1, words
             assert [word.pulse for word in words] == [Pulse.ALIVE] * 3
-            assert launcher.cancel(place, tethers) is None
-            assert launcher.cancel(place, tethers) is None
-            while any(word.pulse is not Pulse.GONE for word in launcher.states(place, tethers)):
+            assert launcher.cancel(place, handles) is None
+            assert launcher.cancel(place, handles) is None
+            while any(word.pulse is not Pulse.GONE for word in launcher.states(place, handles)):
                 assert time.monotonic() < deadline_s
         finally:
-            launcher.cancel(place, tethers)
+            launcher.cancel(place, handles)
 
     def test_it_can_be_tried_out_without_being_asked_for(
         self, launcher: Any, place: Place, mute: Place, root: str

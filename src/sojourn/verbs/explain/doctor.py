@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.backends.keeper.decode import BadAnswer
 from sojourn.core.values import Ended, Finding, NoAnswer
@@ -17,6 +17,9 @@ from sojourn.verbs.context import CALL_S, Box, Context, unreachable
 from sojourn.verbs.launch import boxcheck, checkup
 from sojourn.wire import quote, units
 from sojourn.wire.errors import SojournError, Unreachable, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
     ctx.say(f"asking {box.site.name}")
     probe = _probe(box)
     hello, refused = _hello(ctx, box)
-    findings = checkup.check_site(box.site, box.launcher.survives, hello, probe)
+    findings = checkup.check_site(box.site, box.launcher.survives, cast("Hello", hello), probe)
     looked, sick = _looked(box) if hello else ({}, refused)
     if looked:
         own = boxcheck.check_box(box.site, looked)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from sojourn.core.values import Site
 from sojourn.store.settings import read_settings
@@ -12,6 +11,9 @@ from sojourn.verbs.explain.learn import Learned, NothingToLearn
 from sojourn.verbs.explain.specimen import Hide, toml
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 
 def site(ctx: Context, of: str, name: str) -> Learned:
@@ -30,7 +32,7 @@ def site(ctx: Context, of: str, name: str) -> Learned:
             raise NothingToLearn(
                 why=f"{settings.path} has a [sites.{taken}] already", step=quote.join(["sojourn", "doctor", taken])
             )
-    hello = ctx.box(known).answer("hello", timeout_s=60.0).value
+    hello = cast("Hello", ctx.box(known).answer("hello", timeout_s=60.0).value)
     hide = Hide(ctx.environ)
     lines = [
         f"# {_seen(hello)}; asked {units.stamp(ctx.now_s())[:10]}",
@@ -41,7 +43,7 @@ def site(ctx: Context, of: str, name: str) -> Learned:
     return Learned("settings", "\n".join(lines) + "\n", (how,))
 
 
-def _keys(known: Site, hello: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _keys(known: Site, hello: Hello) -> list[tuple[str, str]]:
     return [
         ("transport", known.transport),
         ("address", known.address),
@@ -52,12 +54,12 @@ def _keys(known: Site, hello: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _seen(hello: Mapping[str, Any]) -> str:
+def _seen(hello: Hello) -> str:
     cards = [str(card.get("name", "a GPU")) for card in hello.get("gpus") or ()]
     gpus = " and ".join(f"{cards.count(card)} x {card}" for card in dict.fromkeys(cards)) or "no GPU"
     return f"{hello['host']}: {gpus}, {hello['cpus']} cores, {_memory(hello)}"
 
 
-def _memory(hello: Mapping[str, Any]) -> str:
+def _memory(hello: Hello) -> str:
     size = hello["memory_bytes"]
     return "unknown memory" if size is None else units.say_bytes(size)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.verbs.answers import Ask, Confirm, document
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import document
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Context
 from sojourn.verbs.explain import holders
 from sojourn.verbs.explain.holders import Holder

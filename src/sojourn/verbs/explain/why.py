@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sojourn.backends.proof.proof import printable
+from sojourn.core.artifact import printable
 from sojourn.core.gotcha import Gotcha
 from sojourn.core.plain import finite
 from sojourn.core.values import Finding, NoAnswer
@@ -136,6 +136,9 @@ def of_evidence(path: str) -> Why:
     return _answer(path, case, f"{len(case.facts.known)} observations", catalog)
 
 
+_UNKNOWN = "the box does not answer, so the run's state is unknown; this is the last known state"
+
+
 def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
     """Judge a run, alive or ended, by what its box says in one connection. `attempt` 0: the newest. `save`: write the
     evidence there too, for `of_evidence`.
@@ -219,13 +222,10 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
     )
     judged = reason(gotchas(), case)
     view = RunView(record, record.status, _reach(record, why))
-    return Why(
-        record.id,
-        replace(judged, verdict=None, is_healthy=False),
-        "nothing: its box does not answer",
-        row=_row(ctx, view),
-        note="the box does not answer, so the run's state is unknown; this is the last known state",
-    )
+    read, note = "nothing: its box does not answer", _UNKNOWN
+    if box.is_blind and record.status.state.is_final:
+        read, note = "nothing", f"{box.site.name} gave out no evidence of how it ended; its logs may tell"
+    return Why(record.id, replace(judged, verdict=None, is_healthy=False), read, row=_row(ctx, view), note=note)
 
 
 def _reach(record: RunRecord, why: str) -> Reach:

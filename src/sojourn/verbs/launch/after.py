@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.values import State
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.scheduled import tether_of
+from sojourn.verbs.observe.scheduled import handle_of
 from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 class NeverReady(Misuse):
@@ -18,7 +20,7 @@ class NeverReady(Misuse):
     next_step = "sojourn status {run}"
 
 
-def awaited(ctx: Context, spec: Mapping[str, Any], site: str) -> tuple[str, ...]:
+def awaited(ctx: Context, spec: Spec, site: str) -> tuple[str, ...]:
     """What the scheduler calls the runs that this one is to come `after`; () where all of them have succeeded.
 
     Raises: NotFound, Ambiguous, NeverReady.
@@ -33,9 +35,9 @@ def awaited(ctx: Context, spec: Mapping[str, Any], site: str) -> tuple[str, ...]
             record, state = view.record, view.status.state
             if state is State.SUCCEEDED:
                 continue
-            tether = tether_of(record)
-            if not state.is_alive or record.site_name != site or tether is None:
+            handle = handle_of(record)
+            if not state.is_alive or record.site_name != site or handle is None:
                 why = f"it is on {record.site_name}" if record.site_name != site else f"it is {state.value}"
                 raise NeverReady(run=record.id, why=why)
-            found.append(tether.native)
+            found.append(handle.native)
     return tuple(found)

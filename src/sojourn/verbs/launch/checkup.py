@@ -8,12 +8,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.need import Need
 from sojourn.core.values import Evidence, Finding, Site
 from sojourn.verbs.launch import preflight
 from sojourn.wire import units
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 FULL_PCT = 95.0  # of a disk's bytes or inodes
 FAR_BELOW = 0.5  # a limit under this part of what the machine shows is not what `free` and `nproc` make you expect
@@ -76,9 +79,7 @@ def parse_probe(said: bytes) -> dict[str, Any]:
     return found
 
 
-def check_site(
-    site: Site, survives: Iterable[str], hello: Mapping[str, Any], probe: Mapping[str, Any]
-) -> list[Finding]:
+def check_site(site: Site, survives: Iterable[str], hello: Hello, probe: Mapping[str, Any]) -> list[Finding]:
     """Findings, blockers first. `survives`: the launcher's trait. What is not known gives no finding."""
     at = str(hello.get("now", ""))
     found = [*_base(probe, at), *_logout(site, set(survives), probe, at)]
@@ -131,7 +132,7 @@ def _logout(site: Site, survives: set[str], probe: Mapping[str, Any], at: str) -
     ]
 
 
-def _full(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
+def _full(hello: Hello, at: str) -> Sequence[Finding]:
     disk = preflight.base_disk(hello)
     found = []
     for what, slug, fix in (
@@ -149,7 +150,7 @@ def _full(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
     return found
 
 
-def _limits(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
+def _limits(hello: Hello, at: str) -> Sequence[Finding]:
     cgroup = hello.get("cgroup") or {}
     memory, limit = hello.get("memory_bytes"), cgroup.get("memory_limit_bytes")
     if not memory or not limit or limit >= FAR_BELOW * memory:
@@ -170,7 +171,7 @@ def _limits(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
     ]
 
 
-def _gpus(hello: Mapping[str, Any], probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
+def _gpus(hello: Hello, probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
     told = str(probe.get("nvidia_nodes") or "0")
     nodes = int(told) if re.fullmatch("[0-9]{1,5}", told) else 0
     if not nodes or hello.get("gpus"):
@@ -188,7 +189,7 @@ def _gpus(hello: Mapping[str, Any], probe: Mapping[str, Any], at: str) -> Sequen
     ]
 
 
-def _clock(hello: Mapping[str, Any], at: str) -> Sequence[Finding]:
+def _clock(hello: Hello, at: str) -> Sequence[Finding]:
     offset_s, unsure_s = hello.get("clock_offset_s"), float(hello.get("clock_unsure_s") or 0.0)
     if offset_s is None or abs(offset_s) - unsure_s < SKEW_S:
         return ()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.values import State
 from sojourn.store.records import OTHER
 from sojourn.verbs.observe.view import RunView
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 # The parts of run.json that the identity covers, and how each is called when it differs.
 IDENTITY = {
@@ -44,7 +47,7 @@ class Decision:
         return {"do": self.do, "attempt": self.attempt, "why": self.why, "differs": list(self.differs)}
 
 
-def decide(view: RunView | None, spec: Mapping[str, Any], site: str) -> Decision:
+def decide(view: RunView | None, spec: Spec, site: str) -> Decision:
     """What the identical `run` means now. `view`: the run of this name as just heard, or None where there is none."""
     if view is None or view.record.attempt == 0:
         return Decision("new", 1, "no run with this name was ever launched")

@@ -27,6 +27,7 @@ from sojourn.wire.errors import Misuse, WorldError
 if TYPE_CHECKING:
     from sojourn.backends.keeper.client import Answer
     from sojourn.verbs.context import Box
+    from sojourn.wire.documents import Spec
 
 # A process that dies of a wrong path, a missing module or a bad argument mostly does so within this time.
 SETTLE_S = 1.0
@@ -234,7 +235,7 @@ def wait_proven(ctx: Context, box: Box, run: str, attempt: int, wait_s: float, b
         view = refresh_one(ctx, ctx.store.index.find(run))
 
 
-def read_secrets(ctx: Context, spec: Mapping[str, Any]) -> dict[str, str]:
+def read_secrets(ctx: Context, spec: Spec) -> dict[str, str]:
     """The values of the secrets that the job names, from this machine's environment: for a keeper's standard input
     alone, never for a record, an argv or a message. Raises: SecretMissing.
     """
@@ -287,7 +288,7 @@ def answer(
         next=next_step(view, lease),
         remarks=tuple(remarks),
         log_tail=tail,
-        attach="" if status.state.is_final else str(((record.tether or {}).get("facts") or {}).get("attach", "")),
+        attach="" if status.state.is_final else str(((record.handle or {}).get("facts") or {}).get("attach", "")),
         seconds=ctx.now_s() - began_s,
         exit_status=exit_status,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core import money
@@ -17,15 +17,19 @@ from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import Plan, Reach, worst
 from sojourn.verbs.answers import money as money_of
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch import price, rates
+from sojourn.verbs.launch import rates
 from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.launch.preflight import base_disk
 from sojourn.verbs.launch.prepare import Prepared, prepare
+from sojourn.verbs.launch.price import OverMaxPrice, Wish, beyond, cheapest, in_words, max_price
 from sojourn.verbs.launch.push import ask_missing
 from sojourn.verbs.launch.renting import is_cleared, lease_of, rented_already
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 REFUSED = 2
 
@@ -46,9 +50,10 @@ def plan(
     Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
     """
     prepared = prepare(ctx, file, name=name, env=env or {})
+    wish = Wish(prepared.need, prepared.job.budget, yes=True, another=another)
     reach = Reach(True, units.stamp(ctx.now_s()))
     try:
-        bid = best_bid(ctx, prepared, site, another=another)
+        bid = best_bid(ctx, prepared, site, wish)
         if bid.is_to_rent:
             reach = Reach(None, "", "no machine is rented for it now")
     except Unreachable as error:
@@ -60,13 +65,16 @@ def plan(
             "" if known is None or known.heard_s is None else units.stamp(known.heard_s),
             error.message,
         )
-    return _plan(ctx, prepared, bid, reach, another)
+    return _plan(ctx, prepared, bid, reach, wish)
 
 
-def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, another: bool) -> Plan:
+_BLIND = "{site} takes and gives files alone: its disk, memory and GPUs cannot be checked before the run is there"
+
+
+def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) -> Plan:
     box, decision, job = bid.box, bid.decision, prepared.job
     site = box.site
-    hello: Mapping[str, Any] | None = bid.hello
+    hello: Hello | None = bid.hello
     lacking: frozenset[str] | None = None
     if decision.do == "unknown" and bid.view is not None:
         reach = bid.view.reach
@@ -76,21 +84,22 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, another: boo
         else:
             digests = [tree.digest for _, tree in prepared.trees]
             said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
-            hello, lacking = said.value, frozenset(have.value["missing"])
+            hello, lacking = cast("Hello", said.value), frozenset(have.value["missing"])
     takes = room_of(prepared, lacking or frozenset())
-    disk = base_disk(hello or {})
-    lease = rented_already(ctx, site, another) if bid.is_to_rent else lease_of(ctx, box)
-    offers = () if lease else box.provider.offers(prepared.need)
-    rate, currency = rate_of(box.site, lease, price.affordable(site, offers) or offers)
+    disk = {} if box.is_blind else base_disk(hello or {})
+    lease = rented_already(ctx, site, wish.another) if bid.is_to_rent else lease_of(ctx, box)
+    offer, too_dear = (None, None) if lease else _offered(box, wish)
+    rate, currency = rate_of(site, lease, offer)
     script = _script(ctx, box, prepared, bid, hello)
     trial, refused = _tried(box, script) if script and reach.ok else ("", ())
-    findings = (*bid.findings, *refused, *(_too_dear(site, offers) if bid.is_to_rent else ()))
+    findings = (*bid.findings, *refused, *([_too_dear(too_dear)] if too_dear else []))
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
         *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
-        *(_renting_words(site, lease, offers, job.budget) if bid.is_to_rent else ()),
+        *([_BLIND.format(site=site.name)] if box.is_blind else []),
+        *(_renting_words(site, lease, offer, wish) if bid.is_to_rent and not too_dear else ()),
         *([trial] if trial else []),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
         *([f"{lease.name} was cleared to stop: `run` asks for its name"] if lease and is_cleared(lease) else []),
@@ -107,7 +116,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, another: boo
             "mode": f"the smallest {units.say_bytes(COPIED_BYTES)} are copied, the rest is hard-linked, read-only",
         },
         disk={**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {},
-        survival=_survival(site, hello, prepared.id),
+        survival=_survival(box, hello, prepared.id),
         rate_micro_per_h=rate,
         currency=currency,
         max_spent_micro=_most_micro(prepared, rate),
@@ -120,49 +129,50 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, another: boo
         remarks=tuple(remarks),
         next=_next(ctx, prepared, bid),
         script=script,
-        rents=_rents(site, offers) if bid.is_to_rent and not lease else None,
+        rents=_rents(site, offer) if bid.is_to_rent else None,
         exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
 
 
-def _renting_words(
-    site: Site, lease: LeaseRecord | None, offers: Sequence[Offer], budget: price.Money | None
-) -> list[str]:
+def _renting_words(site: Site, lease: LeaseRecord | None, offer: Offer | None, wish: Wish) -> list[str]:
     """What `run` would rent first, and what it asks."""
     if lease is not None:
         return [f"`run` first waits for the machine of {lease.name}, which was rented before"]
-    if not offers:
+    if offer is None:
         return [f"{site.provider} has nothing to rent that fits `resources` now"]
-    affordable = price.affordable(site, offers)
-    if not affordable:
-        return []
-    words = [f"`run` rents {affordable[0].native} at {price.in_words(affordable[0])} first, and asks before it does"]
-    if price.max_price(site) is None or budget is None:
-        words.append("-y does not rent it: `max_price` of the site and `budget` of the job must both be set")
-    return [*words, "what that machine has is known only then"]
+    why = beyond(site, offer, wish)
+    return [
+        f"`run` rents {offer.native} at {in_words(offer)} first, and asks before it does",
+        *([f"-y does not rent it: {why}"] if why else []),
+        "what that machine has is known only then",
+    ]
 
 
-def _rents(site: Site, offers: Sequence[Offer]) -> dict[str, Any] | None:
+def _rents(site: Site, offer: Offer | None) -> dict[str, Any] | None:
     """The offer that `run` would take."""
-    most = price.max_price(site)
-    for offer in price.affordable(site, offers)[:1]:
-        rate = offer.rate_micro_per_h if offer.is_rate_known else None
-        return {
-            "provider": site.provider,
-            "offer": offer.native,
-            "rate": money_of(rate, offer.currency),
-            "max_price": None if most is None else money_of(*most),
-        }
-    return None
+    if offer is None:
+        return None
+    most = max_price(site)
+    return {
+        "provider": site.provider,
+        "offer": offer.native,
+        "rate": money_of(offer.rate_micro_per_h if offer.is_rate_known else None, offer.currency),
+        "max_price": None if most is None else money_of(*most),
+    }
 
 
-def _too_dear(site: Site, offers: Sequence[Offer]) -> tuple[Finding, ...]:
-    if not offers or price.affordable(site, offers):
-        return ()
-    error = price.over_price(site, offers)
-    evidence = tuple(Evidence("offer", price.in_words(one), f"{site.provider}: {one.native}") for one in offers[:3])
-    cause, fix = "every offer costs more than `max_price` of this site's settings", error.next
-    return (Finding(error.code, "confirmed", error.message, "blocker", cause, fix, evidence=evidence),)
+def _too_dear(error: OverMaxPrice) -> Finding:
+    evidence = (Evidence("offer", error.fields["price"], f"{error.fields['site']}: {error.fields['offer']}"),)
+    cause, fix = "every offer costs more than `max_price` of this site's settings", "raise `max_price`, or wait"
+    return Finding(error.code, "confirmed", error.message, "blocker", cause, fix, evidence=evidence)
+
+
+def _offered(box: Box, wish: Wish) -> tuple[Offer | None, OverMaxPrice | None]:
+    """(what `run` would rent, why every offer costs too much)."""
+    try:
+        return cheapest(box.site, box.provider.offers(wish.need)), None
+    except OverMaxPrice as error:
+        return None, error
 
 
 def _checkpoint_words(bid: Bid) -> list[str]:
@@ -191,11 +201,16 @@ def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
     return {"files": files, "bytes": size_bytes, "new_bytes": new_bytes, "snapshots": trees}
 
 
-def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str, Any]:
+def _survival(box: Box, hello: Hello | None, run: str) -> dict[str, Any]:
     """Whether what is in the run's root outlives what stops the meter."""
+    site = box.site
     facts = platform(site.platform)
-    verb = str(site.options.get("stop") or facts.stop_verb)
-    is_final = bool(site.options.get("stop_is_final", facts.stop_is_final))
+    rents = box.provider.rents
+    verb = str(site.options.get("stop") or (box.provider.stop_verb if rents else facts.stop_verb))
+    is_final = bool(site.options.get("stop_is_final", box.provider.is_final if rents else facts.stop_is_final))
+    if box.is_blind:
+        why = "it is in the output of its version there, which stays as long as its service keeps that"
+        return {"path": posixpath.join("runs", run, "checkpoints"), "verb": verb, "survives": None, "why": why}
     base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
     path = posixpath.join(base, "runs", run, "checkpoints")
     tiers = () if "stop" in site.options or "stop_is_final" in site.options else facts.tiers_of(path)
@@ -211,13 +226,13 @@ def _survival(site: Site, hello: Mapping[str, Any] | None, run: str) -> dict[str
     return {"path": path, "verb": verb, "survives": stays, "why": why}
 
 
-def rate_of(site: Site, lease: LeaseRecord | None, offers: Sequence[Offer]) -> tuple[int | None, str]:
+def rate_of(site: Site, lease: LeaseRecord | None, offer: Offer | None) -> tuple[int | None, str]:
     """(micro-units an hour, currency) of the lease, else of the offer to be taken; None where no rate is known."""
     asked: Lease | Offer
     if lease is not None:
         asked = lease.lease
-    elif offers:
-        asked = offers[0]
+    elif offer is not None:
+        asked = offer
     else:
         return None, site.currency
     return asked.rate_micro_per_h if asked.is_rate_known else None, asked.currency
@@ -234,7 +249,7 @@ def _most_micro(prepared: Prepared, rate_micro_per_h: int | None) -> int | None:
     return 0 if not rate_micro_per_h else min(most, default=None)
 
 
-def _setup(box: Box, prepared: Prepared, hello: Mapping[str, Any] | None) -> dict[str, Any]:
+def _setup(box: Box, prepared: Prepared, hello: Hello | None) -> dict[str, Any]:
     digest = str(prepared.spec["setup_digest"])
     reused = None
     if digest and hello:
@@ -256,7 +271,7 @@ def _tried(box: Box, script: str) -> tuple[str, tuple[Finding, ...]]:
     return "", (Finding("scheduler-refuses", "confirmed", title, "blocker", cause, trial.hint, evidence=evidence),)
 
 
-def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Mapping[str, Any] | None) -> str:
+def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Hello | None) -> str:
     """What a scheduler would be handed; "" where the site has none, or it takes no scripts. Raises: Misuse."""
     if not box.batch:
         return ""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core.need import Need, lacks
 from sojourn.core.values import Evidence, Finding
 from sojourn.wire import units
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def room_for_cells(one: Room, cells: int) -> Room:
     )
 
 
-def check_need(hello: Mapping[str, Any], need: Need, takes: Room) -> tuple[Finding, ...]:
+def check_need(hello: Hello, need: Need, takes: Room) -> tuple[Finding, ...]:
     """Findings about running a job there. Blockers are confirmed by what the box itself said just now."""
     found = list(_resources(hello, need))
     if not hello.get("has", {}).get("bash", True):
@@ -67,7 +70,7 @@ def check_need(hello: Mapping[str, Any], need: Need, takes: Room) -> tuple[Findi
     return tuple(found)
 
 
-def base_disk(hello: Mapping[str, Any]) -> Mapping[str, Any]:
+def base_disk(hello: Hello) -> Mapping[str, Any]:
     """The entry of the disk that BASE lies on, with its `path`; {} where the box could not say."""
     disks = hello.get("disks") or {}
     base = str(hello.get("base", ""))
@@ -75,7 +78,7 @@ def base_disk(hello: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"path": path, **disks[path]} if path else {}
 
 
-def _resources(hello: Mapping[str, Any], need: Need) -> Sequence[Finding]:
+def _resources(hello: Hello, need: Need) -> Sequence[Finding]:
     disk = base_disk(hello)
     # What the box could not say is no reason to refuse it: it is taken as enough.
     enough = 1 << 62
@@ -94,12 +97,12 @@ def _resources(hello: Mapping[str, Any], need: Need) -> Sequence[Finding]:
     return [_blocker("resources-not-met", sentence, "the job file's `resources`", fix, hello, "") for sentence in found]
 
 
-def _room(hello: Mapping[str, Any], need_bytes: int, need_inodes: int) -> Sequence[Finding]:
+def _room(hello: Hello, need_bytes: int, need_inodes: int) -> Sequence[Finding]:
     disk = base_disk(hello)
     found: list[Finding] = []
     if not disk:
         return found
-    seen = {**hello, "disks": {disk["path"]: hello["disks"][disk["path"]]}}  # the one that decides, not all there are
+    seen: Hello = {**hello, "disks": {disk["path"]: hello["disks"][disk["path"]]}}  # the one that decides
     free_bytes, free_inodes = disk.get("free_bytes"), disk.get("free_inodes")
     if free_bytes is not None and free_bytes < need_bytes:
         title = (
@@ -117,7 +120,7 @@ def _room(hello: Mapping[str, Any], need_bytes: int, need_inodes: int) -> Sequen
     return found
 
 
-def _blocker(slug: str, title: str, cause: str, fix: str, hello: Mapping[str, Any], what: str) -> Finding:
+def _blocker(slug: str, title: str, cause: str, fix: str, hello: Hello, what: str) -> Finding:
     head = what.partition(".")[0]
     evidence = (Evidence(what, hello.get(head), "hello", str(hello.get("now", ""))),) if what else ()
     return Finding(slug, "confirmed", title, "blocker", cause, fix, evidence=evidence)

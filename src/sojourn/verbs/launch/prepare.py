@@ -22,6 +22,7 @@ from sojourn.wire.errors import Misuse
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
+    from sojourn.wire.documents import FileRow, Spec
 
 GRACE_S = 30.0
 BEAT_S = 5.0
@@ -44,7 +45,7 @@ class Prepared:
     id: str
     job: JobFile
     trees: tuple[tuple[str, Snapshot], ...]
-    spec: Mapping[str, Any]
+    spec: Spec
     given: tuple[str, ...] = ()
 
     @property
@@ -61,7 +62,7 @@ class Prepared:
         """What concerns this machine alone, for the journal."""
         return local_of(self.job)
 
-    def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+    def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> Spec:
         """run.json as it will be placed on the box of `site`. Raises: Misuse (a budget in another currency)."""
         return {**self.spec, **on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)}
 
@@ -76,7 +77,7 @@ def local_of(job: JobFile) -> dict[str, Any]:
     }
 
 
-def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) -> Spec:
     """What run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
     return {
         "init": site.init,
@@ -132,6 +133,11 @@ def refuse_there(job: JobFile, box: Box) -> None:
     if job.after and not box.scheduler:
         what = f"it should start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
         raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
+    if job.secrets and box.is_blind:
+        what = f"it names `secrets`, and {name} takes files alone: their values would be stored there with the code"
+        raise NotYet(
+            path=job.path, what=what, following=f"keep them in the secrets of {name} itself, and read them there"
+        )
 
 
 def read_trees(ctx: Context, job: JobFile) -> Trees:
@@ -154,11 +160,11 @@ def read_trees(ctx: Context, job: JobFile) -> Trees:
     return Trees(tuple(trees), mounts)
 
 
-def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
+def spec_of(job: JobFile, tree: Trees) -> Spec:
     """Most of run.json of a job: all that its identity covers, and its limits."""
     if job.setup not in tree.setups:
         tree.setups[job.setup] = setup_digest(job.setup, tree.code.rows)
-    spec: dict[str, Any] = {
+    spec: Spec = {
         "schema": "sojourn/run/v1",
         "run": job.name,
         "name": job.name,
@@ -182,11 +188,11 @@ def spec_of(job: JobFile, tree: Trees) -> dict[str, Any]:
     }
     if job.rules:
         spec["rules"] = [vars(rule) for rule in job.rules]
-    spec["identity"] = names.digest({key: spec[key] for key in IDENTITY})
+    spec["identity"] = names.digest({key: value for key, value in spec.items() if key in IDENTITY})
     return spec
 
 
-def setup_digest(setup: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def setup_digest(setup: str, rows: Sequence[FileRow]) -> str:
     """Names the environment that `setup` makes: its text, and the files of the code that it names; "" without setup.
 
     A word of the text that is a folder of the code (also `.`) names every file below it.

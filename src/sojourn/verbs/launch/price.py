@@ -1,78 +1,127 @@
-"""What a machine would cost, by its provider's own word, and the user's answer to that before anything is rented."""
+"""What may be rented for a job: within the site's `max_price`, and agreed to by who pays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sojourn.core import money
+from sojourn.core.need import Need
 from sojourn.core.ports import Offer
 from sojourn.core.values import Site
-from sojourn.verbs.answers import Ask
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.confirm import Ask, confirmed
 from sojourn.verbs.context import Context
 from sojourn.wire import units
-from sojourn.wire.errors import Misuse, Refusal
-
-Money = tuple[int, str]  # micro-units, currency
+from sojourn.wire.errors import Misuse, Refusal, WorldError
 
 
-class OverPrice(Refusal):
-    """{site} offers nothing within its `max_price` of {most}; the cheapest is {cheapest}. Nothing was rented."""
+class OverMaxPrice(WorldError):
+    """Nothing that fits is within {cap} an hour, the `max_price` of {site}: {offer} is {price}. Nothing was rented."""
 
     code = "over-max-price"
-    next_step = "sojourn plan, or raise max_price in [sites.{site}.{provider}] of your settings"
+    retry = True
+    next_step = "sojourn plan"
 
 
-def max_price(site: Site) -> Money | None:
-    """The most per hour that a machine of this site may cost, by `max_price` in [sites.NAME.PROVIDER]."""
-    table = site.options.get(site.provider)
-    return money.read_rate(table["max_price"]) if isinstance(table, dict) and "max_price" in table else None
+class NotWithinLimits(Refusal):
+    """`-y` rents only within `max_price` and `budget`, and {why}. Nothing was rented."""
+
+    code = "not-within-limits"
+    next_step = "sojourn run --confirm {lease}"
 
 
-def affordable(site: Site, offers: Sequence[Offer]) -> Sequence[Offer]:
-    """Those within the site's `max_price`: an unknown price, or one in another currency, is not."""
-    most = max_price(site)
-    return offers if most is None else [one for one in offers if _is_within(one, most)]
+@dataclass(frozen=True)
+class Wish:
+    """What a job would rent. `yes`: its user wants no question (`-y`). `budget`: (micro-units, currency) of the job.
+
+    `another`: a machine that no run was ever on, though the site may have others.
+    """
+
+    need: Need = field(default_factory=Need)
+    budget: tuple[int, str] | None = None
+    yes: bool = False
+    another: bool = False
 
 
-def over_price(site: Site, offers: Sequence[Offer]) -> OverPrice:
-    """The error for a site all of whose `offers` cost too much."""
-    cheapest = next((one for one in offers if one.is_rate_known), offers[0])
-    most = max_price(site)
-    assert most is not None  # otherwise nothing costs too much
-    words = f"{cheapest.native} at {in_words(cheapest)}"
-    return OverPrice(site=site.name, provider=site.provider, most=f"{units.say_money(*most)} per hour", cheapest=words)
+def cheapest(site: Site, offers: Sequence[Offer]) -> Offer | None:
+    """The first offer within the site's `max_price`; None where nothing is offered.
+
+    Raises: OverMaxPrice, Misuse (a `max_price` that is no price, or in another currency).
+    """
+    cap = max_price(site)
+    for offer in offers:
+        if cap is None or (offer.is_rate_known and offer.rate_micro_per_h <= _in(site, cap, offer.currency)):
+            return offer
+    if not offers:
+        return None
+    assert cap is not None
+    raise OverMaxPrice(site=site.name, cap=units.say_money(*cap), offer=offers[0].native, price=in_words(offers[0]))
+
+
+def max_price(site: Site) -> tuple[int, str] | None:
+    """(micro-units an hour, currency) of `max_price` in `[sites.NAME.PROVIDER]`; None without one. Raises: Misuse."""
+    told = (site.options.get(site.provider) or {}).get("max_price")
+    if told is None:
+        return None
+    try:
+        return money.read_rate(str(told))
+    except ValueError as error:
+        raise Misuse(detail=f"[sites.{site.name}.{site.provider}] max_price = {told!r}: {error}") from error
 
 
 def in_words(offer: Offer) -> str:
     """Its price, for people."""
-    if not offer.is_rate_known:
-        return "an unknown price"
-    return f"{units.say_money(offer.rate_micro_per_h, offer.currency)} per hour"
-
-
-def agree(ctx: Context, site: Site, lease: str, offer: Offer, budget: Money | None) -> None:
-    """Return where the user wants to pay for `offer`; `lease` is what its machine will be called.
-
-    `-y` answers only where both the site's `max_price` and the job's `budget` limit what it can cost.
-    Raises: NotConfirmed, Misuse (a budget in another currency); then nothing was rented.
-    """
-    if budget is not None and offer.is_rate_known and budget[1] != offer.currency:
-        raise Misuse(detail=f"`budget` is in {budget[1]}, and {site.provider} charges {offer.currency} for {site.name}")
-    most = max_price(site)
-    limits = [
-        "max_price: " + ("not set" if most is None else f"{units.say_money(*most)} per hour"),
-        "budget: " + ("not set" if budget is None else f"{units.say_money(*budget)} for this run"),
-    ]
-    is_limited = most is not None and budget is not None and _is_within(offer, most)
-    lines = (
-        f"rent {offer.native} from {site.provider} as {lease}, at {in_words(offer)}",
-        f"you pay until you release it: sojourn down {lease}",
-        "; ".join(limits) + ("" if is_limited else f" (-y needs max_price in [sites.{site.name}] and budget)"),
+    return (
+        f"{units.say_money(offer.rate_micro_per_h, offer.currency)} an hour"
+        if offer.is_rate_known
+        else "an unknown price"
     )
-    command = f"the same command with --confirm {lease}"
-    confirmed(ctx.confirm, Ask("run", lease, lines, command, doing="rent it", is_limited=is_limited))
 
 
-def _is_within(offer: Offer, most: Money) -> bool:
-    return offer.is_rate_known and offer.currency == most[1] and offer.rate_micro_per_h <= most[0]
+def agree(ctx: Context, site: Site, lease: str, offer: Offer, wish: Wish) -> None:
+    """Return where this may be rented now; `lease` is its name then. Raises: NotConfirmed, NotWithinLimits."""
+    question = _ask(site, lease, offer, wish)
+    if wish.yes:
+        why = beyond(site, offer, wish)
+        if not why:
+            return
+        if ctx.confirm(question) != lease:
+            raise NotWithinLimits(lease=lease, why=why, lines=list(question.lines))
+        return
+    confirmed(ctx.confirm, question)
+
+
+def beyond(site: Site, offer: Offer, wish: Wish) -> str:
+    """Why `-y` does not rent it; "" where it does."""
+    if not offer.is_rate_known:
+        return f"{site.provider} does not say what {offer.native} costs"
+    if max_price(site) is None:
+        return f"[sites.{site.name}.{site.provider}] has no `max_price`"
+    if wish.budget is None:
+        return "the job has no `budget`"
+    if wish.budget[1] != offer.currency:
+        return f"the job's `budget` is in {wish.budget[1]}, and {offer.native} costs {offer.currency}"
+    return ""
+
+
+def _ask(site: Site, lease: str, offer: Offer, wish: Wish) -> Ask:
+    lines = [
+        f"rent {offer.native} from {site.provider} as {lease}, at {in_words(offer)}",
+        f"its meter runs from now until `sojourn down {lease}`, even while nothing trains on it",
+    ]
+    if wish.budget is None:
+        lines.append("the job has no `budget`: nothing stops its process when it gets expensive")
+    elif offer.is_rate_known and wish.budget[1] == offer.currency:
+        paid_s = money.affords_s(wish.budget[0], offer.rate_micro_per_h)
+        lines.append(
+            f"the job's budget, {units.say_money(*wish.budget)}, pays for {units.say_seconds(paid_s or 0.0)} of it"
+        )
+    return Ask("run", lease, tuple(lines), f"the same command with --confirm {lease}", doing="rent it")
+
+
+def _in(site: Site, cap: tuple[int, str], currency: str) -> int:
+    if cap[1] != currency:
+        raise Misuse(
+            detail=f"[sites.{site.name}.{site.provider}] max_price is in {cap[1]}, and its machines cost {currency}"
+        )
+    return cap[0]

@@ -15,10 +15,10 @@ from sojourn.core.need import Need
 from sojourn.core.ports import Provider, Rejected
 from sojourn.core.values import Lease, NoAnswer, Site
 from sojourn.store.records import LeaseRecord
-from sojourn.verbs.answers import Ask
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.confirm import Ask, confirmed
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
-from sojourn.verbs.launch import price, rates
+from sojourn.verbs.launch import rates
+from sojourn.verbs.launch.price import Wish, agree, cheapest
 from sojourn.wire.errors import Unreachable, WorldError
 
 FIND_S, LOOK_S = 60.0, 3.0  # how long, and how often, a machine is looked for in its provider's list
@@ -50,7 +50,7 @@ class RentUnknown(Unreachable):
 
 
 class LetGo(WorldError):
-    """{lease} was released by another command just now. Nothing was started."""
+    """{lease} was released: its machine is gone, or will be. Nothing was started."""
 
     code = "lease-let-go"
     retry = True
@@ -113,22 +113,21 @@ def reopen(ctx: Context, box: Box) -> None:
             ctx.store.append("reopened", lease=name)
 
 
-def rented(
-    ctx: Context, site: Site, need: Need, budget: tuple[int, str] | None = None, *, another: bool = False
-) -> Box:
+def rented(ctx: Context, site: Site, wish: Wish) -> Box:
     """A machine of a site whose provider rents, reached: the newest that it has, else a new one that the user agrees to
-    pay for. `another`: one that no run was ever on.
+    pay for. `wish.another`: one that no run was ever on.
 
     Cut off anywhere, the same again finds what was asked for by its token.
-    Raises: NothingToRent, OverPrice, NotConfirmed, NotRented, RentUnknown, NotReady, Misuse, WorldError.
+    Raises: NothingToRent, OverMaxPrice, NotConfirmed, NotWithinLimits, NotRented, RentUnknown, NotReady, Misuse,
+    WorldError.
     """
     provider = provider_of(site)
     with ctx.alone(f"renting {site.name}"):
         lease: Lease | None = None
         while lease is None:
-            record = rented_already(ctx, site, another)
+            record = rented_already(ctx, site, wish.another)
             if record is None:
-                lease = _asked_for(ctx, provider, site, need, budget)
+                lease = _asked_for(ctx, provider, site, wish)
             else:
                 lease = _found(ctx, provider, record.lease) if record.state == "leasing" else record.lease
     if not lease.address:
@@ -176,16 +175,12 @@ def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | N
         return ctx.store.index.lease(record.name)
 
 
-def _asked_for(ctx: Context, provider: Provider, site: Site, need: Need, budget: tuple[int, str] | None) -> Lease:
-    offers = provider.offers(need)
-    if not offers:
+def _asked_for(ctx: Context, provider: Provider, site: Site, wish: Wish) -> Lease:
+    offer, token, name = cheapest(site, provider.offers(wish.need)), f"sojourn-{ctx.token()}", _free_name(ctx, site)
+    if offer is None:
         raise NothingToRent(site=site.name)
-    affordable = price.affordable(site, offers)
-    if not affordable:
-        raise price.over_price(site, offers)
-    offer, token, name = affordable[0], f"sojourn-{ctx.token()}", _free_name(ctx, site)
     _tell_clocks(ctx, site)
-    price.agree(ctx, site, name, offer, budget)
+    agree(ctx, site, name, offer, wish)
     asked = Lease(
         name=name,
         site=site.name,

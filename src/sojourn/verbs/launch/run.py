@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.core.need import Need
 from sojourn.core.values import Finding, Site
@@ -15,12 +15,16 @@ from sojourn.verbs.context import Box, Context, NoSuchBackend, provider_of, unre
 from sojourn.verbs.launch import boxcheck, launch, preflight, rates
 from sojourn.verbs.launch.decide import Decision, decide
 from sojourn.verbs.launch.prepare import Prepared, prepare, refuse_there
+from sojourn.verbs.launch.price import Wish
 from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
 from sojourn.verbs.launch.renting import is_idle_there, is_to_rent, rented, reopen
 from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 BLOCKED = 11
 
@@ -60,7 +64,7 @@ class Bid:
     box: Box
     view: RunView | None
     decision: Decision
-    hello: Mapping[str, Any] | None  # None: nothing had to be asked
+    hello: Hello | None  # None: nothing had to be asked
     findings: tuple[Finding, ...] = ()
     lacking: frozenset[str] = frozenset()  # snapshots of the job that the box does not have, and the training side
     is_to_rent: bool = False  # its machine is not there yet
@@ -75,13 +79,15 @@ def run(
     env: Mapping[str, str] | None = None,
     another: bool = False,
     wait_s: float = 60.0,
+    yes: bool = False,
 ) -> Launch:
     """Start the job, or see that it is started; comes back when its process is proven alive or has ended.
 
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
     goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
-    `another`: on a machine that is rented for it, though the site has one already.
+    `another`: on a machine that is rented for it, though the site has one already. `yes`: rented without a question,
+    within `max_price` and `budget`.
     Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
@@ -90,7 +96,8 @@ def run(
         other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
-        bid = best_bid(ctx, prepared, site, may_rent=True, another=another)
+        wish = Wish(prepared.need, prepared.job.budget, yes, another)
+        bid = best_bid(ctx, prepared, site, wish, may_rent=True)
         decision = bid.decision
         refuse(ctx, prepared, bid)
         if decision.do == "nothing" and bid.view is not None:
@@ -110,7 +117,7 @@ def run(
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 
-def best_bid(ctx: Context, prepared: Prepared, site: str, *, may_rent: bool = False, another: bool = False) -> Bid:
+def best_bid(ctx: Context, prepared: Prepared, site: str, wish: Wish, *, may_rent: bool = False) -> Bid:
     """The site named; else where the run already is; else the first candidate that answers and has what is needed.
 
     Where none does, the first one's trouble. A machine is rented for it only where it `may_rent`, and then no other
@@ -129,15 +136,10 @@ def best_bid(ctx: Context, prepared: Prepared, site: str, *, may_rent: bool = Fa
     first: Bid | Misuse | WorldError | None = None
     for one in names:
         try:
-            bid = _bid(ctx, prepared, ctx.site(one), view, may_rent, another)
-        except NoSuchBackend as error:
-            if len(names) == 1:
-                raise
-            ctx.say(f"{one}: {error.message}")
-            first = first or error
-            continue
-        except WorldError as error:
-            if len(names) == 1 or is_idle_there(ctx, ctx.site(one)):
+            bid = _bid(ctx, prepared, ctx.site(one), view, wish, may_rent)
+        except (NoSuchBackend, WorldError) as error:
+            is_paid = isinstance(error, WorldError) and is_idle_there(ctx, ctx.site(one))
+            if len(names) == 1 or is_paid:
                 raise
             ctx.say(f"{one}: {error.message}")
             first = first or error
@@ -183,16 +185,16 @@ def _never_was(ctx: Context, record: RunRecord) -> bool:
     return not has_begun and lease is not None and not lease.is_open and bool(lease.lease.token)
 
 
-def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may_rent: bool, another: bool) -> Bid:
+def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, wish: Wish, may_rent: bool) -> Bid:
     decision = decide(view, prepared.spec, site.name)
     rents = provider_of(site).rents
-    if another and not rents:
+    if wish.another and not rents:
         raise OneMachine(site=site.name)
     if view is not None and view.record.site_name == site.name:
         box = ctx.box(view.record.site, view.record.lease)
     elif may_rent and rents and decision.do in ("new", "continue"):
-        box = rented(ctx, site, prepared.need, prepared.job.budget, another=another)
-    elif decision.do in ("new", "continue") and is_to_rent(ctx, site, another):
+        box = rented(ctx, site, wish)
+    elif decision.do in ("new", "continue") and is_to_rent(ctx, site, wish.another):
         return Bid(unrented(site), view, decision, None, is_to_rent=True)
     else:
         box = ctx.box(site)
@@ -209,15 +211,16 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, may
     if box.is_blind:
         hello, *lacks = box.answer_all(asks)
         names = frozenset(name for answer in lacks for name in answer.value["missing"])
-        return Bid(box, view, decision, hello.value, (), names)
+        return Bid(box, view, decision, cast("Hello", hello.value), (), names)
     boxcheck.get_ready()
     hello, *lacks, looked = box.answer_all([*asks, boxcheck.asked()])
     lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
-    findings = preflight.check_need(hello.value, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
+    facts = cast("Hello", hello.value)
+    findings = preflight.check_need(facts, Need() if box.scheduler else prepared.need, room_of(prepared, lacking))
     wants_cards = bool(prepared.need.accelerators)
     found = boxcheck.beside(findings, box, looked.value, prepared.job.envs, wants_cards=wants_cards)
-    return Bid(box, view, decision, hello.value, found, lacking)
+    return Bid(box, view, decision, facts, found, lacking)
 
 
 def room_of(prepared: Prepared, lacking: Set[str]) -> preflight.Room:
@@ -255,9 +258,9 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
     reopen(ctx, box)
     old = ctx.store.index.run(prepared.id)
     if old is not None and old.attempt:
-        spec: dict[str, Any] = dict(old.run.spec)  # immutable: its own keeper and trainer, whatever is newer here
+        spec = old.run.spec  # immutable: its own keeper and trainer, whatever is newer here
     else:
-        spec = prepared.for_site(box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
+        spec = prepared.for_site(box.priced, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         ctx.store.append(
             "planned",
             run=prepared.id,

@@ -7,15 +7,22 @@ from collections.abc import Sequence
 
 from sojourn.core.values import State
 from sojourn.store.records import RunRecord
-from sojourn.verbs.answers import Ask, Confirm, Stop
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import Stop
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Box, Context, start
+from sojourn.verbs.launch.prepare import GRACE_S
 from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 
 AFTER_GRACE_S = 20.0  # for the keeper to see the end after the grace is over
 LOOK_S = 0.3
+
+
+def grace_of(record: RunRecord) -> float:
+    """How long the job's own specification gives it to save, in seconds."""
+    grace_s = record.run.spec.get("grace_s")
+    return GRACE_S if grace_s is None else float(grace_s)
 
 
 def stop(
@@ -39,7 +46,7 @@ def stop(
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
         return _answer(view, True, "it is not running: there is nothing to stop")
     attempt = max(record.attempt, record.heard.attempt if view.keeper == "queued" else status.attempt)
-    grace_s = float(record.run.spec.get("grace_s", 30.0)) if grace_s is None else grace_s
+    grace_s = grace_of(record) if grace_s is None else grace_s
     confirmed(confirm, _ask(view, attempt, grace_s))
     box = ctx.box(record.site, record.lease)
     ctx.store.append("stopping", run=record.id, attempt=attempt)
@@ -61,11 +68,11 @@ def stop(
 
 def _end_there(box: Box, view: RunView, grace_s: float) -> None:
     """End what waits in the queue, or runs where it cannot read the request; else it does. Raises: Unreachable."""
-    from sojourn.verbs.observe.scheduled import tether_of
+    from sojourn.verbs.observe.scheduled import handle_of
 
-    tether = tether_of(view.record)
-    if (view.keeper == "queued" or view.is_blind) and tether is not None:
-        box.must(box.launcher.stop(box.place, tether, grace_s if view.is_blind else 0.0))
+    handle = handle_of(view.record)
+    if (view.keeper == "queued" or view.is_blind) and handle is not None:
+        box.must(box.launcher.stop(box.place, handle, grace_s if view.is_blind else 0.0))
 
 
 def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:

@@ -30,15 +30,15 @@ def scheduler_of(box: Box) -> Scheduler:
 
 def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, SchedulerStatus]:
     """The scheduler's word on each run, by id."""
-    tethers = {record.id: tether for record in records if (tether := tether_of(record)) is not None}
-    said = scheduler_of(box).states(box.place, list(tethers.values())) if tethers else ()
-    words = dict(zip(tethers, said, strict=True))
+    handles = {record.id: handle for record in records if (handle := handle_of(record)) is not None}
+    said = scheduler_of(box).states(box.place, list(handles.values())) if handles else ()
+    words = dict(zip(handles, said, strict=True))
     return {record.id: words.get(record.id, _UNKNOWN) for record in records}
 
 
-def tether_of(record: RunRecord) -> Handle | None:
+def handle_of(record: RunRecord) -> Handle | None:
     """How its launcher finds the last attempt: by what the box says of it, else by what the launch said."""
-    seat, known = record.heard.seat, record.tether
+    seat, known = record.heard.seat, record.handle
     facts = dict((known or {}).get("facts") or {})
     if seat and record.heard.attempt >= record.attempt:
         return Handle(record.site.launcher, seat.rpartition(":")[0], facts)
@@ -47,43 +47,43 @@ def tether_of(record: RunRecord) -> Handle | None:
 
 def withdraw(box: Box, views: Sequence[RunView]) -> None:
     """Take these from the scheduler's queue, all in one call. Raises: Unreachable."""
-    tethers = [tether for view in views if (tether := tether_of(view.record)) is not None]
-    if tethers:
-        box.must(scheduler_of(box).cancel(box.place, tethers))
+    handles = [handle for view in views if (handle := handle_of(view.record)) is not None]
+    if handles:
+        box.must(scheduler_of(box).cancel(box.place, handles))
 
 
 def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """Those of these runs, by their tethers there, that the scheduler will never start: what waits is taken from its
+    """Those of these runs, by their handles there, that the scheduler will never start: what waits is taken from its
     queue. What it has started stays. Raises: Unreachable.
     """
     scheduler = scheduler_of(box)
-    tethers = {
+    handles = {
         run: Handle(str(one["launcher"]), str(one["native"]), dict(one.get("facts") or {}))
         for run, one in known.items()
         if one
     }
-    said = dict(zip(tethers, scheduler.states(box.place, list(tethers.values())), strict=True))
-    waiting = [tethers[run] for run, word in said.items() if word.is_waiting]
+    said = dict(zip(handles, scheduler.states(box.place, list(handles.values())), strict=True))
+    waiting = [handles[run] for run, word in said.items() if word.is_waiting]
     if waiting:
         box.must(scheduler.cancel(box.place, waiting))
-        said = dict(zip(tethers, scheduler.states(box.place, list(tethers.values())), strict=True))
+        said = dict(zip(handles, scheduler.states(box.place, list(handles.values())), strict=True))
     return [run for run in known if run not in said or said[run].pulse is Pulse.GONE]
 
 
 def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
     """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
-    tether = tether_of(record)
-    if tether is None or not record.run.root:
+    handle = handle_of(record)
+    if handle is None or not record.run.root:
         return {}
-    said = scheduler_of(box).records(box.place, tether, record.run.root)
+    said = scheduler_of(box).records(box.place, handle, record.run.root)
     return {name: {"rc": rc, "stdout": text if rc == 0 else "", "stderr": "" if rc == 0 else text}
             for name, (rc, text) in said.items()}  # fmt: skip
 
 
 def used(box: Box, records: Sequence[RunRecord]) -> str:
     """What these took of what the scheduler shares out; "" where nobody knows."""
-    tethers = [tether for record in records if (tether := tether_of(record)) is not None]
-    return box.batch.used(box.place, tethers) if box.batch and tethers else ""
+    handles = [handle for record in records if (handle := handle_of(record)) is not None]
+    return box.batch.used(box.place, handles) if box.batch and handles else ""
 
 
 def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:
@@ -130,7 +130,7 @@ def record_on_box(box: Box, views: Sequence[RunView], timeout_s: float) -> bool:
 def _op(box: Box, view: RunView) -> Mapping[str, Any]:
     record, word = view.record, view.word
     assert word is not None
-    tether = tether_of(record)
+    handle = handle_of(record)
     state, detail = word.state, word.reason
     if state is None and record.heard.state is State.OOM and word.if_oom:
         state, detail = State.OOM, word.if_oom
@@ -140,7 +140,7 @@ def _op(box: Box, view: RunView) -> Mapping[str, Any]:
         "op": "judge",
         "run": record.id,
         "attempt": max(record.attempt, record.heard.attempt),
-        "native": tether.native if tether else "",
+        "native": handle.native if handle else "",
         "by": box.site.launcher,
         "state": state.value if state else "",
         "detail": detail,

@@ -10,8 +10,8 @@ from sojourn.core import law
 from sojourn.core.owed import CHECKPOINT, Lack, Standing
 from sojourn.core.values import Lease
 from sojourn.store.records import RunRecord
-from sojourn.verbs.answers import Ask, Confirm, document
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import document
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.release.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.release.hooks import before_down

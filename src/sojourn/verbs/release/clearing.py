@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from sojourn.core import law
 from sojourn.core.owed import CHECKPOINT, Lack
 from sojourn.core.values import Lease
-from sojourn.verbs.answers import Ask, Confirm
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Context
 from sojourn.wire.errors import Refusal
 

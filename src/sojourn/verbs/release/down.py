@@ -10,8 +10,8 @@ from sojourn.core.owed import Lack
 from sojourn.core.values import Lease, NoAnswer, Pulse
 from sojourn.store.index import NotFound, resolve
 from sojourn.store.records import LeaseRecord, RunRecord
-from sojourn.verbs.answers import Ask, Confirm, Down
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import Down
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.renting import looked_for
 from sojourn.verbs.observe.leases import spent_micro

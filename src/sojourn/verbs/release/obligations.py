@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from sojourn.core.law import Facts
 from sojourn.core.owed import DAMAGED, Standing
@@ -21,6 +21,9 @@ from sojourn.verbs.retrieve.manifests import hashed as rows_hashed
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable, WorldError
 
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
+
 
 @dataclass
 class Hashed:
@@ -29,7 +32,7 @@ class Hashed:
     box: run -> rows of its manifest. home: path -> (identity, (bytes, sha256)).
     """
 
-    box: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    box: dict[str, Sequence[FileRow]] = field(default_factory=dict)
     home: dict[str, tuple[tuple[int, ...], tuple[int, str]]] = field(default_factory=dict)
 
 
@@ -77,7 +80,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         state = State(row["state"]) if row["state"] in set(State) else State.LOST
     box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site, record.lease)
     lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
-    document: Mapping[str, Any] = {}
+    document: Manifest = {}
     is_fresh = False
     if (is_there or not view.never_began) and state.is_final:
         document, is_fresh = _manifest(ctx, box, record, hashed)
@@ -90,9 +93,9 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         is_fresh=is_fresh,
         lives=lives,
         digest=manifest.digest_of(document) if document else "",
-        files=_rows(document, "files"),
-        earlier=_rows(document, "earlier"),
-        gone=_rows(document, "gone"),
+        files=_rows(document.get("files", ())),
+        earlier=_rows(document.get("earlier", ())),
+        gone=_rows(document.get("gone", ())),
         missing=tuple(document.get("missing", ())),
         refused=tuple(str(row["path"]) for row in document.get("refused", ())),
         superseded=int(document.get("superseded", 0)),
@@ -105,12 +108,14 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     )
 
 
-def _rows(document: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+def _rows(rows: Iterable[FileRow]) -> tuple[FileRow, ...]:
     """Its rows without the times of their files: a file that was only touched is the same file."""
-    return tuple({name: row[name] for name in sorted(row) if name != "stat"} for row in document.get(key, ()))
+    return tuple(
+        cast("FileRow", {name: row[name] for name in sorted(row) if name != "stat"}) for row in map(dict, rows)
+    )
 
 
-def _manifest(ctx: Context, box: Box, record: RunRecord, hashed: Hashed) -> tuple[Mapping[str, Any], bool]:
+def _manifest(ctx: Context, box: Box, record: RunRecord, hashed: Hashed) -> tuple[Manifest, bool]:
     """(manifest, taken just now) of the box; where it cannot say, the last one that a pull kept; else ({}, False)."""
     try:
         document = ask_manifest(ctx, box, record, fresh=True, known=hashed.box.get(record.id, ()))

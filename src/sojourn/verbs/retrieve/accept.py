@@ -11,13 +11,16 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sojourn.core.values import state_of
+from sojourn.core.artifact import Artifact
 from sojourn.verbs.retrieve.verify import BadManifest, NoSuchPath, Verified, read_manifest, verify
 from sojourn.wire import atomic, machine, manifest, names, units
 from sojourn.wire.errors import Misuse
 from sojourn.wire.machine import this_machine
+
+if TYPE_CHECKING:
+    pass
 
 SCHEMA = "sojourn/acceptance/v1"
 _LIMIT_BYTES = 256 << 20
@@ -117,9 +120,9 @@ def accept(
     document = _document(made, found, own)
     if not found.ok:
         return Accepted(found, "", {}, tuple(remarks))
-    unloaded = [row["path"] for row in document["files"] if state_of(row["proved"]) == "bytes-only"]
+    unloaded = [artifact for artifact in found.artifacts if artifact.state == "bytes-only"]
     if unloaded:
-        remarks.append(f"{len(unloaded)} of {len(document['files'])} files are proven by their bytes, not loaded")
+        remarks.append(f"{len(unloaded)} of {len(found.artifacts)} files are proven by their bytes, not loaded")
     atomic.write_json(to, document)
     return Accepted(found, to, document, tuple(remarks))
 
@@ -132,7 +135,7 @@ def compare(first: str, second: str) -> Compared:
     a, b = _read(first), _read(second)
     if _is_same(a["node"], b["node"]):
         raise NotIndependent(detail=f"{first} and {second} both come from {a['node']['name']}")
-    rows_a, rows_b = ({row["path"]: row for row in one["files"]} for one in (a, b))
+    rows_a, rows_b = _artifacts(first, a), _artifacts(second, b)
     differences: list[Mapping[str, Any]] = []
     remarks = []
     if a["manifest"] != b["manifest"]:
@@ -144,14 +147,15 @@ def compare(first: str, second: str) -> Compared:
             continue
         one, other = rows_a[path], rows_b[path]
         for what in ("bytes", "sha256", "kind"):
-            if one[what] != other[what]:
-                differences.append({"path": path, "what": what, "a": one[what], "b": other[what]})
-        for key in sorted((one["facts"].keys() & other["facts"].keys()) - set(_OWN)):
-            if one["facts"][key] != other["facts"][key]:
-                row = {"path": path, "what": f"facts.{key}", "a": one["facts"][key], "b": other["facts"][key]}
+            a_has, b_has = getattr(one, what), getattr(other, what)
+            if a_has != b_has:
+                differences.append({"path": path, "what": what, "a": a_has, "b": b_has})
+        for key in sorted((one.facts.keys() & other.facts.keys()) - set(_OWN)):
+            if one.facts[key] != other.facts[key]:
+                row = {"path": path, "what": f"facts.{key}", "a": one.facts[key], "b": other.facts[key]}
                 differences.append(row)
-        if set(one["proved"]) != set(other["proved"]):
-            remarks.append(f"{path}: proved {', '.join(one['proved'])} there, {', '.join(other['proved'])} here")
+        if set(one.proved) != set(other.proved):
+            remarks.append(f"{path}: proved {', '.join(one.proved)} there, {', '.join(other.proved)} here")
     if machine.is_one(a["node"], b["node"]):
         remarks.append(f"the same machine made both, as {a['node']['name']} and as {b['node']['name']}")
     nodes = (str(a["node"]["name"]), str(b["node"]["name"]))
@@ -175,10 +179,8 @@ def _is_same(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
 def _document(made: Mapping[str, Any], found: Verified, node: Mapping[str, str]) -> dict[str, Any]:
     from sojourn.backends.proof.proof import libraries
 
-    rows = [
-        {key: artifact[key] for key in ("path", "bytes", "sha256", "kind", "proved", "loader", "facts", "remarks")}
-        for artifact in found.artifacts
-    ]
+    kept = ("path", "bytes", "sha256", "kind", "proved", "loader", "facts", "remarks")
+    rows = [{key: row[key] for key in kept} for row in (artifact.as_json() for artifact in found.artifacts)]
     document = {
         "schema": SCHEMA,
         "run": made.get("run", ""),
@@ -213,6 +215,14 @@ def _read(path: str) -> dict[str, Any]:
     ):
         raise BadAcceptance(path=path, detail="it does not say who accepted what")
     return document
+
+
+def _artifacts(path: str, document: Mapping[str, Any]) -> dict[str, Artifact]:
+    """By path, what the acceptance in the file `path` says of each file. Raises: BadAcceptance."""
+    try:
+        return {str(row["path"]): Artifact.from_json(row) for row in document["files"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadAcceptance(path=path, detail="a row does not say what its file is") from error
 
 
 __all__ = [

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 
 from sojourn.backends.proof import regular
-from sojourn.backends.proof.proof import printable
+from sojourn.core.artifact import printable
 from sojourn.verbs.retrieve.fetch import ROSTER
 
 

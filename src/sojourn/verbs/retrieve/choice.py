@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.verbs.retrieve import homes
 from sojourn.wire import globs, manifest
 
-Row = Mapping[str, Any]
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
+
 Key = tuple[str, str]  # path and sha256: one content under one name
 CHECKPOINT = "checkpoint"
 _SET = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-\d+)?")  # as `train.saving.commit` names them
 
 
-def key(row: Row) -> Key:
+def key(row: FileRow) -> Key:
     """What tells this file from another of its name."""
     return row["path"], row["sha256"]
 
@@ -31,11 +33,11 @@ class Choice:
     is one row, or all rows of a checkpoint. `refused`: path -> (problem, why) of rows that are not taken.
     """
 
-    chains: tuple[tuple[tuple[Row, ...], ...], ...]
-    logs: tuple[Row, ...] = ()
+    chains: tuple[tuple[tuple[FileRow, ...], ...], ...]
+    logs: tuple[FileRow, ...] = ()
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
-    def wanted(self, failed: Collection[Key] = ()) -> list[Row]:
+    def wanted(self, failed: Collection[Key] = ()) -> list[FileRow]:
         """The rows that are to be home, sorted by path, where those of `failed` do not load. Of a thing of which no
         candidate loads: none.
         """
@@ -45,14 +47,14 @@ class Choice:
                 rows.setdefault(row["path"], row)
         return [rows[path] for path in sorted(rows)]
 
-    def fallen(self, failed: Collection[Key]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
+    def fallen(self, failed: Collection[Key]) -> Iterator[tuple[tuple[FileRow, ...], tuple[FileRow, ...]]]:
         """(newest candidate, the one that took its place or ()) of each thing whose newest does not load."""
         for candidates in self.chains:
             if _is_bad(candidates[0], failed):
                 yield candidates[0], next((one for one in candidates if not _is_bad(one, failed)), ())
 
 
-def choose(document: Mapping[str, Any], outputs: Sequence[str], *, is_live: bool) -> Choice:
+def choose(document: Manifest, outputs: Sequence[str], *, is_live: bool) -> Choice:
     """What of this manifest may come home for a job with these `outputs`. Of a run that lives no checkpoint comes."""
     listed = [*document["files"], *document.get("earlier", ())]
     names = {row["path"] for row in listed}
@@ -69,14 +71,14 @@ def choose(document: Mapping[str, Any], outputs: Sequence[str], *, is_live: bool
                 refused[path] = "mismatch", f"{above} is a file too: not brought home"
     files = [row for row in document["files"] if row["path"] not in refused]
     older = [row for row in document.get("earlier", ()) if row["path"] not in refused]
-    chains: list[tuple[tuple[Row, ...], ...]] = []
-    by_path: dict[str, list[Row]] = {}
+    chains: list[tuple[tuple[FileRow, ...], ...]] = []
+    by_path: dict[str, list[FileRow]] = {}
     for row in (one for one in older if one["role"] == "output"):
         by_path.setdefault(row["path"], []).append(row)
     for row in files:
         if row["role"] == "output":
             chains.append(tuple((one,) for one in (row, *by_path.get(row["path"], ()))))
-    sets: dict[str, list[Row]] = {}
+    sets: dict[str, list[FileRow]] = {}
     for row in () if is_live else (*files, *older):
         if row.get("set"):
             sets.setdefault(row["set"], []).append(row)
@@ -86,7 +88,7 @@ def choose(document: Mapping[str, Any], outputs: Sequence[str], *, is_live: bool
     return Choice(tuple(chains), tuple(row for row in files if row["role"] == "log"), refused)
 
 
-def attempt_of(row: Row) -> int:
+def attempt_of(row: FileRow) -> int:
     """The attempt whose working copy holds the file on the box; 0 for the run's own folder."""
     parts = str(row["from"]).split("/")
     is_of_one = len(parts) > 2 and parts[0] == "attempts" and parts[1].isascii() and parts[1].isdigit()
@@ -99,11 +101,11 @@ def step_of(name: str) -> int | None:
     return int(hit[2][:18]) if hit else None
 
 
-def _is_bad(candidate: Sequence[Row], failed: Collection[Key]) -> bool:
+def _is_bad(candidate: Sequence[FileRow], failed: Collection[Key]) -> bool:
     return any(key(row) in failed for row in candidate)
 
 
-def _why_refused(row: Row, outputs: Sequence[str], names: Collection[str]) -> tuple[str, str]:
+def _why_refused(row: FileRow, outputs: Sequence[str], names: Collection[str]) -> tuple[str, str]:
     path = row["path"]
     if not manifest.is_safe(path) or not manifest.is_safe(row["from"]):
         return "escapes-root", "its path leads out of the run's folder: not brought home"
@@ -115,7 +117,7 @@ def _why_refused(row: Row, outputs: Sequence[str], names: Collection[str]) -> tu
     return "", ""
 
 
-def _is_covered(row: Row, outputs: Sequence[str]) -> bool:
+def _is_covered(row: FileRow, outputs: Sequence[str]) -> bool:
     path, role = row["path"], row["role"]
     if role == "output":
         return any(globs.covers(glob, path) for glob in outputs)

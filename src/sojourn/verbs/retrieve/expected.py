@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sojourn.core.artifact import Artifact
+
 _WHOLE = 256  # keys that a loader lists; of a longer list nothing is said about what is not in it
 
 
-def lacking_keys(artifact: Mapping[str, Any], wanted: Sequence[str]) -> tuple[list[str], bool]:
-    """(the wanted keys that an item of `verify.artifacts` does not list, whether its list is known to be whole)."""
-    facts = artifact["facts"]
+def lacking_keys(facts: Mapping[str, Any], wanted: Sequence[str]) -> tuple[list[str], bool]:
+    """(the wanted keys that an artifact of these facts does not list, whether its list is known to be whole)."""
     listed = facts.get("keys") or facts.get("header") or facts.get("columns")
     if not isinstance(listed, list):
         first = facts.get("first")
@@ -22,14 +23,14 @@ def lacking_keys(artifact: Mapping[str, Any], wanted: Sequence[str]) -> tuple[li
 
 
 def step_remarks(
-    artifacts: Iterable[Mapping[str, Any]], *, planned: int | None, saved: Mapping[str, Any] | None, is_done: bool
+    artifacts: Iterable[Artifact], *, planned: int | None, saved: Mapping[str, Any] | None, is_done: bool
 ) -> dict[str, str]:
     """{path: a remark} on checkpoints of ours that hold another step than one may believe, of one run.
 
     `planned`: how many steps the run wanted (None: it did not say). `saved`: the checkpoint it last spoke of, {"path",
     "step"}. `is_done`: the run says that it succeeded. Remarks, not problems: each file is what the box has.
     """
-    steps = {a["path"]: step for a in artifacts if a["ok"] and (step := _step(a)) is not None}
+    steps = {a.path: step for a in artifacts if a.ok and (step := _step(a)) is not None}
     numbered = {path: step for path, step in steps.items() if os.path.basename(path).startswith("ckpt-")}
     last = max(numbered, key=lambda path: (numbered[path], path), default="")
     out = {}
@@ -44,7 +45,7 @@ def step_remarks(
     return out
 
 
-def _step(artifact: Mapping[str, Any]) -> int | None:
-    ours = artifact["facts"].get("sojourn")
+def _step(artifact: Artifact) -> int | None:
+    ours = artifact.facts.get("sojourn")
     step = ours.get("step") if isinstance(ours, dict) else None
     return step if type(step) is int else None

@@ -9,7 +9,7 @@ import shutil
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sojourn.core.values import NoAnswer
 from sojourn.verbs.context import Box, unreachable
@@ -17,6 +17,9 @@ from sojourn.verbs.retrieve.homes import OLD_NAME as ROSTER
 from sojourn.verbs.retrieve.homes import UNPROVEN, Roster, hash_regular
 from sojourn.wire import atomic, units
 from sojourn.wire.errors import BadResult, Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
 
 CALL_S = 600.0  # for one stretch of a transfer; the next one goes on where it ended
 LEAST_BYTES = 64 << 10  # that a stretch which ran out of time must have brought to count
@@ -69,7 +72,7 @@ class Home:
         """Where that file lies when it came whole and does not load."""
         return self.path(name) + UNPROVEN
 
-    def lies(self, row: Mapping[str, Any]) -> str:
+    def lies(self, row: FileRow) -> str:
         """Where a file with exactly the bytes of its row is at home: under its own name, or as unproven; "" where it is
         not. Reads it whole: size and time prove nothing. A link, a pipe or a device there is never read.
         """
@@ -78,13 +81,13 @@ class Home:
                 return path
         return ""
 
-    def staged(self, row: Mapping[str, Any]) -> str:
+    def staged(self, row: FileRow) -> str:
         """The file's place in the staging folder: one for each content under each name."""
         name = hashlib.sha256(f"{row['path']}\0{row['sha256']}".encode("utf-8", "surrogateescape")).hexdigest()
         suffix = os.path.splitext(row["path"])[1]
         return os.path.join(self.staging, name[:32] + (suffix if len(os.fsencode(suffix)) < 100 else ""))
 
-    def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def check(self, rows: Sequence[FileRow]) -> None:
         """Before anything is moved: the folder takes files, has room for `rows`, and nothing of others is overwritten.
 
         Raises: HomeUnwritable, HomeFull, NotOurs.
@@ -162,7 +165,7 @@ class Home:
         return HomeUnwritable(path=os.fsdecode(error.filename or self.folder), detail=detail, run=self.run)
 
 
-def fetch(box: Box, root: str, home: Home, row: Mapping[str, Any]) -> bool:
+def fetch(box: Box, root: str, home: Home, row: FileRow) -> bool:
     """Bring one file into staging, going on where an earlier try was cut; True where its bytes are those of its row.
 
     Never more bytes than the row says. False: the file on the box is not the one of the manifest any more (nothing
@@ -189,7 +192,7 @@ def _clear(staged: str, size_bytes: int) -> None:
         pass
 
 
-def _stretches(box: Box, root: str, home: Home, row: Mapping[str, Any], staged: str) -> None:
+def _stretches(box: Box, root: str, home: Home, row: FileRow, staged: str) -> None:
     """Append to the staged file until it is as long as its row, or the far file brings nothing more."""
     idle = 0
     try:

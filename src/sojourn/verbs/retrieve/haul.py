@@ -11,17 +11,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sojourn.core.artifact import LOG, UNKNOWN, Artifact
 from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.retrieve.choice import Choice, Key, Row, key
+from sojourn.verbs.retrieve.choice import Choice, Key, key
 from sojourn.verbs.retrieve.fetch import Home, fetch
 from sojourn.verbs.retrieve.homes import UNPROVEN
 from sojourn.wire import units
 
 if TYPE_CHECKING:
-    from sojourn.backends.proof.proof import Proof, Prover
+    from sojourn.backends.proof.proof import Prover
+    from sojourn.wire.documents import FileRow
 
 _PROVING = threading.Lock()
 UNSAFE = "unsafe"
@@ -61,9 +63,9 @@ class Haul:
     """
 
     receipts: dict[Key, Receipt] = field(default_factory=dict)
-    artifacts: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    artifacts: dict[Key, Artifact] = field(default_factory=dict)
     lies: dict[Key, str] = field(default_factory=dict)
-    failed: dict[Key, Row] = field(default_factory=dict)
+    failed: dict[Key, FileRow] = field(default_factory=dict)
     unsure: set[Key] = field(default_factory=set)
     moved: set[Key] = field(default_factory=set)
     moved_bytes: int = 0
@@ -91,7 +93,7 @@ class Bringing:
             if len(haul.failed) == before:
                 return haul
 
-    def _forget_moved(self, haul: Haul, rows: Sequence[Row], before: Mapping[str, str]) -> None:
+    def _forget_moved(self, haul: Haul, rows: Sequence[FileRow], before: Mapping[str, str]) -> None:
         """What is judged by its neighbours is judged again where an older one took the place of one of these."""
         from sojourn.backends.proof.judge import is_of_a_set
 
@@ -101,7 +103,7 @@ class Bringing:
                 haul.artifacts.pop(key(row), None)
                 haul.receipts.pop(key(row), None)
 
-    def _get(self, haul: Haul, rows: Sequence[Row], wanted: Sequence[Row]) -> list[tuple[Row, str]]:
+    def _get(self, haul: Haul, rows: Sequence[FileRow], wanted: Sequence[FileRow]) -> list[tuple[FileRow, str]]:
         """(row, where it lies) of what is to be loaded; the rest is known already, or did not come."""
         home, lacking, unproven = self._home, [], []
         named = {row["path"] for row in wanted}
@@ -115,9 +117,10 @@ class Bringing:
                 continue
             haul.lies[key(row)] = where
             if row["role"] == "log":
-                haul.artifacts[key(row)] = artifact(row, "log")
+                haul.artifacts[key(row)] = Artifact.of_row(row, LOG)
             elif self._is_proven(row) and where == home.path(row["path"]) and not _has_new_neighbours(row, moved):
-                self._keep(haul, row)
+                haul.receipts[key(row)] = self._old[row["path"]]
+                haul.artifacts[key(row)] = Artifact.of_receipt(self._old[row["path"]])
             else:
                 unproven.append((row, where))
         home.check(lacking)
@@ -131,21 +134,15 @@ class Bringing:
             haul.moved.add(key(row))
             haul.moved_bytes += row["bytes"]
             if row["role"] == "log":
-                haul.artifacts[key(row)] = artifact(row, "log")
+                haul.artifacts[key(row)] = Artifact.of_row(row, LOG)
             else:
                 unproven.append((row, home.staged(row)))
         return unproven
 
-    def _is_proven(self, row: Row) -> bool:
+    def _is_proven(self, row: FileRow) -> bool:
         return is_proven(row, self._old)
 
-    def _keep(self, haul: Haul, row: Row) -> None:
-        """A file that is home, and that was loaded when it had the very same bytes."""
-        receipt = self._old[row["path"]]
-        haul.receipts[key(row)] = receipt
-        haul.artifacts[key(row)] = of_receipt(receipt)
-
-    def _prove(self, haul: Haul, unproven: Sequence[tuple[Row, str]], rows: Sequence[Row]) -> None:
+    def _prove(self, haul: Haul, unproven: Sequence[tuple[FileRow, str]], rows: Sequence[FileRow]) -> None:
         """Load each file (row, where it lies now); a receipt for its final place where it is sound.
 
         Each proof is kept as soon as it is made: a pull that was ended does not load again what it had loaded.
@@ -169,7 +166,7 @@ class Bringing:
                 folder, name = os.path.split(inner)
                 folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
 
-        def proven(row: Row, path: str) -> Proof:
+        def proven(row: FileRow, path: str) -> Artifact:
             # A file of a set is judged by its neighbours, which may still be staged under other names.
             beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
             return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
@@ -183,23 +180,21 @@ class Bringing:
                 progress.proven()
                 self._note(haul, row, proof)
 
-    def _note(self, haul: Haul, row: Row, proof: Proof) -> None:
-        from sojourn.backends.proof.proof import receipt
-
-        haul.artifacts[key(row)] = proof.as_json()
-        name, is_whole = row["path"], "bytes" in proof.proved
+    def _note(self, haul: Haul, row: FileRow, proof: Artifact) -> None:
+        haul.artifacts[key(row)] = proof
+        home, name, is_whole = self._home, row["path"], "bytes" in proof.proved
         if proof.ok:
-            haul.receipts[key(row)] = receipt(self._home.run, proof, self._home.path(name))
+            haul.receipts[key(row)] = proof.receipt(home.run, home.path(name))
         elif is_whole and proof.problem in DAMAGED:
-            haul.failed[key(row)] = {**row, "problem": proof.problem}
+            haul.failed[key(row)] = row
         elif is_whole:  # nothing against the file: it would call something, or could not be loaded on this machine
             said = (proof.detail, *proof.remarks)
-            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != "unknown" else proof.problem
+            kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != UNKNOWN else proof.problem
             whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
-            haul.receipts[key(row)] = receipt(self._home.run, whole, self._home.unproven(name))
+            haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name))
 
 
-def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
+def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[FileRow]) -> None:
     """Give `rows`, and of each thing that does not load the newest, their final names. Raises: as `Home.settle`."""
     moves: dict[str, tuple[str, str]] = {}
     for newest, _ in choice.fallen(haul.failed):
@@ -211,7 +206,7 @@ def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
     for row in rows:
         if key(row) not in haul.lies or key(row) not in haul.artifacts:
             continue
-        name = row["path"] if haul.artifacts[key(row)]["ok"] else row["path"] + UNPROVEN
+        name = row["path"] if haul.artifacts[key(row)].ok else row["path"] + UNPROVEN
         moves[name] = (haul.lies[key(row)], row["sha256"])
     home.settle({name: move for name, move in moves.items() if move[0] != home.path(name)})
     for row in rows:
@@ -219,44 +214,16 @@ def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[Row]) -> None:
             home.drop_unproven(row["path"])
 
 
-def is_proven(row: Row, old: Mapping[str, Receipt]) -> bool:
+def is_proven(row: FileRow, old: Mapping[str, Receipt]) -> bool:
     """It was proven as far as it ever will be; where a library was missing, that may be there by now."""
     receipt = old.get(row["path"])
     if receipt is None or receipt.sha256 != row["sha256"]:
         return False
-    return receipt.state != "bytes-only" or receipt.kind == "unknown"
+    return receipt.state != "bytes-only" or receipt.kind == UNKNOWN
 
 
-def _has_new_neighbours(row: Row, moved: Set[str]) -> bool:
+def _has_new_neighbours(row: FileRow, moved: Set[str]) -> bool:
     """It is judged by what stands beside it, and one of these came, changed or went since it was."""
     from sojourn.backends.proof.judge import is_of_a_set
 
     return os.path.dirname(row["path"]) in moved and is_of_a_set(row["path"])
-
-
-def artifact(row: Row, kind: str) -> dict[str, Any]:
-    """One element of `artifacts`, of bytes that are equal to the manifest's."""
-    return {
-        "path": row["path"],
-        "kind": kind,
-        "ok": True,
-        "bytes": row["bytes"],
-        "sha256": row["sha256"],
-        "proved": ["bytes"],
-        "problem": None,
-        "detail": None,
-        "remarks": [],
-        "facts": {},
-        "loader": None,
-    }
-
-
-def of_receipt(receipt: Receipt) -> dict[str, Any]:
-    """The same of what is home and was proven before."""
-    return {
-        **artifact({"path": receipt.path, "bytes": receipt.bytes, "sha256": receipt.sha256}, receipt.kind),
-        "proved": list(receipt.proved),
-        "remarks": list(receipt.remarks),
-        "facts": dict(receipt.facts),
-        "loader": receipt.loader,
-    }

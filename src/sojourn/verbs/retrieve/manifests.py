@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
 from sojourn.wire import atomic, manifest
 from sojourn.wire.errors import WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow, Manifest
 
 MANIFEST_S = 3600.0  # the box hashes every output: 1 TB at 0.3 GB/s
 FOLDER = "manifests"
@@ -24,9 +27,7 @@ class WrongManifest(WorldError):
     next_step = "sojourn doctor --site {site}"
 
 
-def ask_manifest(
-    ctx: Context, box: Box, record: RunRecord, *, fresh: bool, known: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
+def ask_manifest(ctx: Context, box: Box, record: RunRecord, *, fresh: bool, known: Sequence[FileRow] = ()) -> Manifest:
     """The run's manifest, whose `digest` we have computed: the sealed one, or with `fresh` one that is taken now.
 
     `known`: rows that this same command has got: a file whose times and size are still those is not hashed again.
@@ -36,20 +37,20 @@ def ask_manifest(
     asked: dict[str, Any] = {"run": record.id, "fresh": fresh}
     if known:
         asked["known"] = {row["from"]: {key: row[key] for key in ("stat", "bytes", "sha256")} for row in known}
-    document = box.answer("manifest", timeout_s=MANIFEST_S, **asked).value.get("manifest")
+    document: Any = box.answer("manifest", timeout_s=MANIFEST_S, **asked).value.get("manifest")
     why = why_wrong(document)
     if why:
         raise WrongManifest(site=box.site.name, run=record.id, detail=why)
-    assert isinstance(document, Mapping)
-    return {**document, "digest": manifest.digest_of(document)}
+    found: Manifest = document
+    return {**found, "digest": manifest.digest_of(found)}
 
 
-def hashed(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def hashed(document: Manifest) -> list[FileRow]:
     """The rows that say what their file looked like when it was hashed: to give as `known`."""
     return [row for row in (*document["files"], *document.get("earlier", ())) if row.get("stat")]
 
 
-def keep_manifest(ctx: Context, document: Mapping[str, Any]) -> None:
+def keep_manifest(ctx: Context, document: Manifest) -> None:
     """Keep a manifest durably, under the digest of its own rows: the law may need it when its box is gone.
 
     Raises: OSError.
@@ -60,17 +61,18 @@ def keep_manifest(ctx: Context, document: Mapping[str, Any]) -> None:
     atomic.write_json(os.path.join(folder, digest), {**document, "digest": digest}, mode=0o600)
 
 
-def kept_manifest(ctx: Context, digest: str) -> Mapping[str, Any]:
+def kept_manifest(ctx: Context, digest: str) -> Manifest:
     """The manifest that was kept under this digest; {} where there is none, or where it is no longer what it was."""
     if not manifest.is_digest(digest):
         return {}
     try:
-        document = atomic.read_json(os.path.join(ctx.store.state_dir, FOLDER, digest))
+        document: Any = atomic.read_json(os.path.join(ctx.store.state_dir, FOLDER, digest))
     except OSError:
         return {}
-    if why_wrong(document) or not isinstance(document, dict) or manifest.digest_of(document) != digest:
+    if why_wrong(document):
         return {}
-    return document
+    found: Manifest = document
+    return found if manifest.digest_of(found) == digest else {}
 
 
 def why_wrong(document: Any) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
+from sojourn.core.artifact import LOG
 from sojourn.core.values import State
 from sojourn.store import places
 from sojourn.store.records import RunRecord
@@ -26,6 +27,9 @@ from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
 from sojourn.verbs.retrieve.homes import Roster
 from sojourn.verbs.retrieve.tale import Tale
 from sojourn.wire.errors import Misuse, SojournError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Manifest
 
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
 
@@ -105,7 +109,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     heard, is_done = view.status, view.status.state is State.SUCCEEDED
     said = step_remarks(told.artifacts.values(), planned=heard.total, saved=heard.checkpoint, is_done=is_done)
     for path, remark in said.items():
-        told.artifacts[path]["remarks"] = [*told.artifacts[path]["remarks"], remark]
+        told.artifacts[path] = told.artifacts[path].remarked(remark)
     answer = _answer(ctx, view, home, told, haul, ctx.now_s() - began_s, taken)
     if not is_live:
         manifests.keep_manifest(ctx, document)
@@ -113,7 +117,7 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     return answer
 
 
-def _journal(ctx: Context, view: RunView, home: Home, document: Mapping[str, Any], told: Tale, answer: Pull) -> None:
+def _journal(ctx: Context, view: RunView, home: Home, document: Manifest, told: Tale, answer: Pull) -> None:
     ctx.store.append(
         "pulled",
         run=answer.run,
@@ -123,11 +127,13 @@ def _journal(ctx: Context, view: RunView, home: Home, document: Mapping[str, Any
         files=answer.files,
         bytes=answer.bytes,
         seconds=round(answer.seconds, 3),
-        owed=len([a for a in told.artifacts.values() if a["kind"] != "log"]),
+        owed=len([a for a in told.artifacts.values() if a.kind != LOG]),
         receipts=[asdict(told.receipts[path]) for path in sorted(told.receipts)],
         missing=list(document["missing"]),
         problems=[f"{path}: {word}" for path, word in told.problems()],
-        failed=[{name: row[name] for name in ("path", "from", "sha256", "problem")} for row in told.failed],
+        failed=[
+            {**{name: row[name] for name in ("path", "from", "sha256")}, "problem": why} for row, why in told.failed
+        ],
         gone=[{name: row[name] for name in ("path", "bytes", "sha256")} for row in document.get("gone", ())],
     )
 

@@ -11,8 +11,9 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sojourn.core.artifact import Artifact, printable
 from sojourn.store.layout import STATES, Layout, hits
 from sojourn.verbs.retrieve.accept import who
 from sojourn.verbs.retrieve.expected import lacking_keys
@@ -20,6 +21,9 @@ from sojourn.verbs.retrieve.verify import NoSuchPath, verify
 from sojourn.wire import atomic, manifest, units
 from sojourn.wire.errors import Misuse, Refusal
 from sojourn.wire.machine import this_machine
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import FileRow
 
 MANIFEST = ".manifest.json"  # behind the name of a run's folder: beside it, never inside
 REASON = ".reason.json"
@@ -41,7 +45,7 @@ class BadRunName(Misuse):
 class Sealed:
     """How closing one run ended. `state`: "sealed" or "quarantined"; `path`: its folder now; `manifest`: the file.
 
-    `why`: what was wrong, one sentence each. artifacts: as `verify` has them.
+    `why`: what was wrong, one sentence each.
     """
 
     run: str
@@ -51,7 +55,7 @@ class Sealed:
     digest: str
     files: int
     bytes: int
-    artifacts: tuple[Mapping[str, Any], ...]
+    artifacts: tuple[Artifact, ...]
     why: tuple[str, ...]
     left: tuple[str, ...]
 
@@ -64,7 +68,7 @@ class Sealed:
         """The document `seal`."""
         keys = ("run", "state", "path", "manifest", "digest", "files", "bytes", "why", "left")
         plain = {key: getattr(self, key) for key in keys}
-        plain |= {"why": list(self.why), "left": list(self.left), "artifacts": [dict(a) for a in self.artifacts]}
+        plain |= {"why": list(self.why), "left": list(self.left), "artifacts": [a.as_json() for a in self.artifacts]}
         return {"schema": "sojourn/seal/v1", "ok": self.state == "sealed", **plain}
 
 
@@ -120,16 +124,15 @@ def seal(root: str, run: str, layout: Layout, *, say: Callable[[str], None] | No
     taken, left = _choose(active, layout, why)
     os.makedirs(partial)
     rows = [_copied(active, partial, name, say) for name in taken]
-    found, artifacts = None, tuple[Mapping[str, Any], ...]()
+    artifacts: tuple[Artifact, ...] = ()
     document = {
         **manifest.document(run, 0, units.stamp(_now_s()), rows, []),
         "made": {"node": this_machine(), "by": who()},
     }
     atomic.write_json(partial + MANIFEST, document)
     if rows:
-        found = verify([partial], partial + MANIFEST, say=say, fresh=True)
-        artifacts = found.artifacts
-        why += [f"{a['path']}: {a['problem']}: {a['detail']}" for a in artifacts if not a["ok"]]
+        artifacts = verify([partial], partial + MANIFEST, say=say, fresh=True).artifacts
+        why += [f"{printable(a.path)}: {a.problem}: {a.detail}" for a in artifacts if not a.ok]
         why += _keys(artifacts, layout)
     if why:
         state, path = "quarantined", _set_aside(root, run, layout, partial, why)
@@ -165,7 +168,7 @@ def _choose(active: str, layout: Layout, why: list[str]) -> tuple[list[str], lis
     return taken, left
 
 
-def _copied(active: str, partial: str, name: str, say: Callable[[str], None] | None) -> dict[str, Any]:
+def _copied(active: str, partial: str, name: str, say: Callable[[str], None] | None) -> FileRow:
     """Copy one file, durably; its row, hashed where it came from."""
     source, goal = os.path.join(active, name), os.path.join(partial, name)
     if say:
@@ -179,15 +182,15 @@ def _copied(active: str, partial: str, name: str, say: Callable[[str], None] | N
     return {"path": name, "from": name, "bytes": size_bytes, "sha256": sha256, "role": "output"}
 
 
-def _keys(artifacts: tuple[Mapping[str, Any], ...], layout: Layout) -> list[str]:
+def _keys(artifacts: tuple[Artifact, ...], layout: Layout) -> list[str]:
     why = []
     for artifact in artifacts:
         for glob, wanted in layout.keys.items():
-            if artifact["ok"] and hits(glob, artifact["path"]):
-                lacking, is_whole = lacking_keys(artifact, wanted)
+            if artifact.ok and hits(glob, artifact.path):
+                lacking, is_whole = lacking_keys(artifact.facts, wanted)
                 if lacking:
                     sure = "lacks" if is_whole else "does not list, among the many it holds,"
-                    why.append(f"{artifact['path']}: it {sure} {', '.join(lacking)}")
+                    why.append(f"{printable(artifact.path)}: it {sure} {', '.join(lacking)}")
     return why
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.backends.proof import regular
-from sojourn.backends.proof.proof import Proof, Prover, cores, open_book, printable
+from sojourn.backends.proof.proof import Prover, cores, open_book
+from sojourn.core.artifact import Artifact, printable
 from sojourn.store import places
 from sojourn.verbs.retrieve.below import Below, below, refused
 from sojourn.wire import manifest as manifests
@@ -48,14 +49,14 @@ class NothingToVerify(BadResult):
 
 @dataclass(frozen=True)
 class Verified:
-    """What `verify` found. `artifacts`: as docs/json.md has them, sorted by path; `files`, `bytes`: what was read.
+    """What `verify` found. `artifacts`: sorted by path; `files`, `bytes`: what was read.
 
     `roster`: {"digest", "missing", "unexpected", "differs", "never_made"} against a manifest (lists of paths; globs for
     `never_made`: owed, and the box had no such file), {} without one. `remembered`: files that were not read, because
     they are unchanged since they were proven.
     """
 
-    artifacts: tuple[Mapping[str, Any], ...]
+    artifacts: tuple[Artifact, ...]
     files: int
     bytes: int
     seconds: float
@@ -65,7 +66,7 @@ class Verified:
     @property
     def ok(self) -> bool:
         """Everything that was asked for is there and proves."""
-        return all(artifact["ok"] for artifact in self.artifacts)
+        return all(artifact.ok for artifact in self.artifacts)
 
     @property
     def exit_status(self) -> int:
@@ -77,7 +78,7 @@ class Verified:
         return {
             "schema": "sojourn/verify/v1",
             "ok": self.ok,
-            "artifacts": [dict(artifact) for artifact in self.artifacts],
+            "artifacts": [artifact.as_json() for artifact in self.artifacts],
             "files": self.files,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
@@ -131,7 +132,7 @@ def verify(
         roster["differs"] = [p.path for p in proofs if p.path in expected and not p.ok and "bytes" not in p.proved]
     read = [proof for proof in proofs if proof.sha256]
     return Verified(
-        tuple(proof.as_json() for proof in proofs),
+        tuple(proofs),
         len(read),
         sum(proof.bytes for proof in read),
         time.monotonic() - began_s,
@@ -140,12 +141,12 @@ def verify(
     )
 
 
-def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Proof]]:
+def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Artifact]]:
     tasks, settled = [], []
     for path in paths:
         problem, why = refused(path)
         if problem:
-            settled.append(Proof(path, "unknown", problem=problem, detail=why))
+            settled.append(Artifact(path, problem=problem, detail=why))
             continue
         if not os.path.isdir(path):
             tasks.append(_Task(os.path.realpath(path), path))
@@ -158,11 +159,11 @@ def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Proof
     return tasks, settled
 
 
-def _closed(seen: Below, front: str = "") -> list[Proof]:
-    return [Proof(front + name, "unknown", problem=problem, detail=why) for name, problem, why in seen.closed]
+def _closed(seen: Below, front: str = "") -> list[Artifact]:
+    return [Artifact(front + name, problem=problem, detail=why) for name, problem, why in seen.closed]
 
 
-def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_Task], list[Proof], dict[str, Any]]:
+def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_Task], list[Artifact], dict[str, Any]]:
     """(files to prove, what is settled by the rosters alone, the comparison)."""
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         raise Misuse(detail="a manifest describes one folder: name exactly that folder")
@@ -177,10 +178,8 @@ def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_T
     there = {name for name in seen.found if os.path.realpath(os.path.join(root, name)) != own or name in rows}
     missing, unexpected = sorted(rows.keys() - there), sorted(there - rows.keys())
     settled = _closed(seen)
-    settled += [Proof(name, "unknown", problem="missing", detail="in the manifest but not here") for name in missing]
-    settled += [
-        Proof(name, "unknown", problem="mismatch", detail="here but not in the manifest") for name in unexpected
-    ]
+    settled += [Artifact(name, problem="missing", detail="in the manifest but not here") for name in missing]
+    settled += [Artifact(name, problem="mismatch", detail="here but not in the manifest") for name in unexpected]
     tasks = [_Task(os.path.join(root, name), name, rows[name]) for name in sorted(there & rows.keys())]
     roster = {
         "digest": document["digest"],
@@ -230,13 +229,15 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _prove_all(tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None, fresh: bool) -> list[Proof]:
+def _prove_all(
+    tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None, fresh: bool
+) -> list[Artifact]:
     """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end; among
     those of about one size in the order of their names, so that not all wait for PyTorch at the same time.
     """
     sizes = {task: _size_bytes(task.path) for task in tasks}
     progress = Counted(len(tasks), sum(sizes.values()), say)
-    proofs: list[Proof] = []
+    proofs: list[Artifact] = []
     with open_book(book_path()) as book, Prover(processes, book=book, fresh=fresh, tick=progress.read) as prover:
         # Twice as many as there are cores: while some files are loaded, others are looked up and compared.
         pool = ThreadPoolExecutor(2 * processes, "prove")

@@ -7,56 +7,33 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sojourn.core.need import Need
 from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.after import awaited
 from sojourn.verbs.launch.launch import write_s
-from sojourn.verbs.launch.push import push
-from sojourn.verbs.launch.renting import moving_in
-
-if TYPE_CHECKING:
-    from sojourn.store.snapshot import Snapshot
-    from sojourn.verbs.sweep.cells import CellRequest
+from sojourn.verbs.sweep.batch import Batch, CellRequest, deliver
 
 AT_ONCE = 100  # cells that are placed in one call
 CALL_S = 120.0
 
 
-def submit(
-    ctx: Context,
-    box: Box,
-    sweep: str,
-    cells: Sequence[CellRequest],
-    *,
-    base: str,
-    at_once: int,
-    need: Need,
-    trees: Sequence[tuple[str, Snapshot]],
-    lacking: frozenset[str],
-    secrets: Mapping[str, str],
-) -> tuple[str, ...]:
-    """Journal that these cells are asked for, push what the site lacks, place their roots, and submit them; remarks.
+def submit(ctx: Context, batch: Batch) -> None:
+    """Journal that these cells are asked for, push what the site lacks, place their roots, and submit them.
 
-    `at_once`: cells that run at a time, 0 = as it was for this sweep before. Cut off anywhere, the same again goes on
-    there: a cell that was submitted for this attempt is not submitted twice.
+    As many run at a time as there are lanes, 0 = as it was for this sweep before. Cut off anywhere, the same again goes
+    on there: a cell that was submitted for this attempt is not submitted twice.
     Raises: NeverReady, Unreachable, WorldError (name-taken, or the scheduler's own refusal).
     """
+    box, cells = batch.box, batch.cells
     after = awaited(ctx, cells[0].spec, box.site.name)
-    token = ctx.token()
-    listed = [{"run": cell.run, "attempt": cell.attempt, "token": token} for cell in cells]
-    with moving_in(ctx, box, need) as lease:
-        ctx.store.append("queueing", sweep=sweep, site=box.site.name, lease=lease.name, cells=listed, scheduled=True)
-    ops, blobs = push(ctx, box, base, trees, lacking)
-    if box.keeper.train_file in lacking:
-        box.must(box.keeper.put_train(base))
+    token, ops, blobs = deliver(ctx, batch)
     ctx.say(f"{box.site.name}: submitting {len(cells)} cells")
     parts: dict[tuple[str, ...], list[ArrayTask]] = {}
     for first in range(0, len(cells), AT_ONCE):
         some = cells[first : first + AT_ONCE]
-        ops += [_place(cell, token, secrets) for cell in some]
+        ops += [_place(cell, token, batch.secrets) for cell in some]
         for cell, answer in zip(some, box.answer_all(ops, blobs, timeout_s=CALL_S)[-len(some) :], strict=True):
             *argv, root = answer.value["argv"]
             parts.setdefault(tuple(argv), []).append(ArrayTask(root, cell.attempt))
@@ -64,12 +41,13 @@ def submit(
     known = map(ctx.store.index.run, (cell.run for cell in cells))
     order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
-        home = posixpath.join(base, "queues", sweep, "arrays")
-        tethers = _submitted(box, argv, home, roots, order, at_once)
-        natives = {posixpath.basename(one.root): tether.native for one, tether in zip(roots, tethers, strict=True)}
-        tether = {"launcher": box.site.launcher, "native": "", "facts": {}}
-        ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=list(natives), tether=tether, natives=natives)
-    return ()
+        home = posixpath.join(batch.base, "queues", batch.sweep, "arrays")
+        handles = _submitted(box, argv, home, roots, order, len(batch.slots.lanes))
+        natives = {posixpath.basename(one.root): handle.native for one, handle in zip(roots, handles, strict=True)}
+        handle = {"launcher": box.site.launcher, "native": "", "facts": {}}
+        ctx.store.append(
+            "queued", sweep=batch.sweep, site=box.site.name, runs=list(natives), tether=handle, natives=natives
+        )
 
 
 def _submitted(

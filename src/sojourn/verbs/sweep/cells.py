@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core.values import Site
 from sojourn.store.job.cells import Cell, expand, job_of, sweep_name
@@ -16,6 +16,9 @@ from sojourn.verbs.launch import preflight
 from sojourn.verbs.launch.prepare import Trees, local_of, on_site, read_trees, spec_of
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 class NoSweep(Misuse):
@@ -38,7 +41,7 @@ class PreparedCell:
     """One cell as it would be asked for now. `spec`: most of its run.json."""
 
     cell: Cell
-    spec: Mapping[str, Any]
+    spec: Spec
 
     @property
     def id(self) -> str:
@@ -64,7 +67,7 @@ class PreparedSweep:
         """What concerns this machine alone, the same for all cells."""
         return local_of(self.job)
 
-    def on_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> dict[str, Any]:
+    def on_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> Spec:
         """What every run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
         return on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)
 
@@ -118,16 +121,3 @@ def shared(specs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dic
         key: value for key, value in first.items() if all(key in spec and spec[key] == value for spec in specs[1:])
     }
     return common, [{key: value for key, value in spec.items() if key not in common} for spec in specs]
-
-
-@dataclass(frozen=True)
-class CellRequest:
-    """A cell for a queue: its whole run.json, and the attempt that is asked for."""
-
-    spec: Mapping[str, Any]
-    attempt: int = 1
-
-    @property
-    def run(self) -> str:
-        """The id of its run."""
-        return str(self.spec["run"])

@@ -2,82 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
-from sojourn.core.need import Need
-from sojourn.verbs.context import Box, Context
+from sojourn.verbs.context import Context
 from sojourn.verbs.launch.launch import COMMAND_S, start_with
-from sojourn.verbs.launch.push import push
-from sojourn.verbs.launch.renting import moving_in
 from sojourn.verbs.observe.refresh import refresh
-from sojourn.verbs.sweep.cells import CellRequest, shared
-
-if TYPE_CHECKING:
-    from sojourn.store.snapshot import Snapshot
+from sojourn.verbs.sweep import array
+from sojourn.verbs.sweep.batch import Batch, deliver
+from sojourn.verbs.sweep.cells import shared
 
 AT_ONCE = 250  # cells in one call: a root and its run.json each, with a few fsyncs
 CALL_S = 120.0
 PROOF_S = 15.0
 
 
-def enqueue(
-    ctx: Context,
-    box: Box,
-    sweep: str,
-    cells: Sequence[CellRequest],
-    *,
-    hello: Mapping[str, Any],
-    lanes: Sequence[str],
-    need: Need,
-    trees: Sequence[tuple[str, Snapshot]] = (),
-    lacking: frozenset[str] = frozenset(),
-    secrets: Mapping[str, str] | None = None,
-) -> tuple[str, ...]:
+def enqueue(ctx: Context, batch: Batch) -> tuple[str, ...]:
     """Journal that these cells are asked for, push what the box lacks, put them into its queue in this order, and start
     the queue's keeper; remarks. Cut off anywhere, the same again goes on there.
 
     Raises: Unreachable, WorldError (name-taken: a cell's name is another run there; nothing was made then).
     """
-    if box.scheduler:
-        from sojourn.verbs.sweep import array
-
-        return array.submit(
-            ctx,
-            box,
-            sweep,
-            cells,
-            base=str(hello["base"]),
-            at_once=len(lanes),
-            need=need,
-            trees=trees,
-            lacking=lacking,
-            secrets=secrets or {},
-        )
-    token = ctx.token()
-    listed = [{"run": cell.run, "attempt": cell.attempt, "token": token} for cell in cells]
-    with moving_in(ctx, box, need) as lease:
-        ctx.store.append("queueing", sweep=sweep, site=box.site.name, lease=lease.name, cells=listed)
-    base = str(hello["base"])
-    ops, blobs = push(ctx, box, base, trees, lacking)
-    if box.keeper.train_file in lacking:
-        box.must(box.keeper.put_train(base))
+    if batch.box.scheduler:
+        array.submit(ctx, batch)
+        return ()
+    box, cells = batch.box, batch.cells
+    token, ops, blobs = deliver(ctx, batch)
     ctx.say(f"{box.site.name}: queueing {len(cells)} cells")
     for first in range(0, len(cells), AT_ONCE):
         some = cells[first : first + AT_ONCE]
         template, rest = shared([cell.spec for cell in some])
         asked = [{"spec": spec, "attempt": cell.attempt, "token": token} for cell, spec in zip(some, rest, strict=True)]
-        ask = {"op": "enqueue", "queue": sweep, "template": template, "cells": asked, "lanes": list(lanes)}
-        ask.update(keeper=box.keeper.file, secrets=dict(secrets or {}))
+        ask = {"op": "enqueue", "queue": batch.sweep, "template": template, "cells": asked}
+        ask.update(lanes=list(batch.slots.lanes), keeper=box.keeper.file, secrets=dict(batch.secrets))
         ops.append(ask)
         if first + AT_ONCE < len(cells):
             box.answer_all(ops, blobs, timeout_s=CALL_S)
             ops, blobs = [], []
-    timeout_s = CALL_S + COMMAND_S
-    handle, remarks, _ = start_with(box, ops, list(hello["argv"]), blobs=blobs, timeout_s=timeout_s, queue=sweep)
+    argv, timeout_s = list(batch.slots.hello["argv"]), CALL_S + COMMAND_S
+    handle, remarks, _ = start_with(box, ops, argv, blobs=blobs, timeout_s=timeout_s, queue=batch.sweep)
     runs = [cell.run for cell in cells]
-    ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=runs, tether=asdict(handle))
+    ctx.store.append("queued", sweep=batch.sweep, site=box.site.name, runs=runs, tether=asdict(handle))
     return remarks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sojourn.core import spread
 from sojourn.core.need import Need
@@ -18,12 +18,16 @@ from sojourn.verbs.launch.launch import read_secrets
 from sojourn.verbs.launch.prepare import Trees, on_site, read_trees
 from sojourn.verbs.observe import scheduled
 from sojourn.verbs.observe.costs import costs_of, wanted_of
-from sojourn.verbs.sweep.cells import CellRequest, shared
+from sojourn.verbs.sweep.batch import Batch, CellRequest
+from sojourn.verbs.sweep.cells import shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
 from sojourn.verbs.sweep.placing import lanes_of
 from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, box_beside, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Spec
 
 
 class StillThere(Misuse):
@@ -89,8 +93,8 @@ def recall(ctx: Context, sweep: str) -> list[str]:
     remarks = []
     by_site: dict[str, dict[str, Any]] = {}
     sites = {}
-    for run, site, tether in ctx.store.index.earlier(sweep):
-        by_site.setdefault(site.name, {})[run] = tether
+    for run, site, handle in ctx.store.index.earlier(sweep):
+        by_site.setdefault(site.name, {})[run] = handle
         sites[site.name] = site
     for name, known in by_site.items():
         box, runs = ctx.box(sites[name]), list(known)
@@ -207,12 +211,12 @@ def _plan_again(
         return
     order = {cell: n for n, cell in enumerate(placed)}
     cells = sorted(cells, key=lambda record: order[record.id])
-    specs = []
+    specs: list[Spec] = []
     for record in cells:
         box = offers[placed[record.id]].box
         budget = record.local.get("budget")
         job = JobFile("", record.id, "", "", budget=(int(budget[0]), str(budget[1])) if budget else None)
-        there = on_site(job, box.site, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
+        there = on_site(job, box.priced, keeper=box.keeper.file, train=box.keeper.train_file, now_s=ctx.now_s())
         specs.append({**record.run.spec, **there})
     template, rest = shared(specs)
     ctx.store.append(
@@ -238,15 +242,5 @@ def _ask(
     found = with_box(offer, found, asked[0].spec.get("envs") or {}, wants_cards=False)
     if not replace(offer, findings=found).is_usable:
         raise WorldError(detail=found[0].title)
-    return enqueue(
-        ctx,
-        offer.box,
-        sweep,
-        asked,
-        hello=offer.hello,
-        lanes=offer.lanes if is_new else (),  # a queue that is there keeps its slots
-        need=Need(),
-        trees=rows,
-        lacking=offer.lacking,
-        secrets=read_secrets(ctx, asked[0].spec),
-    )
+    slots = offer if is_new else replace(offer, lanes=())  # a queue that is there keeps its slots
+    return enqueue(ctx, Batch(sweep, slots, asked, trees=rows, secrets=read_secrets(ctx, asked[0].spec)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.core.need import Need, fits
 from sojourn.core.values import Finding, NoAnswer, Site
@@ -15,6 +15,9 @@ from sojourn.verbs.launch import boxcheck, preflight
 from sojourn.verbs.launch.push import ask_missing
 from sojourn.verbs.sweep.cells import PreparedSweep
 from sojourn.wire.errors import Misuse, WorldError
+
+if TYPE_CHECKING:
+    from sojourn.wire.documents import Hello
 
 BLOCKED = 11
 MOST_AT_ONCE = 16  # sites
@@ -32,7 +35,7 @@ class SiteSlots:
     """One site as just asked. `error`: why it is of no use now. `lanes`: what each slot has, "" or GPUs."""
 
     box: Box
-    hello: Mapping[str, Any]
+    hello: Hello
     lacking: frozenset[str] = frozenset()
     lanes: tuple[str, ...] = ()
     looked: Mapping[str, Any] | None = None  # what can stop a run there, as `boxcheck` asked
@@ -72,7 +75,7 @@ def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[
             return SiteSlots(box, {}, error=unreachable(box.site, said))
         hello, *lacks, looked = said
         lacking = frozenset(name for answer in lacks for name in answer.value["missing"])
-        return SiteSlots(box, hello.value, lacking, looked=looked.value)
+        return SiteSlots(box, cast("Hello", hello.value), lacking, looked=looked.value)
 
     boxcheck.get_ready()
     if len(boxes) < 2:
@@ -86,7 +89,7 @@ def ask_sites(ctx: Context, boxes: Sequence[Box], sweep: str, digests: Sequence[
 
 def lanes(
     site: str,
-    hello: Mapping[str, Any],
+    hello: Hello,
     need: Need,
     *,
     slots: int = 0,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sojourn.core.values import State
-from sojourn.verbs.answers import Ask, Confirm, document
-from sojourn.verbs.confirm import confirmed
+from sojourn.verbs.answers import document
+from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Context, start
-from sojourn.verbs.launch.stop import AFTER_GRACE_S, LOOK_S, withdraw
+from sojourn.verbs.launch.stop import AFTER_GRACE_S, LOOK_S, grace_of, withdraw
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
@@ -53,7 +53,7 @@ def stop_sweep(
     views = _alive(ctx, sweep)
     if not views:
         return _answer(ctx, sweep, (), (), "none of its cells is queued or running: there is nothing to stop", ())
-    graces = [float(view.record.run.spec.get("grace_s", 30.0)) for view in views]
+    graces = [grace_of(view.record) for view in views]
     grace = max(graces) if grace_s is None else grace_s
     confirmed(confirm, _ask(sweep, views, grace))
     waited = {view.record.id for view in views}

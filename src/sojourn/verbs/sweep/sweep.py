@@ -24,7 +24,8 @@ from sojourn.verbs.launch.renting import reopen
 from sojourn.verbs.launch.run import excluded_by_rule
 from sojourn.verbs.observe.costs import costs_of
 from sojourn.verbs.observe.refresh import refresh
-from sojourn.verbs.sweep.cells import CellRequest, PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
+from sojourn.verbs.sweep.batch import Batch, CellRequest
+from sojourn.verbs.sweep.cells import PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.placing import by_site, placed_on, taken_back
 from sojourn.verbs.sweep.slots import BLOCKED, Oversubscribed, SiteSlots, ask_sites, box_beside, lanes
@@ -309,18 +310,7 @@ def _queue(
         records = [record for record in map(ctx.store.index.run, cells) if record is not None]
         asked = [CellRequest(record.run.spec, max(1, record.attempt)) for record in records]
         try:
-            remarks += enqueue(
-                ctx,
-                offer.box,
-                prepared.name,
-                asked,
-                hello=offer.hello,
-                lanes=offer.lanes,
-                need=prepared.job.need,
-                trees=prepared.tree.trees,
-                lacking=offer.lacking,
-                secrets=secrets,
-            )
+            remarks += enqueue(ctx, Batch(prepared.name, offer, asked, prepared.job.need, prepared.tree.trees, secrets))
             queued += len(cells)
         except WorldError as error:
             remarks.append(f"{site}: its {len(cells)} cells are not queued yet: {error.message}")
@@ -345,7 +335,7 @@ def _journal(
     now_s = ctx.now_s()
     on_site = {
         site: prepared.on_site(
-            offer.box.site, keeper=offer.box.keeper.file, train=offer.box.keeper.train_file, now_s=now_s
+            offer.box.priced, keeper=offer.box.keeper.file, train=offer.box.keeper.train_file, now_s=now_s
         )
         for site, offer in at.items()
     }

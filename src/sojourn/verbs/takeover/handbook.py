@@ -12,7 +12,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.observe.refresh import refresh_one
-from sojourn.verbs.observe.scheduled import tether_of
+from sojourn.verbs.observe.scheduled import handle_of
 from sojourn.verbs.observe.view import RunView
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse, WorldError
@@ -112,9 +112,12 @@ def handbook(ctx: Context, run: str) -> Handbook:
         remarks.append(f"its log on the box may hold the value of {', '.join(lacking)} until the run is over")
     hand: Mapping[str, str] = {}
     if box.scheduler:
-        tether = tether_of(record)
-        hand = box.scheduler.by_hand(root, tether.native if tether else "")
-        remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
+        handle = handle_of(record)
+        hand = box.scheduler.by_hand(root, handle.native if handle else "")
+        if box.is_blind:
+            remarks.append(f"nobody can log in at {record.site_name}: what came out lies in the root, on this machine")
+        else:
+            remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
     remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as ever")
     return Handbook(
         run=record.id,
@@ -125,7 +128,9 @@ def handbook(ctx: Context, run: str) -> Handbook:
         attempt=max(record.attempt, view.status.attempt),
         reach=view.reach.error if view.reach.ok is False else "",
         remarks=tuple(remarks),
-        steps=(*_looking(record, root, hand), *_changing(record, argv, lacking, hand), *_copying(record, root, argv)),
+        steps=tuple(_blind(record, root, argv, hand))
+        if box.is_blind
+        else (*_looking(record, root, hand), *_changing(record, argv, lacking, hand), *_copying(record, root, argv)),
     )
 
 
@@ -146,6 +151,25 @@ def _keeper_argv(box: Box, view: RunView) -> tuple[list[str], str]:
     python = record.site.python or "python3"
     why = f"{record.site_name} did not answer: root and Python are as last known; any Python from 3.8 on will do"
     return [python, "-I", "-S", keeper, "supervise", "--root", root], why
+
+
+def _blind(record: RunRecord, root: str, argv: Sequence[str], hand: Mapping[str, str]) -> list[Step]:
+    """Where only files come and go: what came is here, and the service itself is asked about the rest."""
+    run = record.id
+    why = "It starts from the output of the last version, checkpoints included."
+    return [
+        Step(
+            "fetch what came out",
+            "It comes once a version has ended: logs/N.log, checkpoints, events.jsonl; outputs below attempts/N.",
+            (f"sojourn status {run}", join(["ls", "-lR", root])),
+            "here",
+        ),
+        Step("see its log", "As far as it came out.", (f"tail -n 50 {join([root])}/logs/*.log",), "here"),
+        Step("see whether it runs", "Its service knows.", (hand["look"],), "here"),
+        Step("stop it at its service", "It gets the service's own grace.", (hand["stop"],), "here", changes=True),
+        Step("start the next attempt", why, (f"sojourn resume {run}",), "here", changes=True),
+        _copying(record, root, argv)[0],
+    ]
 
 
 def _looking(record: RunRecord, root: str, hand: Mapping[str, str]) -> list[Step]:

@@ -193,8 +193,8 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
         if attempt and keeper.get("pid"):
             facts = {"root": row["root"], "boot": keeper.get("boot_id") or ""}
             facts |= {"pid": keeper["pid"], "start": keeper.get("start") or 0}
-            tether = Handle(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
-            ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(tether))
+            handle = Handle(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
+            ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(handle))
         if _queued(row) > attempt:
             sweep = str(run["sweep"])
             cell = {"run": row["id"], "attempt": _queued(row)}
