@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -70,14 +71,20 @@ def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
         platforms.shown("runpot")
 
 
+def survival(**site: Any) -> dict[str, Any]:
+    """What `plan` says of a run's checkpoints on this site."""
+    box = SimpleNamespace(site=Site("a", **site), is_blind=False, provider=SimpleNamespace(rents=False))
+    return _survival(box, None, "r")  # type: ignore[arg-type]
+
+
 def test_plan_says_whether_the_checkpoints_outlive_the_stop_by_where_they_lie() -> None:
-    lost = _survival(Site("a", platform="matpool", base="/root/s"), None, "r")
+    lost = survival(platform="matpool", base="/root/s")
     assert lost["survives"] is False and "system disk, which goes with it" in lost["why"]
-    kept = _survival(Site("a", platform="autodl", base="/root/autodl-fs/s"), None, "r")
+    kept = survival(platform="autodl", base="/root/autodl-fs/s")
     assert kept["survives"] is True and "file storage" in kept["why"]
-    open_ = _survival(Site("a", platform="runpod", base="/workspace/s"), None, "r")
+    open_ = survival(platform="runpod", base="/workspace/s")
     assert open_["survives"] is None and "network volume" in open_["why"]
-    own = _survival(Site("a", platform="matpool", base="/root/s", options={"stop_is_final": False}), None, "r")
+    own = survival(platform="matpool", base="/root/s", options={"stop_is_final": False})
     assert own["survives"] is True  # the user's own words win
 
 
