@@ -59,7 +59,7 @@ def test_a_run_rents_its_machine_and_gives_it_back_and_nothing_of_ours_was_edite
         assert done.returncode == rc, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    assert "would rent small at 0.50 USD an hour" in sojourn("run", rc=4) and not machines
+    assert "rent small from slab as cloud, at 0.50 USD an hour" in sojourn("run", rc=4) and not machines
     sojourn("run", "-y", "--follow")
     assert [one["type"] for one in machines.values()] == ["small"]
     assert json.loads(sojourn("leases", "--json"))["leases"][0]["meter"] == "running"
