@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from sojourn.store.job.fill import fill, fill_shell, undeclared
-from sojourn.store.job.sweep import QUEUE_NAMES, sweep_names
-from sojourn.store.job.values import JobFile
+from sojourn.store.job.values import QUEUE_NAMES, JobFile
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 
@@ -59,7 +58,7 @@ def expand(job: JobFile) -> tuple[Cell, ...]:
     """
     sweep = job.sweep
     assert sweep is not None
-    declared = sweep_names(sweep)
+    declared = sweep.names
     for key in _NOT_EACH:
         if any(name in declared for text in _texts(getattr(job, key)) for _, name in undeclared(text, ())):
             raise BadCells(path=job.path, what=f"`{key}` is the same for every cell: no ${{NAME}} of the sweep in it")

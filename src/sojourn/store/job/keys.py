@@ -1,19 +1,20 @@
-"""The keys of a job file, one after the other."""
+"""The keys of a job file: what each may hold, and how it is read out of a tree with the place of every mistake."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
-from sojourn.store.job.fill import fill
-from sojourn.store.job.reader import Reader, is_null, without_zero
-from sojourn.store.job.scalars import accelerator, amount, gib, glob, pattern, target, whole
-from sojourn.store.job.sweep import read_sweep, sweep_names
-from sojourn.store.job.tree import Scalar, Table, Tree
-from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule
+from sojourn.store.job import fill
+from sojourn.store.job.scalars import accelerator, amount, gib, glob, pattern, target, whole, without_zero
+from sojourn.store.job.skypilot import SKYPILOT, SKYPILOT_RESOURCES
+from sojourn.store.job.tree import Items, Problem, Scalar, Table, Tree, is_null
+from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule, SweepSpec
 from sojourn.wire import names, units
 
 KEYS = (
@@ -24,19 +25,132 @@ RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
 ENDS = ["preempted", "node-failure", "network"]
 ACTIONS = ["retry", "fail", "exclude-site"]
 HOOKS = ["before_down"]
+SWEEPS = ["matrix", "cells", "queue"]
 
-# Keys of a SkyPilot task that mean nothing here.
-# Source: docs.skypilot.co/en/latest/reference/yaml-spec.html and sky/utils/schemas.py of its repository, 2026-11.
-SKYPILOT = frozenset(
-    "service pool inputs event_callback experimental config volumes volume_mounts managed_secrets file_mounts_mapping"
-    " api_server_access _metadata".split()
-)
-SKYPILOT_RESOURCES = frozenset(
-    "infra cloud region zone instance_type accelerator_args use_spot spot spot_recovery job_recovery disk_tier"
-    " network_tier local_disk ephemeral_storage max_hourly_cost image_id ports labels autostop priority priority_class"
-    " volumes any_of ordered hooks _docker_login_config _is_image_managed _requires_fuse _cluster_config_overrides"
-    " _no_missing_accel_warnings".split()
-)
+T = TypeVar("T")
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Reader:
+    """Notes go to `problems` and `warnings`. `values`, and what cells will declare, is what `${NAME}` may mean."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.folder = os.path.dirname(os.path.abspath(path))
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self.values: Mapping[str, str] = {}
+        self.declared: Sequence[str] = ()
+
+    def wrong(self, at: Tree, what: str) -> None:
+        """Note a mistake."""
+        self.problems.append(Problem(at.line, at.column, what))
+
+    def ignored(self, at: Tree, key: str, why: str) -> None:
+        """Warn of something that is read over."""
+        self.warnings.append(f"{self.path}:{at.line}:{at.column}: `{key}` is ignored: {why}")
+
+    def table(self, tree: Tree, valid: Sequence[str], where: str = "", foreign: Iterable[str] = ()) -> dict[str, Tree]:
+        """The entries with a valid key and a value. `foreign` keys are warned about, others are mistakes."""
+        if not isinstance(tree, Table):
+            if not is_null(tree):
+                self.wrong(tree, f"`{where}` takes a mapping of {', '.join(valid)}")
+            return {}
+        found = {}
+        for key, inner in tree.entries:
+            if key.text in valid:
+                if not is_null(inner):
+                    found[key.text] = inner
+            elif key.text in foreign:
+                self.ignored(key, f"{where}.{key.text}".lstrip("."), "SkyPilot uses it; it has no effect here")
+            else:
+                inside = f" in `{where}`" if where else ""
+                self.wrong(key, f"no key is called {key.text!r}{inside}; {_hint(key.text, valid)}")
+        return found
+
+    def entries(self, tree: Tree | None, what: str) -> tuple[tuple[Scalar, Tree], ...]:
+        """The entries of a mapping with free keys. `what`: "`envs` takes a mapping of names to values"."""
+        if isinstance(tree, Table):
+            return tree.entries
+        if tree is not None:
+            self.wrong(tree, what)
+        return ()
+
+    def value(self, tree: Tree | None, key: str, read: Callable[[str], T], default: T) -> T:
+        """One value through `read`, whose ValueError says what is wrong; `default` where there is none or a bad one."""
+        if tree is None:
+            return default
+        if not isinstance(tree, Scalar):
+            self.wrong(tree, f"`{key}` takes one value, not a {'list' if isinstance(tree, Items) else 'mapping'}")
+            return default
+        try:
+            return read(tree.text)
+        except ValueError as error:
+            self.wrong(tree, f"`{key}`: {error}")
+            return default
+
+    def items(self, tree: Tree | None, key: str, *, tables: bool = False) -> tuple[Tree, ...]:
+        """The items of a list (of mappings, with `tables`); a single value is a list of one."""
+        if tree is None:
+            return ()
+        if isinstance(tree, Table if not tables else Scalar):
+            self.wrong(tree, f"`{key}` takes a list{' of mappings' if tables else ''}")
+            return ()
+        return tree.items if isinstance(tree, Items) else (tree,)
+
+    def words(self, tree: Tree | None, key: str, read: Callable[[str], str]) -> tuple[str, ...]:
+        """A list of texts, each filled in and read."""
+        return tuple(self.value(self.filled(item), key, read, "") for item in self.items(tree, key))
+
+    def one_of(self, tree: Tree, key: str, valid: Sequence[str]) -> str:
+        """One of the `valid` words."""
+
+        def read(text: str) -> str:
+            if text not in valid:
+                raise ValueError(f"{text!r} is unknown; {_hint(text, valid)}")
+            return text
+
+        return self.value(tree, key, read, "")
+
+    def filled(self, tree: Tree, values: Mapping[str, str] | None = None) -> Tree:
+        """A text that no shell reads, with declared names filled in; one that is not declared is a mistake."""
+        if not isinstance(tree, Scalar):
+            return tree
+        known = self.values if values is None else values
+        declared = [*known, *self.declared]
+        for _, name in fill.undeclared(tree.text, declared)[:1]:
+            near = names.nearest(name, declared)
+            nearest = f"; the nearest is ${{{near}}}" if near else ""
+            self.wrong(tree, f"nothing called ${{{name}}} is declared, and no shell expands this{nearest}")
+        return Scalar(tree.line, tree.column, fill.fill(tree.text, known), tree.is_null)
+
+    def shell(self, tree: Tree | None, key: str) -> str:
+        """A text for bash, with declared names filled in where that is safe; a near miss is a mistake."""
+        if tree is None:
+            return ""
+        text = self.value(tree, key, without_zero, "")
+        for _, name, near in fill.near_misses(text, [*self.values, *self.declared]):
+            self.wrong(tree, f"`{key}`: ${{{name}}} is declared nowhere; the nearest is ${{{near}}}")
+        if isinstance(tree, Scalar) and not text.strip():
+            self.wrong(tree, f"`{key}` is empty")
+        return fill.fill_shell(text, self.values)
+
+    def local_path(self, text: str) -> str:
+        """A path of this machine, absolute; relative ones start at the job file's folder. Raises: ValueError."""
+        if not text or "\x00" in text:
+            raise ValueError("not a path")
+        return os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
+
+    def is_env_name(self, key: Scalar, where: str) -> bool:
+        """Whether `key` may be an environment variable of the user's; noted where not."""
+        if not _ENV_NAME.fullmatch(key.text):
+            self.wrong(key, f"`{where}`: {key.text!r} is not a valid environment variable name")
+        elif key.text.startswith("SOJOURN_"):
+            self.wrong(key, f"`{where}`: names that begin with SOJOURN_ are reserved")
+        else:
+            return True
+        return False
 
 
 def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
@@ -51,8 +165,8 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         r.wrong(found["candidates"], "`site` and `candidates` exclude each other")
     if isinstance(found.get("outputs"), Table):
         r.ignored(found.pop("outputs"), "outputs", "SkyPilot's sizes; here it is a list of what must come home")
-    sweep = read_sweep(r, found["sweep"]) if "sweep" in found else None
-    r.declared = sweep_names(sweep)
+    sweep = _sweep(r, found["sweep"]) if "sweep" in found else None
+    r.declared = sweep.names if sweep else []
     envs = _envs(r, found.get("envs"), env)
     # What a cell sets stands until there is a cell, though `envs` gives the others a value.
     r.values = {name: value for name, value in envs.items() if name not in r.declared}
@@ -107,7 +221,7 @@ def _name(r: Reader, tree: Tree | None) -> str:
         return names.as_name(os.path.basename(r.folder))
     name = r.value(r.filled(tree), "name", str, "run")
     # What a sweep fills in is judged when its cells are.
-    if not names.is_name(fill(name, dict.fromkeys(r.declared, "0"))):
+    if not names.is_name(fill.fill(name, dict.fromkeys(r.declared, "0"))):
         r.wrong(tree, f"{name!r} {NAME_RULE}; the nearest is {names.as_name(name)!r}")
     return name
 
@@ -210,3 +324,51 @@ def _rule(r: Reader, tree: Tree) -> list[Rule]:
 def _hooks(r: Reader, tree: Tree | None) -> dict[str, str]:
     found = r.table(tree, HOOKS, "hooks") if tree is not None else {}
     return {key: r.value(inner, f"hooks.{key}", without_zero, "") for key, inner in found.items()}
+
+
+def _sweep(r: Reader, tree: Tree) -> SweepSpec:
+    """Exactly one kind of sweep; mistakes are noted in `r`."""
+    found = r.table(tree, [*SWEEPS, "budget"], "sweep")
+    given = [kind for kind in SWEEPS if kind in found]
+    if len(given) != 1:
+        r.wrong(
+            tree, f"`sweep` takes exactly one of {', '.join(SWEEPS)}{', not ' if given else ''}{' and '.join(given)}"
+        )
+    queue = r.value(found.get("queue"), "sweep.queue", r.local_path, "")
+    if queue and not os.path.isfile(queue):
+        r.wrong(found["queue"], f"`sweep.queue`: there is no file {queue}")
+    budget = r.value(found.get("budget"), "sweep.budget", money.read_money, None)
+    return SweepSpec(_matrix(r, found.get("matrix")), _cells(r, found.get("cells")), queue, budget)
+
+
+def _matrix(r: Reader, tree: Tree | None) -> dict[str, tuple[str, ...]]:
+    out: dict[str, tuple[str, ...]] = {}
+    for key, inner in r.entries(tree, "`sweep.matrix` takes a mapping of names to lists"):
+        where = f"sweep.matrix.{key.text}"
+        values = tuple(r.value(item, where, without_zero, "") for item in r.items(inner, where))
+        if not values or len(set(values)) < len(values):
+            r.wrong(inner, f"`{where}` takes different values, at least one")
+        if r.is_env_name(key, "sweep.matrix"):
+            out[key.text] = values
+    return out
+
+
+def _cells(r: Reader, tree: Tree | None) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    out: dict[str, Mapping[str, str]] = {}
+    for item in r.items(tree, "sweep.cells", tables=True):
+        found = r.table(item, ["name", "envs"], "sweep.cells")
+        name = r.value(found.get("name"), "sweep.cells.name", without_zero, "")
+        if not name or name in out:
+            r.wrong(item, "a cell needs a `name` of its own")
+        envs = {}
+        for key, inner in r.entries(found.get("envs"), "`sweep.cells.envs` takes a mapping of names to values"):
+            if r.is_env_name(key, "sweep.cells.envs"):
+                envs[key.text] = r.value(inner, f"sweep.cells.envs.{key.text}", without_zero, "")
+        out[name] = envs
+    return tuple(out.items())
+
+
+def _hint(wrong: str, valid: Sequence[str]) -> str:
+    """The nearest valid word, or all of them."""
+    near = names.nearest(wrong, valid)
+    return f"the nearest is {near!r}" if near else f"there are {', '.join(valid)}"

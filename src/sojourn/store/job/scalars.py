@@ -68,3 +68,10 @@ def pattern(text: str) -> str:
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"not a regular expression: {error}") from None
     return text
+
+
+def without_zero(text: str) -> str:
+    """`text`, unless it has a zero byte, which no argument and no environment can hold. Raises: ValueError."""
+    if "\x00" in text:
+        raise ValueError("there is a zero byte in it")
+    return text

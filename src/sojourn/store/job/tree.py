@@ -1,4 +1,4 @@
-"""A YAML text -> a small tree that knows where each thing stands. What the text means is for `spec` to say.
+"""A YAML text -> a small tree that knows where each thing stands. What the text means is for `keys` to say.
 
 Scalars keep their text as written, so none of YAML 1.1's guesses happen: `on` and `yes` are words, 12:30 is 12:30, 0.10
 keeps its zero. Aliases and merge keys work, within bounds that no bomb of them passes.
@@ -174,3 +174,8 @@ def _merged(value: Tree) -> dict[str, tuple[Scalar, Tree]]:
             raise Problems(Problem(value.line, value.column, "`<<` takes a mapping, or a list of them"))
         found |= {key.text: (key, inner) for key, inner in table.entries}
     return found
+
+
+def is_null(tree: Tree) -> bool:
+    """Nothing is written there."""
+    return isinstance(tree, Scalar) and tree.is_null

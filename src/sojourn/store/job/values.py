@@ -9,6 +9,8 @@ from types import MappingProxyType
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
 
+# Words of a line of a queue file.
+QUEUE_NAMES = ["config", "task", "epochs"]
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -37,6 +39,13 @@ class SweepSpec:
     cells: tuple[tuple[str, Mapping[str, str]], ...] = ()
     queue: str = ""
     budget: tuple[int, str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """What its cells declare for `${NAME}`."""
+        if self.queue:
+            return QUEUE_NAMES
+        return [*self.matrix, *dict.fromkeys(name for _, envs in self.cells for name in envs)]
 
 
 @dataclass(frozen=True)
