@@ -18,28 +18,28 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/errors.md"
 
 # What an exit status means, of every command. The program's public contract: added to, never changed.
 EXITS = {
-    0: "done, and the answer is good",
-    1: "done, and the answer is bad: a run failed, an artifact does not load, something is missing",
-    2: "misuse, or a job file that cannot be right",
-    3: "the other side cannot be reached, and nothing is concluded from it",
-    4: "refused: by the Iron Law, or for want of a confirmation",
-    5: "the other side answered with an error",
+    0: "success",
+    1: "finished with a bad result: a run failed, an artifact does not load, or something is missing",
+    2: "wrong usage, or a mistake in the job file",
+    3: "the site cannot be reached; the state of its runs is unknown",
+    4: "refused: by the Iron Law, or because a confirmation is missing",
+    5: "the site or service returned an error",
     10: "warnings",
     11: "a confirmed blocker",
-    70: "a defect of ours; the traceback is shown",
+    70: "a bug in sojourn; its traceback is shown",
     130: "interrupted",
 }
 
 # `watch` and `status RUN --exit-status` speak of the run instead; of several runs the worst, in the order of the table.
 RUN_EXITS = {
     102: "not found",
-    100: "failed, also out of memory, killed, lost",
-    113: "stopped by its budget, walltime or clock",
+    100: "failed, out of memory, killed or lost",
+    113: "stopped by its budget, its walltime or a platform clock",
     112: "stalled",
-    5: "its box answers with an error, or with what cannot be right",
+    5: "its box returned an error or an invalid answer",
     111: "unreachable",
     110: "succeeded, but not home and verified",
-    101: "not finished, also preempted and waiting to go on",
+    101: "not finished, including preempted and waiting to resume",
     103: "cancelled",
     0: "succeeded, home and verified",
 }
@@ -100,7 +100,7 @@ def page(classes: list[type[SojournError]]) -> str:
         "",
         "On failure with `--json` the last line on stderr is one object: `kind` (`error`), `code`, `exit`, `message`,",
         "`next`.",
-        "A code keeps its meaning; the words around it may get better. What stands in braces is filled in.",
+        "Codes keep their meaning; the wording may change. Text in braces is filled in.",
         "",
         "## Exit status of every command",
         "",
@@ -112,11 +112,11 @@ def page(classes: list[type[SojournError]]) -> str:
         "",
         *table(("exit", "the run"), [(str(number), meaning) for number, meaning in RUN_EXITS.items()]),
         "",
-        "A training process that asks to be run again after a preemption exits 75: its word to the keeper.",
+        "A training process exits with 75 to ask the keeper for another attempt after a preemption.",
         "",
         "## Errors",
         "",
-        "`again` says whether the same command, later, would be reasonable.",
+        "`again` says whether it makes sense to repeat the command later.",
         "",
     ]
     rows: list[tuple[str, ...]] = []

@@ -67,7 +67,7 @@ def test_the_doctor_sees_the_box_and_not_this_machine(box: Box) -> None:
 def test_a_systemd_that_is_not_pid_1_there_is_refused_for_real(box: Box, transport: ssh.Backend, root: str) -> None:
     with pytest.raises(systemd.NoSystemd) as caught:
         systemd.Backend(SITE).start(at(transport), ["touch", "/tmp/made-by-systemd"], root)
-    assert caught.value.message.startswith("ssh:box1 has no systemd of the user")
+    assert caught.value.message.startswith("ssh:box1 has no systemd user instance")
     assert box.sh("ls /tmp/made-by-systemd 2>&1 || true").startswith("ls: cannot")
 
 

@@ -53,7 +53,7 @@ def test_a_machine_whose_pid_1_is_no_systemd_is_refused_for_real(
         return  # then there is nothing to refuse here: the stand-in's `offline` below shows the same
     with pytest.raises(systemd.NoSystemd) as caught:
         systemd.Backend(GPU).start(at(transport), ["touch", str(tmp_path / "made")], root)
-    assert caught.value.message.startswith("gpu has no systemd of the user to start a unit with: ")
+    assert caught.value.message.startswith("gpu has no systemd user instance to start a unit with: ")
     assert "\n" not in caught.value.message and "setsid" in caught.value.next
     assert not (tmp_path / "made").exists() and not Path(root).exists()
 

@@ -120,7 +120,7 @@ def test_a_look_is_bounded_to_less_than_a_minute() -> None:
         ("ssh:no-such-alias", 3, "Could not resolve hostname"),
         ("ssh:box1:2299", 3, "Connection refused"),
         ("ssh:nobody@box1", 3, "Permission denied"),
-        ("ssh:-oProxyCommand=x", 2, "no ssh address"),
+        ("ssh:-oProxyCommand=x", 2, "not an SSH address"),
     ],
 )
 def test_a_site_that_cannot_be_reached_is_one_clear_line_and_nothing_is_begun(

@@ -103,7 +103,7 @@ def test_a_folder_that_another_training_has_is_refused(trained: tuple, tmp_path:
     other = Folder(str(tmp_path / "ckpt"), None, 2, print)
     rc, said = fail(trained, "open:0:EIO", tmp_path)
     other.close()
-    assert rc == 1 and "Another training writes its checkpoints into" in said
+    assert rc == 1 and "Another training is writing checkpoints to" in said
     finish(trained, tmp_path)
 
 

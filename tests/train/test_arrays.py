@@ -94,7 +94,7 @@ def test_one_array_under_two_names_is_written_once_and_stays_one(tmp_path: Path)
     "value", [np.array([object()]), np.zeros(2, "i4,f4"), np.zeros(2, "V3")], ids=["object", "fields", "void"]
 )
 def test_arrays_that_could_not_be_read_back_safely_are_refused_by_place(value: Any) -> None:
-    with pytest.raises(Unsaveable, match=r"state\.odd cannot be kept"):
+    with pytest.raises(Unsaveable, match=r"state\.odd cannot be saved"):
         arrays.Freezer().freeze({"odd": value}, "state")
 
 

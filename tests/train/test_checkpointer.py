@@ -396,5 +396,5 @@ class TestUnderSojourn:
     @pytest.mark.parametrize("count", ["2", "16"])
     def test_several_processes_are_refused_in_clear_words(self, count: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("WORLD_SIZE", count)
-        with pytest.raises(Exception, match=count + " processes train together"):
+        with pytest.raises(Exception, match=count + " processes are training together"):
             Checkpointer(state={})

@@ -133,7 +133,7 @@ def test_what_does_not_fit_a_sharded_state_is_refused(forge: Forge, trained: tup
     assert "sharded in it: model, optimizer; sharded here: nothing" in (tmp_path / "said").read_text()
     assert forge.run("fsdp_net.py", *args, "width=32", said=tmp_path / "said", ranks=2) == [1, 1]
     assert re.search(
-        r"does not fit what the script has: Size mismatch.*model.0.weight", (tmp_path / "said").read_text()
+        r"does not match the script's state: Size mismatch.*model.0.weight", (tmp_path / "said").read_text()
     )
 
 
@@ -230,6 +230,6 @@ def test_torchrun_restarts_it_where_it_stood(trained: tuple, tmp_path: Path) -> 
 
 def test_without_its_process_group_it_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(distributed.SeveralProcesses, match="4 processes train together.*init_process_group"):
+    with pytest.raises(distributed.SeveralProcesses, match="4 processes are training together.*init_process_group"):
         distributed.join()
     assert os.environ["WORLD_SIZE"] == "4"

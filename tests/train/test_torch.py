@@ -118,7 +118,7 @@ def test_an_optimizers_state_does_not_live_in_the_file() -> None:
     ],
 )
 def test_tensors_that_cannot_be_kept_are_named(value: Any) -> None:
-    with pytest.raises(Unsaveable, match="box.odd cannot be kept"):
+    with pytest.raises(Unsaveable, match="box.odd cannot be saved"):
         Checkpointer(box={"odd": value}).save()
 
 

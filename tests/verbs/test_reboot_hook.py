@@ -97,7 +97,7 @@ def test_a_crontab_that_cannot_be_read_is_never_written(table: Path, root: str) 
     table.write_text(USERS)
     Path(f"{table}.deny").touch()
     said = up(root)
-    assert said.startswith("the reboot hook (cron) of gpu cannot be had: crontab -l says: You (ada) are not allowed")
+    assert said.startswith("the reboot hook (cron) of gpu is not available: crontab -l says: You (ada) are not allowed")
     assert "\n" not in said and table.read_text() == USERS and not Path(root, "reboot.json").exists()
 
 
@@ -109,7 +109,7 @@ def test_where_there_is_no_crontab_it_is_said_in_one_line(
     for name in ("sh", "sed", "mv", "cat", "sync"):
         (tools / name).symlink_to(shutil.which(name) or name)
     monkeypatch.setenv("PATH", str(tools))
-    assert up(root) == "the reboot hook (cron) of gpu cannot be had: there is no crontab"
+    assert up(root) == "the reboot hook (cron) of gpu is not available: there is no crontab"
 
 
 def test_a_path_with_a_line_break_has_no_hook() -> None:
@@ -140,7 +140,7 @@ def test_where_the_users_systemd_does_not_run_there_is_no_unit(root: str, privat
     if Path("/proc/1/comm").read_text().strip() == "systemd":
         return
     said = up(root, kind="systemd")
-    assert said.startswith("the reboot hook (systemd) of gpu cannot be had: gpu has no systemd of the user")
+    assert said.startswith("the reboot hook (systemd) of gpu is not available: gpu has no systemd user instance")
     assert "Nothing was started" not in said  # the run is
     assert not (private_home / ".config/systemd").exists() and not Path(root, "reboot.json").exists()
 
@@ -188,4 +188,4 @@ def test_a_hook_that_cannot_be_had_stops_no_run_and_is_a_remark(world: World, ta
     Path(f"{table}.deny").touch()
     answer = world.run("sleep 60")
     assert answer.did == "launched"
-    assert [remark for remark in answer.remarks if remark.startswith("the reboot hook (cron) of local cannot be had")]
+    assert [remark for remark in answer.remarks if remark.startswith("the reboot hook (cron) of local is not available")]

@@ -79,7 +79,7 @@ def test_the_budget_of_a_sweep_is_shared_out_and_a_cell_keeps_its_share_when_oth
     shares = {run.id: run.local["budget"] for run in box.ctx.store.index.cells("ab")}
     assert set(map(tuple, shares.values())) == {(4_000_000, "USD")}
     keys["sweep"]["matrix"] = {"lr": [1, 2, 3, 4]}
-    with pytest.raises(BudgetShared, match="its budget of 8.00 USD is shared out to 2 cells already"):
+    with pytest.raises(BudgetShared, match="its budget of 8.00 USD is already divided among 2 cells"):
         sweep(box.ctx, job(box, "echo {} > result.json", 4, **keys))
     keys["sweep"]["budget"] = "12 USD"
     assert len(sweep(box.ctx, job(box, "echo {} > result.json", 4, **keys)).new) == 2

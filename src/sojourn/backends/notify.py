@@ -11,7 +11,7 @@ SERVICE_S = 10.0  # for one channel to take one message
 
 
 class NoNotices(Misuse):
-    """Messages need apprise, which is not installed here."""
+    """Notifications need apprise, which is not installed."""
 
     code = "no-notices"
     next_step = "pip install 'sojourn[notify]'"

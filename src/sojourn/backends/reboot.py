@@ -123,7 +123,7 @@ def remark(site: str, kind: str, ended: Ended | None) -> str:
     """
     what = f"the reboot hook ({kind}) of {site}"
     if ended is None:
-        return f"{what} cannot be had: the path of the run's folder holds a line break"
+        return f"{what} is not available: the path of the run's folder holds a line break"
     said = (ended.stderr or ended.stdout).decode("utf-8", "replace").strip()
     if ended.rc == 0:
         said = ended.stdout.decode("utf-8", "replace").strip()
@@ -136,7 +136,7 @@ def remark(site: str, kind: str, ended: Ended | None) -> str:
         if said
         else f"exit status {ended.rc}"
     )
-    return f"{what} cannot be had: {why}"
+    return f"{what} is not available: {why}"
 
 
 def _unit(script: str, mark: str) -> str:

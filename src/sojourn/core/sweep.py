@@ -9,7 +9,7 @@ from sojourn.wire.errors import Misuse
 
 
 class Collision(Misuse):
-    """{first} and {second} would write into one place: {why}. Nothing was started."""
+    """{first} and {second} would write to the same place: {why}. Nothing was started."""
 
     code = "collision"
     next_step = "give each cell a name of its own"

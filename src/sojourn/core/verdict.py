@@ -8,7 +8,7 @@ from sojourn.core.values import State
 
 NOT_FOUND = 102
 UNREACHABLE = 111
-SICK = 5  # its box answers with an error, or with what cannot be right
+SICK = 5  # its box returned an error or an invalid answer
 
 # Of several runs the worst: first here.
 _WORST_FIRST = (NOT_FOUND, 100, 113, 112, SICK, UNREACHABLE, 110, 101, 103, 0)

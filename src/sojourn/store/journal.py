@@ -40,7 +40,7 @@ class DiskFull(Misuse):
 
 
 class JournalBusy(WorldError):
-    """Another sojourn has held {path} for {seconds} s (stopped, or on a slow disk)."""
+    """Another sojourn process has held {path} for {seconds} s (suspended, or on a slow disk)."""
 
     code = "journal-busy"
     retry = True

@@ -26,7 +26,7 @@ class BadTree(Misuse):
     """{path} cannot be pushed: {what}."""
 
     code = "bad-tree"
-    next_step = "name it in .sojournignore, or mend it"
+    next_step = "add it to .sojournignore, or fix it"
 
 
 class TreeChanged(Misuse):

@@ -20,26 +20,27 @@ _WAIT = datetime.timedelta(hours=1)  # for the word of the one that writes; a pr
 
 
 class SeveralProcesses(Misuse):
-    """{count} processes train together, and torch.distributed does not know of it yet: call
-    torch.distributed.init_process_group before the Checkpointer is made.
+    """{count} processes are training together, but torch.distributed is not initialized: call
+    torch.distributed.init_process_group before you create the Checkpointer.
     """
 
     code = "several-processes"
 
 
 class OtherWorld(Misuse):
-    """The checkpoint stands inside an epoch that {saved} processes read together; now there are {now}."""
+    """The checkpoint is in the middle of an epoch that {saved} processes shared; now there are {now}."""
 
     code = "other-world"
-    next_step = "start {saved} processes; another number can go on from the end of an epoch"
+    next_step = "start {saved} processes; another number can resume from the end of an epoch"
 
 
 class RankLost(WorldError):
-    """Another process of this training is gone, so process {rank} of {size} stops: {detail}. What was saved stands."""
+    """Another process of this training is gone, so process {rank} of {size} stops: {detail}.
+    Saved checkpoints are intact."""
 
     code = "rank-lost"
     retry = True
-    next_step = "start all of them again, as torchrun --max-restarts does: they go on from the newest checkpoint"
+    next_step = "start all of them again, as torchrun --max-restarts does: they resume from the newest checkpoint"
 
 
 class Alone:

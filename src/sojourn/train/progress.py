@@ -15,7 +15,7 @@ EVERY_S = 1.0
 
 
 class NoNumber(Misuse):
-    """The metric {name} is no number: {value}"""
+    """The metric {name} is not a number: {value}"""
 
     code = "no-number"
 

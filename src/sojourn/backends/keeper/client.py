@@ -45,21 +45,19 @@ class KeeperRefused(WorldError):
 
 
 class NoFrames(WorldError):
-    """{site} answered without a keeper's words (exit status {rc}): {said}."""
+    """{site} answered, but not as a keeper does (exit status {rc}): {said}."""
 
     code = "no-frames"
 
 
 class NoPython(WorldError):
-    """{site} has no Python 3.8 or newer that we can find; tried: {tried}. Name one with `python` in the site's
-    settings.
-    """
+    """No Python 3.8 or newer was found on {site}; tried: {tried}. Set `python` in the site's settings."""
 
     code = "no-python"
 
 
 class NoBase(WorldError):
-    """{site}: {why}. Name a folder that can be written, on a disk that lasts, with `base` in the site's settings."""
+    """{site}: {why}. Set `base` in the site's settings to a writable folder on a disk that lasts."""
 
     code = "no-base"
 

@@ -27,7 +27,7 @@ _DEFAULT_BASE = "/.local/share/sojourn"
 
 
 class BadAnswer(WorldError):
-    """{site} gave an answer to `{op}` that cannot be right: {what}. Nothing of it was used."""
+    """{site} gave an invalid answer to `{op}`: {what}. It was not used."""
 
     # The box is sick, or hostile, or something between us and it rewrites what passes.
     code = "bad-answer"

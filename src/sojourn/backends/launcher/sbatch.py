@@ -94,21 +94,21 @@ printf '%s' "$1" | sbatch --test-only
 
 
 class NoSlurm(WorldError):
-    """{site} is no login node of a Slurm cluster: {said}. Nothing was started."""
+    """{site} is not a login node of a Slurm cluster: {said}. Nothing was started."""
 
     code = "no-slurm"
     next_step = "name the login node of the cluster, or add the folder of sbatch to PATH for shells without a terminal"
 
 
 class NotShared(WorldError):
-    """The base of {site} is not on storage that other nodes see: {said}. Nothing was started."""
+    """The base of {site} is not on storage that other nodes can see: {said}. Nothing was started."""
 
     code = "not-shared"
     next_step = "set `base` of {site} to a folder on the cluster's shared file system"
 
 
 class NotSubmitted(WorldError):
-    """Slurm on {site} did not take the job: {said}."""
+    """Slurm on {site} rejected the job: {said}."""
 
     code = "not-submitted"
     next_step = "{hint}"

@@ -57,7 +57,7 @@ _UNIT = 'exec "$$@" </dev/null >>"$$0/logs/keeper.log" 2>&1'
 
 
 class NoSystemd(WorldError):
-    """{site} has no systemd of the user to start a unit with: {said}. Nothing was started."""
+    """{site} has no systemd user instance to start a unit with: {said}. Nothing was started."""
 
     code = "no-systemd"
     next_step = 'set launcher = "setsid" for {site}'
@@ -67,7 +67,7 @@ class NoLinger(WorldError):
     """The systemd of {user} on {site} ends with the last logout: lingering is off. Nothing was started."""
 
     code = "no-linger"
-    next_step = "loginctl enable-linger {user}  (on {site}; some machines want root for it)"
+    next_step = "loginctl enable-linger {user}  (on {site}; some machines require root for this)"
 
 
 class Backend:

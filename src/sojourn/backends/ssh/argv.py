@@ -36,7 +36,7 @@ class BadSshOption(Misuse):
 
 
 class BadSshAddress(Misuse):
-    """{address!r} is no ssh address: an alias of ~/.ssh/config, or user@host, or user@host:port."""
+    """{address!r} is not an SSH address. Use an alias of ~/.ssh/config, user@host, or user@host:port."""
 
     code = "bad-ssh-address"
 

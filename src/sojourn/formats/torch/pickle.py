@@ -17,7 +17,7 @@ from sojourn.wire.errors import Misuse
 
 
 class Unsaveable(Misuse):
-    """{where} cannot be kept in a checkpoint: {detail}"""
+    """{where} cannot be saved in a checkpoint: {detail}"""
 
     code = "unsaveable"
 

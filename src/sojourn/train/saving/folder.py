@@ -27,7 +27,7 @@ _here: dict[str, Folder] = {}  # this process's folders by their real path
 
 
 class FolderBusy(Misuse):
-    """Another training writes its checkpoints into {folder}. Give this one a folder of its own:
+    """Another training is writing checkpoints to {folder}. Give this one its own folder:
     Checkpointer(folder=...).
     """
 
@@ -35,7 +35,7 @@ class FolderBusy(Misuse):
 
 
 class NoPlace(WorldError):
-    """Checkpoints cannot be written into {folder}: {detail}."""
+    """Checkpoints cannot be written to {folder}: {detail}."""
 
     code = "no-place"
 

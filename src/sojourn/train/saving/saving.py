@@ -25,7 +25,7 @@ _DEATHS = 3  # writers that may die one after the other before saves are made wi
 
 
 class NotSaved(WorldError):
-    """The final state is not on the disk: {detail}. What was saved before still is."""
+    """The final state was not saved: {detail}. Earlier checkpoints are intact."""
 
     code = "not-saved"
 

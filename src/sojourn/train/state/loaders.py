@@ -15,7 +15,7 @@ from sojourn.wire.errors import Misuse
 
 
 class PositionLost(Misuse):
-    """The position in the data cannot be kept: {detail}"""
+    """The position in the data cannot be saved: {detail}"""
 
     code = "position-lost"
 

@@ -18,10 +18,10 @@ class BadItem(Misuse):
 
 
 class OtherState(Misuse):
-    """{where} does not fit what the script has: {detail}"""
+    """{where} does not match the script's state: {detail}"""
 
     code = "other-state"
-    next_step = "give the Checkpointer the items it was saved with, or another folder"
+    next_step = "pass the Checkpointer the items that were saved, or use another folder"
 
 
 class Items:

@@ -39,7 +39,7 @@ class NothingToLearn(Refusal):
 
 
 class NotGrounded(Refusal):
-    """The draft is not a gotcha yet: {count} lacking."""
+    """The draft is not a gotcha yet: {count} missing."""
 
     # What lacks stands in `lines`.
     code = "not-grounded"

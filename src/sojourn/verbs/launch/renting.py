@@ -34,7 +34,7 @@ class NothingToRent(WorldError):
 
 
 class NotRented(WorldError):
-    """{provider} rented nothing for {site}: {why}. Nothing bills."""
+    """{provider} rented nothing for {site}: {why}. It costs nothing."""
 
     code = "not-rented"
     retry = True
@@ -42,7 +42,7 @@ class NotRented(WorldError):
 
 
 class RentUnknown(Unreachable):
-    """It is not known whether {site} rented a machine: {detail}. It may bill; it is named {token}."""
+    """{site} may have rented a machine named {token}, which would cost money: {detail}."""
 
     code = "rent-unknown"
     retry = True
@@ -62,7 +62,7 @@ class NotReady(WorldError):
 
     code = "not-ready"
     retry = True
-    next_step = "sojourn run (again, it waits on), or sojourn down {lease}"
+    next_step = "sojourn run (keeps waiting for it), or sojourn down {lease}"
 
 
 def open_lease(ctx: Context, site: Site) -> LeaseRecord | None:

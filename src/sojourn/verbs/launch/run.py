@@ -37,7 +37,7 @@ class NameTaken(Misuse):
 
 
 class StoppedByUser(Misuse):
-    """{run} was stopped; the identical `run` does not undo that."""
+    """{run} was stopped; running it again does not undo that."""
 
     code = "stopped"
     next_step = "sojourn resume {run}"

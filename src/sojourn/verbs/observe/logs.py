@@ -25,14 +25,14 @@ class NoLog(Misuse):
 
 
 class Restless(WorldError):
-    """The log of {run} was rotated {times} times during one read."""
+    """The log of {run} was rotated {times} times while it was being read."""
 
     code = "restless-log"
     next_step = "sojourn logs {run} --tail 100"
 
 
 class TooLong(WorldError):
-    """The box says that a part of the log of {run} has {size} bytes, which no keeper of ours writes."""
+    """The box reports {size} bytes for a part of the log of {run}, more than any keeper writes."""
 
     code = "log-too-long"
     next_step = "sojourn status {run}"

@@ -50,7 +50,7 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_D
 
 
 class NoSmoke(Misuse):
-    """{path}: the job has no `smoke` line: a short run of the same script, as `python train.py --max-steps 2`."""
+    """{path}: the job has no `smoke` line: a short run of the same script, such as `python train.py --max-steps 2`."""
 
     code = "no-smoke"
     next_step = "sojourn plan {file}"

@@ -27,7 +27,7 @@ GONE_S = 180.0  # a provider may take this long to let go
 
 
 class NotGone(WorldError):
-    """{lease} was told to stop but still exists after {seconds} s: the meter may be running."""
+    """{lease} was told to stop but still exists after {seconds} s; its meter may be running."""
 
     code = "not-gone"
     retry = True
@@ -49,7 +49,7 @@ class StopsItself(Misuse):
 
 
 class NoKeptDisk(Misuse):
-    """sojourn knows no way to stop {lease} and keep its disk."""
+    """sojourn cannot stop {lease} and keep its disk."""
 
     code = "no-kept-disk"
     next_step = "sojourn down {lease}"

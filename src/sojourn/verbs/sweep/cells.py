@@ -29,7 +29,7 @@ class NoSweep(Misuse):
 
 
 class BudgetShared(Misuse):
-    """Sweep {sweep}: its budget of {budget} is shared out to {cells} cells already, and {new} more would have none.
+    """Sweep {sweep}: its budget of {budget} is already divided among {cells} cells, so {new} more would get nothing.
     Raise `budget` below `sweep` in the job file.
     """
 

@@ -54,7 +54,7 @@ _SECRETS = (
 
 
 class NotLaunched(Misuse):
-    """{run} was never launched: nothing of it is on a box."""
+    """{run} was never launched, so it has nothing on any box."""
 
     code = "not-launched-yet"
     next_step = "sojourn run"
