@@ -92,7 +92,7 @@ def test_another_number_of_processes_is_refused_inside_an_epoch(trained: tuple, 
         other = newest_of(tmp_path / "ckpt")
         shutil.rmtree(str(other)) if other.is_dir() else other.unlink()
     assert forge.run(*args, said=tmp_path / "said", ranks=3) == [1] * 3
-    assert "inside an epoch that 2 processes read together; now there are 3" in (tmp_path / "said").read_text()
+    assert "in the middle of an epoch that 2 processes shared; now there are 3" in (tmp_path / "said").read_text()
 
 
 def test_what_fsdp_leaves_is_whole_and_readable_by_the_library_itself(trained: tuple) -> None:
