@@ -188,4 +188,6 @@ def test_a_hook_that_cannot_be_had_stops_no_run_and_is_a_remark(world: World, ta
     Path(f"{table}.deny").touch()
     answer = world.run("sleep 60")
     assert answer.did == "launched"
-    assert [remark for remark in answer.remarks if remark.startswith("the reboot hook (cron) of local is not available")]
+    assert [
+        remark for remark in answer.remarks if remark.startswith("the reboot hook (cron) of local is not available")
+    ]
