@@ -141,9 +141,10 @@ def test_what_is_not_of_the_run_is_left_alone_whatever_it_is_called(rig: Rig) ->
 
 def test_a_long_run_does_not_remember_every_child_it_ever_reaped(rig: Rig) -> None:
     """Orphans of the payload become ours where its shim is gone; each is reaped and forgotten."""
-    root = rig.place("for i in {1..40}; do (sleep 0.01 & ) ; sleep 0.02; done; sleep 600")
+    root = rig.place("touch up; for i in {1..40}; do (sleep 0.01 & ) ; sleep 0.02; done; sleep 600")
     keeper = rig.supervise(root)
     started = heard(root, "started")
+    until(Path(root.attempt(1), "up").exists)  # a shim that is killed before leaves no payload
     os.kill(started["shim"]["pid"], signal.SIGKILL)
     heard(root, "beat", 15)
 

@@ -215,7 +215,7 @@ def test_a_second_training_in_one_folder_is_refused_and_the_killed_ones_place_is
 ) -> None:
     monkeypatch.setattr(folder, "LOCK_WAIT_S", 0.3)
     other = hold(tmp_path)
-    with pytest.raises(FolderBusy, match="folder of its own"):
+    with pytest.raises(FolderBusy, match="its own folder"):
         Checkpointer(folder=tmp_path, state={})
     other.kill()
     other.communicate()
