@@ -1,4 +1,4 @@
-"""What a keeper answers to each op, as `sojourn.box.ops` writes it and verbs read it. Data: `border` applies it."""
+"""What a keeper answers to each op, as `sojourn.box.ops` writes it and verbs read it. Data: `decode` applies it."""
 
 from __future__ import annotations
 

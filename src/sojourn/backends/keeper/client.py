@@ -93,7 +93,7 @@ class Keeper:
         **fields: Any,
     ) -> Answer | NoAnswer:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again. An answer is decoded by the
-        shape of its op, and never longer than one can be (`border`).
+        shape of its op, and never longer than one can be (`decode`).
 
         `blobs`: what the op takes along. Raises: KeeperRefused (the box says no), BadAnswer, NoFrames, NoPython,
         NoBase, and what `transport.put` raises.

@@ -95,7 +95,7 @@ class _Log:
     """One attempt's log on the box, read from a position on. Over its limit it becomes N.log.1 and starts anew.
 
     What one look reads ends where the log ended when that look began: a log that grows faster than it is read, or of
-    which a box says so, holds nobody for ever. That bytes come from where they were asked is proven before (border).
+    which a box says so, holds nobody for ever. That bytes come from where they were asked is proven before (`decode`).
     """
 
     def __init__(self, box: Box, record: RunRecord, number: int) -> None:
