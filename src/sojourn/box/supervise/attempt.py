@@ -121,6 +121,7 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         argv = environment.payload_argv(spec, setup.folder)
         if not keeper.ledger.note("prepared", number, code=spec.get("code"), copied=copied, setup=setup.told()):
             raise prepare.Unprepared("events.jsonl cannot be written: the disk is full")
+        snapshots.reserve(keeper, number)  # a payload can fill the disk in its first instant
         watch = start.start(keeper, number, argv, variables, lock)
     except prepare.Unprepared as error:
         end(keeper, number, "failed", why=error.stage, by="keeper", detail=str(error), rc=error.rc)
@@ -132,7 +133,6 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         if lock >= 0:
             os.close(lock)  # from here on it is held by the shim and by what it started
     keeper.ledger.note("started", number, pid=watch.pid, start=watch.start, pgid=watch.pid, shim=watch.shim)
-    snapshots.reserve(keeper, number)
     _see_to_its_end(keeper, watch)
 
 
