@@ -11,6 +11,7 @@ import pytest
 from sojourn.backends.transport import local
 from sojourn.core.values import Place, Site
 from sojourn.testing.contracts.launcher import Log, SchedulerContract
+from tests.box.rig import until
 from tests.fakes import sojourn_corral
 from tests.person import ROOT, Person, installed
 
@@ -90,4 +91,21 @@ def test_digits_on_a_cluster_that_has_no_shell(tmp_path: Path, cluster: str, how
     assert [one["phase"] for one in jobs[1:]] in (["running"], ["succeeded"])
     ann("down", "cluster", "--confirm", "cluster", rc=4)
     ann.fetched()
+    ann("down", "cluster", "--confirm", "cluster")
+
+
+def test_cells_are_submitted_one_by_one_where_there_are_no_arrays(tmp_path: Path, cluster: str) -> None:
+    package = installed(tmp_path, "corral", launcher="Backend", transport="Line")
+    ann = Person(tmp_path, "ann", package, "cluster", SETTINGS.format(volume=tmp_path / "cluster/volume", api=cluster))
+    ann.job(epochs=3, more="sweep: {matrix: {rate: [0.1, 0.2, 0.3]}}\n")
+    assert "no job arrays" in ann("sweep", "sojourn.yaml", "--slots", "1", rc=2).stderr
+    ann("sweep", "sojourn.yaml")
+    until(lambda: {row["state"] for row in ann("status", "--json", rc=None)["runs"]} == {"succeeded"}, 90)
+    place = Place(Site("cluster", options={"corral": {"api": cluster}}))
+    assert [job["phase"] for job in sojourn_corral.ask(place, "GET", "/jobs")] == ["succeeded"] * 3
+    ann("sweep", "sojourn.yaml")
+    assert len(sojourn_corral.ask(place, "GET", "/jobs")) == 3, "asked for again"
+    to = tmp_path / "results"
+    ann("pull", "--to", str(to))
+    assert len(list(to.rglob("metrics.json"))) == 3
     ann("down", "cluster", "--confirm", "cluster")

@@ -30,6 +30,13 @@ class Oversubscribed(Misuse):
     next_step = "--oversubscribe, if that is what you want"
 
 
+class NoArrays(Misuse):
+    """The scheduler of {site} has no job arrays, and cannot keep to {slots} cells at a time."""
+
+    code = "no-arrays"
+    next_step = "leave out --slots; the scheduler decides how many run"
+
+
 @dataclass(frozen=True)
 class SiteSlots:
     """One site as just asked. `error`: why it is of no use now. `lanes`: what each slot has, "" or GPUs."""

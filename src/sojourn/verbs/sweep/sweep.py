@@ -28,7 +28,7 @@ from sojourn.verbs.sweep.batch import Batch, CellRequest
 from sojourn.verbs.sweep.cells import PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.placing import by_site, placed_on, taken_back
-from sojourn.verbs.sweep.slots import BLOCKED, Oversubscribed, SiteSlots, ask_sites, box_beside, lanes
+from sojourn.verbs.sweep.slots import BLOCKED, NoArrays, Oversubscribed, SiteSlots, ask_sites, box_beside, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -226,6 +226,8 @@ def _offers(
         try:
             if error is not None:
                 raise error
+            if slots and offer.box.scheduler and not offer.box.batch:
+                raise NoArrays(site=name, slots=slots)
             if offer.box.scheduler:  # it has machines of its own to give, and counts them itself
                 offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells))))
                 continue
@@ -237,7 +239,7 @@ def _offers(
             need = prepared.job.need
             found = lanes(name, offer.hello, need, slots=slots, oversubscribe=oversubscribe, envs=envs, others=others)
             offers.append(replace(offer, lanes=found))
-        except (Oversubscribed, WorldError) as no:
+        except (NoArrays, Oversubscribed, WorldError) as no:
             first = first or no
             remarks.append(f"{name} is left out: {no.message}")
     if not offers and first is not None:
