@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import List
 
 USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] |"
-USAGE += " forecheck ROOT | --version\n"
+USAGE += " forecheck ROOT | spare ROOT ATTEMPT PATH | --version\n"
 
 
 def main(argv: List[str]) -> int:
@@ -33,6 +33,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.supervise.supervise import seal_only
 
         return seal_only(argv[2])
+    if command == "spare" and len(argv) == 4:
+        from sojourn.box.supervise.spares import main as spare
+
+        return spare(argv[1:])
     if command == "call":
         from sojourn.box.call import answer_one
 

@@ -24,6 +24,7 @@ class Spec(TypedDict, total=False):
     name: str
     identity: str
     argv: List[str]
+    resume_argv: List[str]
     init: str
     setup: str
     setup_digest: str
@@ -31,6 +32,7 @@ class Spec(TypedDict, total=False):
     secrets: Sequence[str]
     outputs: List[str]
     scratch: List[str]
+    persist: List[str]
     code: str
     mounts: Dict[str, str]
     num_nodes: int

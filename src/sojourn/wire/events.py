@@ -23,7 +23,7 @@ KINDS = {
     "attempt": "token keeper{pid,start,digest} boot_id pid1_start host clock_offset"
     " limits{cpus,memory_bytes,cgroup} oom_kill oom_kill_file uptime_s kmsg_s groups{} cgroup cpu_stat room{} seat",
     "checked": "host cpus memory_bytes writes cards{gpus[],error} against[] nodes[{host,against[]}] seconds",
-    "prepared": "code copied{files,bytes,linked} setup{digest,seconds,reused}",
+    "prepared": "code copied{files,bytes,linked} setup{digest,seconds,reused} persisted carried mended torn resumes",
     "started": "pid start pgid shim{pid,start}",
     "beat": "payload_s cpu_s rss_bytes threads cgroup_bytes oom_kill disk{path:{free_bytes,free_inodes}} gpu[]"
     " log_bytes log_age_s progress",

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("setup", "setup_digest", "init", "code", "train", "keeper")
 _SECONDS = ("beat_s", "grace_s", "stall_after_s", "max_duration_s", "budget_s")
-_LISTS = ("outputs", "scratch", "secrets")
+_LISTS = ("outputs", "scratch", "secrets", "persist", "resume_argv")
 
 
 def trouble(spec: Mapping[str, Any]) -> str:
@@ -26,6 +26,11 @@ def trouble(spec: Mapping[str, Any]) -> str:
     for name in _LISTS:
         if not isinstance(spec.get(name) or [], list) or not all(_is_word(word) for word in spec.get(name) or []):
             return "%s is not a list of strings" % name
+    if spec.get("persist"):
+        from sojourn.wire import manifest  # its hashes are 1 MiB to a shim
+
+        if not all(manifest.is_safe(path) for path in spec["persist"]):
+            return "persist leaves the working copy"
     envs, mounts, retry = (spec.get(name) or {} for name in ("envs", "mounts", "retry"))
     if not isinstance(envs, dict) or any("=" in name or "\0" in "%s%s" % (name, envs[name]) for name in envs):
         return "envs are no environment variables"

@@ -31,7 +31,7 @@ OURS = frozenset(
         "reboot.json",
         "reboot.sh",
     )
-    + ("logs", "exits", "progress", "attempts", "evidence")
+    + ("logs", "exits", "progress", "attempts", "evidence", "persist")
 )
 
 
@@ -59,6 +59,9 @@ class Root:
         self.exits = os.path.join(self.path, "exits")
         self.attempts = os.path.join(self.path, "attempts")
         self.checkpoints = os.path.join(self.path, "checkpoints")
+        self.persist = os.path.join(self.path, "persist")
+        self.kept = os.path.join(self.persist, "kept")  # persisted folders that no attempt has
+        self.lent = os.path.join(self.persist, "lent.json")  # which attempt has them: {"to","host"}
 
     def attempt(self, n: int) -> str:
         """The working copy of attempt `n`; making this folder claims fencing token `n`."""
@@ -79,6 +82,10 @@ class Root:
     def progress(self, n: int) -> str:
         """What the training process of attempt `n` writes."""
         return os.path.join(self.path, "progress", "%d.json" % n)
+
+    def spares(self, n: int) -> str:
+        """Copies of checkpoints that attempt `n` writes over in place, by their paths in the working copy."""
+        return os.path.join(self.persist, "spares", str(n))
 
     def evidence(self, n: int, is_last: bool = True) -> str:
         """What the probes said at the bad end of attempt `n`; else, while it ran, when they were last asked."""

@@ -74,7 +74,7 @@ class _Taking:
         self.devices: Optional[Set[int]] = None
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
-        self.folders = [root.attempt(first), root.path] + [root.attempt(n) for n in numbers if n != first]
+        self.folders = [root.attempt(first), root.kept, root.path] + [root.attempt(n) for n in numbers if n != first]
 
     def outputs(self, wanted: Any) -> List[str]:
         """Take what the globs hit; those that hit nothing."""

@@ -9,7 +9,7 @@ import time
 from sojourn.box.run import lastwords, locks, marks, secrets
 from sojourn.box.run.progress import Progress
 from sojourn.box.run.root import read_fields
-from sojourn.box.supervise import ending, environment, prepare, snapshots, start
+from sojourn.box.supervise import ending, environment, persist, prepare, snapshots, start
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.supervise.watch import Watch
@@ -112,14 +112,19 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
     lock = -1
     try:
         lock = _clear_the_field(keeper)
+        persist.park(root, spec)
         copied = prepare.working_copy(root, spec, number)
+        handed = persist.hand_over(root, spec, number)
         setup = start.run_setup(keeper, number, lock)
         if setup.stopped_by:
             _cut_short(keeper, number, setup.stopped_by)
             return
         variables = environment.variables(root, spec, number, keeper.groups.cpu_quota(), history)
-        argv = environment.payload_argv(spec, setup.folder)
-        if not keeper.ledger.note("prepared", number, code=spec.get("code"), copied=copied, setup=setup.told()):
+        if handed.get("resumes"):
+            variables["SOJOURN_RESUME_FROM"] = os.path.join(root.path, handed["resumes"])
+        argv = environment.payload_argv(spec, setup.folder, is_resumed="resumes" in handed)
+        told = {"code": spec.get("code"), "copied": copied, "setup": setup.told()}
+        if not keeper.ledger.note("prepared", number, **told, **handed):
             raise prepare.Unprepared("events.jsonl cannot be written: the disk is full")
         snapshots.reserve(keeper, number)  # a payload can fill the disk in its first instant
         watch = start.start(keeper, number, argv, variables, lock)
@@ -231,6 +236,11 @@ def tidy(keeper: Keeper, sid: int = 0) -> None:
     `sid`: the payload's session, 0 where another one may have that number by now.
     """
     snapshots.at_end(keeper)  # before anything is ended: who is still there is evidence
+    _end_what_is_left(keeper, sid)
+    persist.mend_after(keeper)
+
+
+def _end_what_is_left(keeper: Keeper, sid: int) -> None:
     history = keeper.ledger.history
     number = history.attempt
     if keeper.is_tidy or not history.started or history.begun.get("boot_id") != machine.boot_id():

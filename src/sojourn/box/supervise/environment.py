@@ -113,14 +113,15 @@ def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
     return {name: values[name] for name in named}
 
 
-def payload_argv(spec: Spec, env_folder: str) -> List[str]:
-    """The argv of the payload, behind the site's `init` line and the setup environment's PATH.
+def payload_argv(spec: Spec, env_folder: str, is_resumed: bool = False) -> List[str]:
+    """The argv of the payload (the job's `resume` where `is_resumed` and it has one), behind the site's `init` line and
+    the setup environment's PATH.
 
     A bash script gets a trap first: bash without one dies of SIGTERM at once and leaves its child, which is just
     writing its last checkpoint, behind; with one it waits for the child and passes its exit status on. Traps are not
     inherited, so the training process gets its SIGTERM as always.
     """
-    argv = [str(word) for word in spec["argv"]]
+    argv = [str(word) for word in (is_resumed and spec.get("resume_argv")) or spec["argv"]]
     if len(argv) == 5 and argv[:4] == ["bash", "-eo", "pipefail", "-c"]:
         argv[4] = "trap : TERM; " + argv[4]
     step = shlex.split(os.environ.get(_SEAT + "_STEP", ""))  # starts it on every machine of the seat

@@ -12,6 +12,7 @@ from sojourn.box.run.root import attempts_made, read_fields
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.supervise.snapshots import Looks
+from sojourn.box.supervise.spares import Spares
 from sojourn.box.supervise.vitals import Stillness, Vitals
 from sojourn.box.system import members, process
 from sojourn.box.system.wake import open_pidfd
@@ -55,6 +56,7 @@ class Watch:
         self._kill_at = time.monotonic() + keeper.grace_s if self._why else _NEVER
         self._is_killed = False
         self._looks = Looks(keeper, number)
+        self._spares = Spares(keeper, number)
         self._stop_at = ""  # the `at` of the stop request we acted on
         keeper.expected.add(pid)  # it becomes our child when its shim is killed
         if report >= 0:
@@ -74,8 +76,10 @@ class Watch:
             if now >= next_beat:
                 self._beat(now)
                 next_beat = now + beat_s
+            self._spares.tick(now)
             self._press(time.monotonic())
-            pause = min(next_beat, self._kill_at, time.monotonic() + self._limit()[1]) - time.monotonic()
+            due = (next_beat, self._spares.next_s(now), self._kill_at, time.monotonic() + self._limit()[1])
+            pause = min(due) - time.monotonic()
             if self._pidfd < 0 and self._report < 0:
                 pause = min(pause, _NO_PIDFD_S)
             self.keeper.listen(max(pause, 0.0))
@@ -85,6 +89,7 @@ class Watch:
         self._note_beat(self.vitals.beat())
         self.vitals.end()
         self._looks.drop()
+        self._spares.drop()
         self.close()
 
     def close(self) -> None:

@@ -11,15 +11,15 @@ from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
 from sojourn.store.job import fill
-from sojourn.store.job.scalars import accelerator, amount, gib, glob, pattern, target, whole, without_zero
+from sojourn.store.job.scalars import accelerator, amount, gib, glob, inside, pattern, target, whole, without_zero
 from sojourn.store.job.skypilot import SKYPILOT, SKYPILOT_RESOURCES
 from sojourn.store.job.tree import Items, Problem, Scalar, Table, Tree, is_null
 from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule, SweepSpec
 from sojourn.wire import names, units
 
 KEYS = (
-    "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run outputs scratch retry"
-    " stall_after max_duration budget rules hooks notify after sweep"
+    "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run resume outputs"
+    " scratch persist retry stall_after max_duration budget rules hooks notify after sweep"
 ).split()
 RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
 ENDS = ["preempted", "node-failure", "network"]
@@ -175,6 +175,7 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         name=_name(r, found.get("name")),
         workdir=_workdir(r, found.get("workdir")),
         run=r.shell(found.get("run"), "run"),
+        resume=r.shell(found.get("resume"), "resume"),
         site=r.value(found.get("site"), "site", str, ""),
         candidates=r.words(found.get("candidates"), "candidates", str),
         need=_need(r, found["resources"]) if "resources" in found else Need(),
@@ -186,6 +187,7 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         smoke=r.shell(found.get("smoke"), "smoke"),
         outputs=r.words(found.get("outputs"), "outputs", glob),
         scratch=r.words(found.get("scratch"), "scratch", glob),
+        persist=_persist(r, found),
         retry=_retry(r, found["retry"]) if "retry" in found else Retry(),
         stall_after_s=r.value(found.get("stall_after"), "stall_after", units.seconds, None),
         max_duration_s=r.value(found.get("max_duration"), "max_duration", units.seconds, None),
@@ -273,6 +275,19 @@ def _mounts(r: Reader, tree: Tree | None) -> tuple[Mount, ...]:
             r.wrong(key, f"`file_mounts`: {to} lies in another target, or holds it")
         found.append(Mount(to, source))
     return tuple(found)
+
+
+def _persist(r: Reader, found: Mapping[str, Tree]) -> tuple[str, ...]:
+    """Folders of the working copy, none inside another one or inside a mount."""
+    kept: list[str] = []
+    mounted = [key.text.removeprefix("./").rstrip("/") for key, _ in r.entries(found.get("file_mounts"), "")]
+    for item in r.items(found.get("persist"), "persist"):
+        path = r.value(r.filled(item), "persist", inside, "")
+        for other in (*kept, *mounted):
+            if _overlap(path, other):
+                r.wrong(item, f"`persist`: {path} and {other} overlap")
+        kept.append(path)
+    return tuple(path for path in kept if path)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -53,6 +53,14 @@ def glob(text: str) -> str:
     return path
 
 
+def inside(text: str) -> str:
+    """A file or folder below the working copy, without globs. Raises: ValueError."""
+    path = glob(text).rstrip("/")
+    if any(c in path for c in "*?[") or path in ("", "."):
+        raise ValueError(f"{text!r} is not a folder of the working copy (write out)")
+    return path
+
+
 def target(text: str) -> str:
     """Where a mount goes: relative (below the working copy) or absolute, without `..`. Raises: ValueError."""
     path = text.removeprefix("./").rstrip("/")

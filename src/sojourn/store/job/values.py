@@ -59,6 +59,7 @@ class JobFile:
     name: str
     workdir: str
     run: str
+    resume: str = ""  # in place of `run` where there is a checkpoint
     site: str = ""
     candidates: tuple[str, ...] = ()
     need: Need = Need()
@@ -70,6 +71,7 @@ class JobFile:
     smoke: str = ""
     outputs: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
+    persist: tuple[str, ...] = ()  # paths of the working copy that every attempt finds as the one before left them
     retry: Retry = Retry()
     stall_after_s: float | None = None
     max_duration_s: float | None = None

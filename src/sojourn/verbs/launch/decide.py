@@ -23,6 +23,8 @@ IDENTITY = {
     "secrets": "secrets",
     "outputs": "outputs",
     "scratch": "scratch",
+    "persist": "persist",
+    "resume_argv": "resume",
     "code": "code",
     "mounts": "file_mounts",
     "num_nodes": "num_nodes",

@@ -25,6 +25,7 @@ from sojourn.verbs.launch.price import OverMaxPrice, Wish, beyond, cheapest, in_
 from sojourn.verbs.launch.push import ask_missing
 from sojourn.verbs.launch.renting import is_cleared, lease_of, rented_already
 from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
+from sojourn.verbs.project.foresight import foresee
 from sojourn.wire import units
 from sojourn.wire.errors import Unreachable
 
@@ -96,6 +97,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
+        *foresee(job, prepared.pushed),
         *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
         *_checkpoint_words(bid),
         *([_BLIND.format(site=site.name)] if box.is_blind else []),

@@ -54,6 +54,11 @@ class Prepared:
         return str(self.spec["identity"])
 
     @property
+    def pushed(self) -> set[str]:
+        """Paths of the files of the code."""
+        return {row["path"] for row in self.trees[0][1].rows}
+
+    @property
     def need(self) -> Need:
         """What the box must have."""
         return self.job.need
@@ -183,6 +188,8 @@ def spec_of(job: JobFile, tree: Trees) -> Spec:
         "stall_after_s": job.stall_after_s,
         "max_duration_s": job.max_duration_s,
         **({"after": list(job.after)} if job.after else {}),
+        **({"persist": list(job.persist)} if job.persist else {}),
+        **({"resume_argv": ["bash", "-eo", "pipefail", "-c", job.resume]} if job.resume else {}),
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,
     }

@@ -20,6 +20,7 @@ from sojourn.verbs.launch.push import ask_missing, changed_files, push, remember
 from sojourn.verbs.launch.renting import is_idle_there, is_to_rent, rented, reopen
 from sojourn.verbs.observe.refresh import not_refreshed, refresh_one
 from sojourn.verbs.observe.view import RunView
+from sojourn.verbs.project.foresight import foresee
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, WorldError
 
@@ -113,7 +114,8 @@ def run(
     view = launch.wait_proven(ctx, bid.box, prepared.id, decision.attempt, wait_s, begun)
     did = "adopted" if decision.do == "adopt" else "launched"
     meter = _meter_words(ctx, view.record.site, view.record.lease, bool(view.record.local.get("budget")))
-    remarks = (*prepared.job.warnings, *launch.unmasked(values), *begun.remarks, *meter)
+    foreseen = foresee(prepared.job, prepared.pushed) if decision.do == "new" else ()
+    remarks = (*prepared.job.warnings, *foreseen, *launch.unmasked(values), *begun.remarks, *meter)
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.verbs.project.source import needs, scripts
+from sojourn.verbs.project.source import needs, reads, scripts
 from sojourn.verbs.project.source.flags import environment
 from sojourn.verbs.project.source.paths import Names
+from sojourn.verbs.project.source.resuming import Resuming, in_shell, output_words, resuming
 from sojourn.verbs.project.source.tree import walk
 from sojourn.verbs.project.source.writes import Write, writes
 from sojourn.wire import atomic
@@ -98,16 +99,25 @@ def _draft(folder: str, path: str, name: str) -> Draft:
     script = project.scripts[0] if project.scripts else None
     if project.unread:
         notes.append(f"not read, because this Python cannot: {', '.join(map(scalar, project.unread[:3]))}")
+    again = Resuming((), "")
     if script is None:
         run, smoke, outputs, extra = _without_script(project)
         modules = []
+        again = Resuming(
+            tuple((write.glob, f"{write.where}, {write.how}") for write in outputs if write.where != FILE), ""
+        )
     else:
-        run, smoke = _run(script), _smoke(script)
         modules = project.closure(script)
+        words = output_words(modules)
+        run, smoke = _run(script) + words, f"{_run(script)}{words} --max_steps 2" if words else _smoke(script)
         outputs, extra = [], []
     found = writes(Names(modules)) if modules else ()
+    again = resuming(run, modules, found) if modules else again
     owed, scratch, told = _sorted(found)
-    notes += [*extra, *told, *_heavy(folder)]
+    if modules:
+        owed += [Write(f"{path}/*", why, "run") for path, why in again.persist if why.startswith("--")]
+        notes += reads.in_words(reads.unpushed(folder, Names(modules), [path for path, _ in walk(folder)]))
+    notes += [*extra, *told, *([again.note] if again.note else []), *_heavy(folder)]
     outputs = outputs or owed
     if script is not None:
         missing = [flag.name for flag in script.source.flags if flag.is_required and not flag.choices]
@@ -115,7 +125,7 @@ def _draft(folder: str, path: str, name: str) -> Draft:
             notes.append(f"`run` must also say {', '.join(missing)}: {script.source.path} takes no default for it")
         if not smoke:
             notes.append("no flag makes a short run, so there is no `smoke` line: give the script one, as --max-steps")
-    text = _text(name, script, run, smoke, need, outputs, scratch, notes)
+    text = _text(name, script, run, smoke, need, outputs, scratch, again, notes)
     return Draft(
         path=path,
         text=text,
@@ -137,7 +147,9 @@ def _without_script(project: scripts.Project) -> tuple[str, str, list[Write], li
         (path for path in project.shell_scripts if re.match(r"(train|run)\b|.*train", os.path.basename(path))), ""
     )
     if shell:
-        return join(["bash", shell]), "", [], [f"{shell} is not read: name what it writes under `outputs`"]
+        named = in_shell(project.root, shell)
+        note = f"{shell} is not understood, only searched for names of checkpoints: name what it writes under `outputs`"
+        return join(["bash", shell]), "", named, [note]
     notes = ["no training script was found: put its command under `run`, and what it writes under `outputs`"]
     if project.notebooks:
         notebook = project.notebooks[0]
@@ -208,6 +220,7 @@ def _text(
     need: needs.Needs,
     outputs: Sequence[Write],
     scratch: Sequence[Write],
+    again: Resuming,
     notes: Sequence[str],
 ) -> str:
     lines = ["# A job for sojourn. Every key is explained in docs/job-file.md; `sojourn plan` says what it would do."]
@@ -227,6 +240,11 @@ def _text(
         lines.append("# setup: pip install -r requirements.txt    # once for each box and change of what it names")
     lines.append(f"smoke: {scalar(smoke)}" if smoke else f"# smoke: {run} --max-steps 2    # a short run of the same")
     lines.append(f"run: {scalar(run)}")
+    if again.command:
+        lines.append(f"resume: {scalar(again.command)}    # in place of `run`, where there is a checkpoint")
+    if again.persist:
+        lines += ["", "# Every attempt finds these as the one before left them.", "persist:"]
+        lines += [f"  - {quoted(path)}    # {why}" for path, why in again.persist]
     lines += ["", "# What must come home and load before `sojourn down` lets the machine go (globs)."]
     if outputs:
         lines.append("outputs:")

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.store import parcel, snapshot
 from sojourn.store.job.read import find_job, read_job
 from sojourn.store.job.values import NOTHING
+from sojourn.verbs.project.foresight import foresee
 from sojourn.wire.errors import Misuse
 from sojourn.wire.quote import join
 
@@ -116,8 +117,10 @@ def smoke(
     with _private_folder() as root:
         work = os.path.join(root, "attempts", "1")
         say(f"copying {job.workdir}")
-        _copy(job.workdir, snapshot.take_snapshot(job.workdir).rows, work)
-        remarks = [remark for mount in job.file_mounts for remark in _mount(mount, work)]
+        rows = snapshot.take_snapshot(job.workdir).rows
+        _copy(job.workdir, rows, work)
+        remarks = foresee(job, {row["path"] for row in rows})
+        remarks += [remark for mount in job.file_mounts for remark in _mount(mount, work)]
         began_s = time.monotonic()
         argv = ["bash", "-eo", "pipefail", "-c", job.smoke]
         ended, rc, output = _run(argv, work, _environment(root, job, env), timeout_s, say)

@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sojourn.verbs.project.source.flags import flags, last
@@ -15,6 +15,7 @@ from sojourn.verbs.project.source.tree import walk
 from sojourn.verbs.project.source.writes import writes
 
 MOST_FILES, MOST_BYTES, DEEPEST = 2000, 1 << 20, 5
+MOST_IMPORTED = 200
 ENOUGH = 4  # a script with fewer points is not taken for a training script
 _SKIPPED = {
     *("venv", "env", "site-packages", "node_modules", "build", "dist", "__pycache__", "tests", "test", "docs", "doc"),
@@ -90,6 +91,22 @@ def read_project(root: str) -> Project:
         (s for s in scored if s.score >= ENOUGH), key=lambda s: (-s.score, s.source.path.count("/"), s.source.path)
     )
     return Project(root, modules, tuple(best), tuple(unread), tuple(notebooks), tuple(shell))
+
+
+def read_closure(root: str, starts: Iterable[str]) -> list[Module]:
+    """The scripts `starts` (relative paths) and the project's modules that they import, also through others; at most
+    MOST_IMPORTED. What is not Python is left out. Raises: nothing.
+    """
+    found: dict[str, Module] = {}
+    todo = list(starts)
+    while todo and len(found) < MOST_IMPORTED:
+        path = todo.pop(0)
+        full = os.path.join(root, path)
+        tree = _parse(full) if path not in found and os.path.isfile(full) else None
+        if tree is not None:
+            found[path] = Module(path, tree, flags(tree))
+            todo += _imported(found[path])
+    return list(found.values())
 
 
 def _files(root: str) -> Iterator[str]:

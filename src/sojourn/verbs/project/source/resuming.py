@@ -1,0 +1,186 @@
+"""What of a script's work can outlive an attempt: the folders of its checkpoints, and the words that resume it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sojourn.verbs.project.source.flags import constant, last
+from sojourn.verbs.project.source.paths import Module
+from sojourn.verbs.project.source.writes import Write
+
+CHECKPOINT = re.compile(r"\.(pt|pth|ckpt|safetensors|keras|h5|hdf5|pdparams|msgpack|pkl|joblib|npz)(\.tar)?$")
+_FOLDERS = re.compile(r"\b(\w*TrainingArguments|ModelCheckpoint|save_pretrained|save_model|save_state)$")
+_FROM = '"$SOJOURN_RESUME_FROM"'
+# Flags that name the checkpoint to resume from, best first: their dest.
+_NAMED = re.compile(
+    r"resume_from_checkpoint|resume_from|resume_path|resume_ckpt|resume_checkpoint|ckpt_path|resume|load_checkpoint"
+)
+_OUTPUT = re.compile(r"(--(?:output_dir|output-dir|out_dir|save_dir|save-dir|save))[ =]+([\w.][\w./-]*)")
+_MOST_BYTES = 1 << 20
+_LOOKS = {"exists", "is_file", "isfile", "glob", "latest_checkpoint", "listdir", "iterdir"}
+_LOADS = {"load", "load_state_dict", "load_checkpoint", "load_weights", "load_model", "load_file", "read_bytes"}
+# What a library resumes by, where the script itself takes no flag: the call to look for, and what to write into it.
+_CALLS = {
+    "transformers": ("train", 'trainer.train(resume_from_checkpoint=os.environ.get("SOJOURN_RESUME_FROM"))'),
+    "lightning": ("fit", 'trainer.fit(..., ckpt_path=os.environ.get("SOJOURN_RESUME_FROM"))'),
+    "pytorch_lightning": ("fit", 'trainer.fit(..., ckpt_path=os.environ.get("SOJOURN_RESUME_FROM"))'),
+    "accelerate": ("prepare", 'accelerator.load_state(os.environ["SOJOURN_RESUME_FROM"]) where that is set'),
+    "keras": ("fit", 'model.fit(..., callbacks=[keras.callbacks.BackupAndRestore("backup")])'),
+    "tensorflow": ("fit", 'model.fit(..., callbacks=[keras.callbacks.BackupAndRestore("backup")])'),
+    "fastai": ("fit_one_cycle", "learn.fit_one_cycle(..., start_epoch=...) after learn.load(...)"),
+    "ultralytics": ("train", 'YOLO(os.environ.get("SOJOURN_RESUME_FROM", "yolo11n.pt")).train(..., resume=...)'),
+    "mmengine": ("from_cfg", "cfg.resume = True before Runner.from_cfg(cfg)"),
+    "deepspeed": ("save_checkpoint", "engine.load_checkpoint(folder) where there is one"),
+}
+# Commands of trainers that are used without a script of one's own: a word of `run`, and what resumes it.
+_COMMANDS = (
+    (re.compile(r"\btune run\b"), " resume_from_checkpoint=True"),
+    (re.compile(r"\bllamafactory-cli train\b"), f" resume_from_checkpoint={_FROM}"),
+    (re.compile(r"\baxolotl[. ](cli\.)?train\b"), f" --resume-from-checkpoint {_FROM}"),
+    (re.compile(r"\byolo\b.*\btrain\b"), f" resume=True model={_FROM}"),
+    (re.compile(r"\bpretrain_\w+\.py\b.*--save[= ]\S+"), " --load checkpoints"),
+)
+
+
+@dataclass(frozen=True)
+class Resuming:
+    """`persist`: paths of the working copy, each with what writes there. `command`: "" where no words resume it.
+
+    `note`: what a person must do where the script cannot resume as it is; "" where it can, or saves nothing.
+    """
+
+    persist: tuple[tuple[str, str], ...]
+    command: str
+    note: str = ""
+
+
+def resuming(run: str, modules: Sequence[Module], found: Iterable[Write]) -> Resuming:
+    """What a script's own source says. `run`: its command line; `modules`: the script, then what it imports."""
+    writes = [write for write in found if not write.glob.startswith(("/", "~", "..", "checkpoints/ckpt-"))]
+    kept = _persisted(run, writes, modules)
+    imports = _imports(modules)
+    if "sojourn" in imports or not kept:
+        return Resuming((), "")
+    command = _command(run, modules)
+    note = ""
+    if not command and not _finds_by_itself(modules):
+        note = _advice(imports, modules)
+    return Resuming(kept, command, note)
+
+
+def output_words(modules: Sequence[Module]) -> str:
+    """What `run` says so that a script with flags made of TrainingArguments writes into a folder that we know."""
+    return " --output_dir out" if _has_trainer_flags(modules) else ""
+
+
+def in_shell(root: str, path: str) -> list[Write]:
+    """The checkpoints that a shell script names, each once; nothing that depends on a variable. Raises: nothing."""
+    try:
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as f:
+            lines = f.read(_MOST_BYTES).splitlines()
+    except OSError:
+        return []
+    found: dict[str, Write] = {}
+    for number, line in enumerate(lines, 1):
+        for word in re.findall(r"(?<![\w$}/.-])[\w.][\w./-]*(?![\w$*])", line.partition("#")[0]):
+            if CHECKPOINT.search(word) and ".." not in word:
+                name = word.removeprefix("./")
+                found.setdefault(name, Write(name, "named there", f"{path}:{number}"))
+    return list(found.values())
+
+
+def holds_checkpoints(write: Write) -> bool:
+    """Whether what is written is, by its name or its writer, a checkpoint."""
+    return bool(CHECKPOINT.search(write.glob) or _FOLDERS.search(write.how))
+
+
+def _persisted(run: str, found: Sequence[Write], modules: Sequence[Module]) -> tuple[tuple[str, str], ...]:
+    """The folder that `run` names, the top folder of each checkpoint, or the file itself beside the script."""
+    kept: dict[str, str] = {}
+    for flag, path in _OUTPUT.findall(run):
+        kept[path.removeprefix("./").partition("/")[0]] = flag
+    for write in found:
+        if not write.glob or not holds_checkpoints(write):
+            continue
+        path = write.glob.partition("/")[0] if "/" in write.glob else write.glob
+        if not any(c in path for c in "*?["):
+            kept.setdefault(path, f"{write.where}, {write.how}")
+    if kept and "wandb" in _imports(modules):
+        kept.setdefault("wandb", "wandb's offline runs")
+    return tuple(kept.items())
+
+
+def _command(run: str, modules: Sequence[Module]) -> str:
+    for pattern, words in _COMMANDS:
+        if pattern.search(run):
+            return run + words
+    if _has_init_from(modules):
+        return f"{run} --init_from=resume"
+    flags = [flag for module in modules for flag in module.flags if flag.name.startswith("-")]
+    for word in _NAMED.pattern.split("|"):
+        for flag in flags:
+            if flag.dest == word:
+                return f"{run} {flag.name}{'' if flag.is_switch else ' ' + _FROM}"
+    if _has_trainer_flags(modules):
+        return f"{run} --resume_from_checkpoint {_FROM}"
+    return ""
+
+
+def _has_init_from(modules: Sequence[Module]) -> bool:
+    """nanoGPT and its kin: `init_from` is a global that the command line sets, and "resume" is one of its values."""
+    for module in modules:
+        given = any(
+            isinstance(node, ast.Assign) and any(last(target) == "init_from" for target in node.targets)
+            for node in module.tree.body
+        )
+        compared = any(
+            isinstance(node, ast.Compare)
+            and last(node.left) == "init_from"
+            and any(constant(other) == "resume" for other in node.comparators)
+            for node in ast.walk(module.tree)
+        )
+        if given and compared:
+            return True
+    return False
+
+
+def _has_trainer_flags(modules: Sequence[Module]) -> bool:
+    """Flags that Hugging Face's parser makes of TrainingArguments, and a `train` that is given a checkpoint."""
+    calls = [node for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
+    parsed = any(last(call.func) in ("HfArgumentParser", "TrlParser") for call in calls)
+    return parsed and any(
+        last(call.func) == "train" and any(k.arg == "resume_from_checkpoint" for k in call.keywords) for call in calls
+    )
+
+
+def _finds_by_itself(modules: Sequence[Module]) -> bool:
+    """Whether it loads, before it trains, what it saves: then the persisted folder is all it needs."""
+    nodes = [node for module in modules for node in ast.walk(module.tree)]
+    words = {last(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute))}
+    return bool(words & _LOOKS and words & _LOADS) or bool(words & {"BackupAndRestore", "get_last_checkpoint"})
+
+
+def _advice(imports: set[str], modules: Sequence[Module]) -> str:
+    calls = {last(node.func) for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
+    for library, (call, words) in _CALLS.items():
+        if library in imports and call in calls:
+            return f"no flag resumes this script, so each attempt starts at step 0; to resume: {words}"
+    return (
+        "nothing in this script loads its checkpoint, so each attempt starts at step 0: load $SOJOURN_RESUME_FROM "
+        "where it is set"
+    )
+
+
+def _imports(modules: Sequence[Module]) -> set[str]:
+    found: set[str] = set()
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Import):
+                found.update(alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
