@@ -186,7 +186,7 @@ PLAN = answers.Plan(
     reach=Reach(ok=False, error="connection refused"),
     findings=(FINDING,),
     remarks=("sojourn.yaml:3:1: `service` is ignored",),
-    next="sojourn run --name digits-2",
+    next="sojourn run --new",
     exit_status=2,
 )
 DOWN = answers.Down(

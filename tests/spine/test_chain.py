@@ -63,18 +63,36 @@ def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
     (desk.project / "train.py").write_text((desk.project / "train.py").read_text() + "\n# edited\n")
     said = desk("run", "--json", rc=2).error
     assert said["code"] == "name-taken" and "code (train.py)" in said["message"]
-    assert said["next"] == "sojourn run --name digits-2"
+    assert said["next"] == "sojourn run --new"
     other = desk("run", "sojourn.yaml", "--env", "A=b c", "--json", rc=2).error
-    assert other["next"] == "sojourn run sojourn.yaml --env 'A=b c' --name digits-2"
+    assert other["next"] == "sojourn run sojourn.yaml --env 'A=b c' --new"
     planned = desk("plan", "--json", rc=2).json
     assert planned["decision"]["do"] == "refuse" and planned["decision"]["differs"] == ["code (train.py)"]
-    assert desk("run", "--name", "digits-2", "--json").json["attempt"] == 1
+    started = desk("run", "--new", "--json").json
+    assert (started["id"], started["attempt"]) == ("digits-2", 1)
+    again = desk("run", "--new", "--json").json
+    assert (again["id"], again["attempt"]) == ("digits-2", 1), "the identical job is the same run"
+
+
+def test_what_is_no_code_makes_no_other_job(desk: Desk) -> None:
+    desk.job(outputs=["result.json"])
+    desk("run")
+    desk.final()
+    desk("pull", "digits", "--to", "results")
+    job = desk.project / "sojourn.yaml"
+    (desk.project / "other.yaml").write_text(job.read_text().replace("digits", "other") + "# a second job\n")
+    job.write_text(job.read_text() + "# a remark\n")
+    assert desk("run", "--json").json["did"] == "nothing"
+    assert not (desk.root() / "attempts/1/sojourn.yaml").exists()
+    config = desk.project / "config.yaml"
+    config.write_text("lr: 0.1\nrun: 3\n")
+    assert "code (config.yaml)" in desk("run", "--json", rc=2).error["message"]
 
 
 def test_plan_says_what_run_would_do_and_starts_nothing(desk: Desk) -> None:
     planned = desk("plan", "--json").json
     assert planned["decision"]["do"] == "new"
-    assert planned["push"]["files"] == 2 and planned["push"]["new_bytes"] == planned["push"]["bytes"] > 0
+    assert planned["push"]["files"] == 1 and planned["push"]["new_bytes"] == planned["push"]["bytes"] > 0
     assert planned["disk"]["needed_bytes"] < planned["disk"]["free_bytes"]
     assert planned["survival"]["survives"] is True and planned["outputs"] == ["result.json", "checkpoints/best.pt"]
     assert not (desk.base / "runs").exists() and not (desk.state / "journal.jsonl").exists()

@@ -43,7 +43,13 @@ ALL = [
         (pytest.mark.adapters,),
     ),
     Project(
-        "lightning", " --max_steps 150 --pause 0.1", r"\| +([1-9]\d*)/(?:150|\?) \[", 20, 150, 1, (pytest.mark.adapters,)
+        "lightning",
+        " --max_steps 150 --pause 0.1",
+        r"\| +([1-9]\d*)/(?:150|\?) \[",
+        20,
+        150,
+        1,
+        (pytest.mark.adapters,),
     ),
 ]
 

@@ -132,8 +132,14 @@ def add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--site", default="", metavar="S", help="run on this site, overriding the job file")
     parser.add_argument("--new-machine", action="store_true", help="rent another machine, even if the site has one")
     parser.add_argument("--name", default="", metavar="N", help="name the run, overriding the job file")
+    parser.add_argument("--new", action="store_true", help="if the name is taken, use the next free number: NAME-2")
     parser.add_argument(
-        "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"
+        "--env",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="K=V",
+        help="set an environment variable; repeatable; K alone takes its value from your environment",
     )
 
 
@@ -179,8 +185,12 @@ def whole(text: str) -> int:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """argparse type: `KEY=VALUE`; KEY is the name of an environment variable."""
+    """argparse type: `KEY=VALUE`, or `KEY` with the value it has here; KEY is the name of an environment variable."""
     key, equals, value = text.partition("=")
+    if not equals and key in os.environ:
+        return key, os.environ[key]
+    if not equals and key.isidentifier() and key.isascii():
+        raise argparse.ArgumentTypeError(f"{key} is not set here: write {key}=VALUE, or export it first")
     if not equals or not key.replace("_", "a").isalnum() or not key.isascii() or key[0].isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     return key, value

@@ -42,7 +42,15 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.launch.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
-        answer = plan(ctx, args.file, site=args.site, name=args.name, env=dict(args.env), another=args.new_machine)
+        answer = plan(
+            ctx,
+            args.file,
+            site=args.site,
+            name=args.name,
+            env=dict(args.env),
+            another=args.new_machine,
+            new=args.new,
+        )
     if answer.next == "sojourn run":
         answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
     screen.answer(answer, show.lines, is_json=args.json)
@@ -56,5 +64,6 @@ def _given(args: argparse.Namespace) -> list[str]:
         *([args.file] if args.file else []),
         *named,
         *["--new-machine"] * args.new_machine,
+        *["--new"] * args.new,
         *[w for k, v in args.env for w in ("--env", f"{k}={v}")],
     ]

@@ -61,7 +61,14 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
         answer = run(
-            ctx, args.file, site=args.site, name=args.name, env=dict(args.env), yes=args.yes, another=args.new_machine
+            ctx,
+            args.file,
+            site=args.site,
+            name=args.name,
+            env=dict(args.env),
+            yes=args.yes,
+            another=args.new_machine,
+            new=args.new,
         )
         for remark in answer.remarks:
             screen.say(f"warning: {remark}")

@@ -43,6 +43,7 @@ def plan(
     name: str = "",
     env: Mapping[str, str] | None = None,
     another: bool = False,
+    new: bool = False,
 ) -> Plan:
     """What `run` with the same arguments would do now. A site that does not answer leaves what it has unknown.
 
@@ -50,7 +51,7 @@ def plan(
     a machine would be rented, its provider is asked for the price.
     Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
     """
-    prepared = prepare(ctx, file, name=name, env=env or {})
+    prepared = prepare(ctx, file, name=name, env=env or {}, new=new)
     wish = Wish(prepared.need, prepared.job.budget, yes=True, another=another)
     reach = Reach(True, units.stamp(ctx.now_s()))
     try:
@@ -295,7 +296,7 @@ def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Hello |
 def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
     do = bid.decision.do
     if do == "refuse":
-        return under_another_name(ctx, prepared, bid.box.site.name)
+        return under_another_name(prepared, bid.box.site.name)
     return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"
 
 

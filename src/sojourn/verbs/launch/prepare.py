@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import posixpath
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from sojourn.store.job.read import check_name, find_job, read_job
 from sojourn.store.job.values import JobFile
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.decide import IDENTITY
+from sojourn.verbs.launch.exempt import only_code
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
 
@@ -94,9 +96,10 @@ def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) 
     }
 
 
-def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Prepared:
+def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str], new: bool = False) -> Prepared:
     """Read the job file and the code as they are now. Reads every file of the working folder; writes nothing.
 
+    `new`: under the first name of NAME, NAME-2, NAME-3 ... that is free, or is that of this very job.
     Raises: Misuse (no-job-file, bad-job-file, a name, a sweep, a tree that cannot be a snapshot).
     """
     job = read_job(file or find_job(), env)
@@ -106,8 +109,24 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str]) -> Pr
     tree = read_trees(ctx, job)
     run = check_name(name) if name else job.name
     job = replace(job, name=run, warnings=(*job.warnings, *tree.remarks))
+    if new:
+        job = next(one for one in _numbered(job) if _is_free(ctx, spec_of(one, tree)))
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
-    return Prepared(run, job, tree.trees, spec_of(job, tree), tuple(given))
+    return Prepared(job.name, job, tree.trees, spec_of(job, tree), tuple(given))
+
+
+def _numbered(job: JobFile) -> Iterator[JobFile]:
+    yield job
+    for number in itertools.count(2):
+        yield replace(job, name=f"{job.name[:58]}-{number}")
+
+
+def _is_free(ctx: Context, spec: Spec) -> bool:
+    """Whether nothing has this name but, perhaps, this very job."""
+    known = ctx.store.index.run(spec["name"])
+    if known is None:
+        return spec["name"] not in ctx.store.index.sweeps()
+    return known.run.spec.get("identity") == spec["identity"]
 
 
 @dataclass(frozen=True)
@@ -150,10 +169,7 @@ def read_trees(ctx: Context, job: JobFile) -> Trees:
     from sojourn.store import snapshot
 
     ctx.say(f"reading {job.workdir}")
-    code = snapshot.take_snapshot(job.workdir)
-    if job.sweep is not None:
-        # They grow with the sweep; what they say of a cell is in its specification.
-        code = snapshot.without(code, [job.path, *([job.sweep.queue] if job.sweep.queue else [])])
+    code = only_code(ctx, job, snapshot.take_snapshot(job.workdir))
     trees, mounts = [("code", code)], {}
     for mount in job.file_mounts:
         ctx.say(f"reading {mount.source}")

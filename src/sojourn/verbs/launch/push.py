@@ -80,11 +80,17 @@ def changed_files(old_digest: str, tree: Snapshot) -> list[str]:
     """Paths that differ between an earlier tree and this one, sorted; [] where the earlier roster is not kept."""
     from sojourn.wire.manifest import differences
 
+    old = roster_of(old_digest)
+    return [path for path, _ in differences(tree.rows, old)] if old else []
+
+
+def roster_of(digest: str) -> list[Any]:
+    """The rows of an earlier tree; [] where they are not kept."""
     try:
-        old = atomic.read_json(os.path.join(_rosters(), old_digest))
+        old = atomic.read_json(os.path.join(_rosters(), digest))
     except OSError:
         return []
-    return [] if not isinstance(old, list) else [path for path, _ in differences(tree.rows, old)]
+    return old if isinstance(old, list) else []
 
 
 def _rosters() -> str:

@@ -79,6 +79,7 @@ def run(
     name: str = "",
     env: Mapping[str, str] | None = None,
     another: bool = False,
+    new: bool = False,
     wait_s: float = 60.0,
     yes: bool = False,
 ) -> Launch:
@@ -87,14 +88,14 @@ def run(
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
     goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
-    `another`: on a machine that is rented for it, though the site has one already. `yes`: rented without a question,
-    within `max_price` and `budget`.
+    `new`: under the first free name of NAME, NAME-2 ... `another`: on a machine that is rented for it, though the site
+    has one already. `yes`: rented without a question, within `max_price` and `budget`.
     Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
-    prepared = prepare(ctx, file, name=name, env=env or {})
+    prepared = prepare(ctx, file, name=name, env=env or {}, new=new)
     if prepared.id in ctx.store.index.sweeps():
-        other = under_another_name(ctx, prepared, site or prepared.job.site or "local")
+        other = under_another_name(prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
     with ctx.alone(prepared.id):
         wish = Wish(prepared.need, prepared.job.budget, yes, another)
@@ -177,7 +178,7 @@ def _stays(ctx: Context, prepared: Prepared, view: RunView, excluded: Mapping[st
     others = [name for name in names if name not in excluded]
     if view.status.state.is_dead and last.get("action") == "exclude-site" and others:
         why = f"your rule {last.get('rule')} excludes {view.record.site_name}, and its checkpoints are there"
-        raise NotHere(run=prepared.id, why=why, following=under_another_name(ctx, prepared, others[0]))
+        raise NotHere(run=prepared.id, why=why, following=under_another_name(prepared, others[0]))
 
 
 def _never_was(ctx: Context, record: RunRecord) -> bool:
@@ -235,7 +236,7 @@ def refuse(ctx: Context, prepared: Prepared, bid: Bid) -> None:
     decision, view = bid.decision, bid.view
     if view is None or decision.do not in ("refuse", "unknown"):
         return
-    run, other = prepared.id, under_another_name(ctx, prepared, bid.box.site.name)
+    run, other = prepared.id, under_another_name(prepared, bid.box.site.name)
     if decision.do == "unknown":
         raise not_refreshed(view)
     if "site" in decision.differs:
@@ -290,7 +291,7 @@ def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str]
         raise NameTaken(
             run=prepared.id,
             differs=f"it is on {box.site.name}, put there by another client",
-            following=under_another_name(ctx, prepared, box.site.name),
+            following=under_another_name(prepared, box.site.name),
         ) from error
 
 
@@ -330,7 +331,7 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
         state=State.PLANNED if view is None else view.status.state,
         did="blocked",
         why="nothing was started",
-        next="sojourn plan",
+        next=quote.join(["sojourn", "plan", *prepared.given, *_elsewhere(prepared, bid.box.site.name)]),
         findings=bid.findings,
         remarks=(*prepared.job.warnings, *meter),
         seconds=ctx.now_s() - began_s,
@@ -338,9 +339,10 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
     )
 
 
-def under_another_name(ctx: Context, prepared: Prepared, site: str) -> str:
+def under_another_name(prepared: Prepared, site: str) -> str:
     """The command that starts the same job there under a name like its own that is not taken here."""
-    stem = prepared.id[:58]
-    free = next(f"{stem}-{n}" for n in range(2, 10_000) if ctx.store.index.run(f"{stem}-{n}") is None)
-    where = () if site == (prepared.job.site or "local") else ("--site", site)
-    return quote.join(["sojourn", "run", *prepared.given, *where, "--name", free])
+    return quote.join(["sojourn", "run", *prepared.given, *_elsewhere(prepared, site), "--new"])
+
+
+def _elsewhere(prepared: Prepared, site: str) -> tuple[str, ...]:
+    return () if site == (prepared.job.site or "local") else ("--site", site)
