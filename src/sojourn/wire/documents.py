@@ -33,6 +33,7 @@ class Spec(TypedDict, total=False):
     outputs: List[str]
     scratch: List[str]
     persist: List[str]
+    progress: str
     code: str
     mounts: Dict[str, str]
     num_nodes: int

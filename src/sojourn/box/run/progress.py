@@ -10,16 +10,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
+    from sojourn.box.run.log_progress import LogProgress
+
 _LIMIT_BYTES = 64 << 10
 _PARTS = 1000  # more lists and objects than that is no progress; it also bounds how deep they can lie in each other
 _TOLD_BYTES = 4096  # what is larger is told without its metrics: it would come with every beat
 
 
 class Progress:
-    """The last readable state of one progress file."""
+    """The last readable state of one progress file; of the `log`, as long as there is no such file."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, log: LogProgress | None = None) -> None:
         self.path = path
+        self._log = log
         self.value: Dict[str, Any] | None = None
         self._mark: Tuple[int, ...] = ()
 
@@ -34,16 +37,22 @@ class Progress:
                 self._mark = mark
                 data = f.read(_LIMIT_BYTES + 1)
         except OSError:
-            return False
+            return self._look_at_log()
         value = parse(data)
         if value is None or value == self.value:
             return False
         self.value = value
         return True
 
+    def _look_at_log(self) -> bool:
+        if self._log is None or not self._log.look():
+            return False
+        self.value = self._log.value
+        return True
+
     def told(self) -> Dict[str, Any] | None:
         """What a beat says of it."""
-        if self.value is None or self._mark[2] <= _TOLD_BYTES:
+        if self.value is None or not self._mark or self._mark[2] <= _TOLD_BYTES:
             return self.value
         return {name: self.value.get(name) for name in ("step", "total", "epoch", "at", "checkpoint")}
 

@@ -7,6 +7,7 @@ import signal
 import time
 
 from sojourn.box.run import lastwords, locks, marks, secrets
+from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.progress import Progress
 from sojourn.box.run.root import read_fields
 from sojourn.box.supervise import ending, environment, persist, prepare, snapshots, start
@@ -77,7 +78,8 @@ def go_on(keeper: Keeper) -> None:
 
 def _last_progress(keeper: Keeper, number: int) -> None:
     """What the payload told of itself last, where no keeper was there to hear it."""
-    progress = Progress(keeper.root.progress(number))
+    log = LogProgress(keeper.root.log(number), str(keeper.spec.get("progress") or ""))
+    progress = Progress(keeper.root.progress(number), log)
     if progress.look():
         keeper.ledger.note("beat", number, progress=progress.told())
         found = progress.checkpoint

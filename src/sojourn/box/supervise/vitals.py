@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.logfile import Log
 from sojourn.box.run.progress import Progress
 from sojourn.box.run.root import Root
@@ -22,13 +23,18 @@ _MOVING_CORES = 0.01  # a waiting training process uses less than this, one that
 
 
 class Vitals:
-    """Measures one attempt. `payload`, `shim`: pids (0 = there is none); `start`: start of the payload in ticks."""
+    """Measures one attempt. `payload`, `shim`: pids (0 = there is none); `start`: start of the payload in ticks.
 
-    def __init__(self, root: Root, attempt: int, payload: int, start: int, shim: int, groups: cgroup.Groups) -> None:
+    `pattern`: how its log tells progress, in the job's own words.
+    """
+
+    def __init__(
+        self, root: Root, attempt: int, payload: int, start: int, shim: int, groups: cgroup.Groups, pattern: str = ""
+    ) -> None:
         self.root = root
         self.groups = groups
         self.log = Log(root.log(attempt))
-        self.progress = Progress(root.progress(attempt))
+        self.progress = Progress(root.progress(attempt), LogProgress(root.log(attempt), pattern))
         self.members = Members(shim or payload, bool(shim))
         self._start = start
         self._began_s = time.monotonic()

@@ -30,7 +30,8 @@ def read_job(path: str, env: Mapping[str, str] = NOTHING) -> JobFile:
     """
     data = _bytes(path)
     # Not at the top: `status` never reads a job file.
-    from sojourn.store.job.keys import Reader, read_tree
+    from sojourn.store.job.keys import read_tree
+    from sojourn.store.job.reader import Reader
 
     try:
         tree = parse(data)

@@ -72,6 +72,7 @@ class JobFile:
     outputs: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()  # paths of the working copy that every attempt finds as the one before left them
+    progress: str = ""  # a regular expression with the groups step, total, epoch and metrics; "" = the usual forms
     retry: Retry = Retry()
     stall_after_s: float | None = None
     max_duration_s: float | None = None

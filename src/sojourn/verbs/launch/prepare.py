@@ -205,6 +205,7 @@ def spec_of(job: JobFile, tree: Trees) -> Spec:
         "max_duration_s": job.max_duration_s,
         **({"after": list(job.after)} if job.after else {}),
         **({"persist": list(job.persist)} if job.persist else {}),
+        **({"progress": job.progress} if job.progress else {}),
         **({"resume_argv": ["bash", "-eo", "pipefail", "-c", job.resume]} if job.resume else {}),
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,
