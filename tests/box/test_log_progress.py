@@ -165,6 +165,10 @@ def test_the_jobs_own_pattern_is_all_that_counts(tmp_path: Path) -> None:
     assert said == {"step": 31, "total": 90, "metrics": {"loss": 0.25}}
 
 
+def test_a_pattern_that_runs_for_ever_is_given_up(tmp_path: Path) -> None:
+    assert told(tmp_path / "1.log", "a" * 60 + "!\n", r"(?P<step>(a+)+)$") is None
+
+
 def test_a_file_of_the_training_itself_wins(tmp_path: Path) -> None:
     (tmp_path / "1.log").write_text("step 5/6\n")
     progress = Progress(str(tmp_path / "1.json"), LogProgress(str(tmp_path / "1.log")))

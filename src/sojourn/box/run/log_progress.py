@@ -11,6 +11,7 @@ import re
 import time
 
 from sojourn.box.run.ledger import complain
+from sojourn.box.system import bounded
 from sojourn.wire import units
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 << 10  # of what is new in one look: the newest
 _LINE_CHARS = 1000
+_PATTERN_S = 2.0
 _METRICS = 20
 _NAME_CHARS = 40
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
@@ -79,8 +81,8 @@ class LogProgress:
     def look(self) -> bool:
         """Read what is new in the log; True where `value` is new."""
         found: Dict[str, Any] = {}
-        for line in self._lines():
-            one = self._own(line) if self._pattern else self._usual(line)
+        lines = self._lines()
+        for one in self._by_pattern(lines) if self._pattern else map(self._usual, lines):
             metrics = dict(found.get("metrics") or {}, **one.pop("metrics", {}))
             found.update(one)
             if metrics:
@@ -115,6 +117,22 @@ class LogProgress:
         if self._rest and data:
             parts.append(self._rest)  # a bar has no end of its line yet; what is read twice says the same
         return [_ANSI.sub("", part[:_LINE_CHARS].decode("utf-8", "replace")).rstrip() for part in parts if part]
+
+    def _by_pattern(self, lines: List[str]) -> List[Dict[str, Any]]:
+        """What the job's own pattern finds, asked of a child: a regular expression may run for ever."""
+        if not lines:
+            return []
+        try:
+            question = bounded.Question("progress", lambda: [self._own(line) for line in lines], _PATTERN_S)
+            answer = bounded.ask([question])["progress"]
+        except OSError as error:
+            complain("progress.pattern: %s" % error)
+            return []
+        if answer.why:
+            complain("progress.pattern is left alone from now on: %s" % (answer.detail or answer.why))
+            self._pattern = None
+            return []
+        return answer.value or []
 
     def _own(self, line: str) -> Dict[str, Any]:
         assert self._pattern is not None
@@ -218,7 +236,7 @@ class LogProgress:
 
 
 def _compiled(pattern: str) -> Any:
-    """None for no pattern, and for one that this box's older Python cannot read: then the usual forms are looked for."""
+    """None for no pattern, and for one that this box's older Python cannot read: the usual forms count then."""
     try:
         return re.compile(pattern) if pattern else None
     except re.error as error:
