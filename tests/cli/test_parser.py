@@ -10,7 +10,7 @@ import pytest
 
 import sojourn
 from scripts import commands_page
-from sojourn.cli.parser import BadCommandLine, build, groups, load, names, page, parse
+from sojourn.cli.parser import MEANT, BadCommandLine, OtherWord, build, groups, load, names, page, parse
 from sojourn.cli.show.text import width
 
 NAMES = names()
@@ -127,3 +127,27 @@ def test_the_whole_grammar_is_there_for_shell_completion_and_loads_no_verb() -> 
 
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
     assert commands_page.PAGE.read_text(encoding="utf-8") == commands_page.text(), "To accept this: make pages"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("ps", "status"),
+        ("queue", "status"),
+        ("list", "status"),
+        ("launch", "run"),
+        ("cancel", "stop RUN"),
+        ("kill", "stop RUN"),
+        ("rm", "clean SITE RUN"),
+        ("terminate", "down LEASE"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours_and_does_nothing(word: str, meant: str) -> None:
+    with pytest.raises(OtherWord) as refused:
+        load(word)
+    assert (refused.value.exit_status, refused.value.next) == (2, f"sojourn {meant}")
+
+
+def test_every_word_that_is_answered_leads_to_a_command_of_ours() -> None:
+    assert {meant.split()[0] for meant in MEANT.values()} <= set(NAMES)
+    assert not set(MEANT) & set(NAMES)

@@ -67,7 +67,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 def test_a_short_screen_first_shortens_the_name_then_leaves_columns_out() -> None:
     rows = [("a-very-long-name-of-a-run-that-nobody-can-read", "succeeded", "12 m", "free")]
     assert table(("RUN", "STATE", "FOR", "COST"), rows, 44, leave_out=(2,))[1] == (
-        "a-very-lo...-can-read  succeeded  12 m  free"
+        "...at-nobody-can-read  succeeded  12 m  free"
     )
     assert table(("RUN", "STATE", "FOR", "COST"), rows, 33, leave_out=(2,))[0].split() == ["RUN", "STATE", "COST"]
 

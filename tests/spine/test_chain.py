@@ -130,3 +130,21 @@ def test_a_script_that_was_edited_on_windows_runs_and_is_told_of(desk: Desk) -> 
     said = desk("run")
     assert "go.sh is pushed with Unix line ends" in " ".join((said.out + said.err).split())
     assert desk.final()["state"] == "succeeded"
+
+
+def test_status_shows_only_what_is_asked_for_and_cuts_no_name_in_a_pipe(desk: Desk) -> None:
+    name = "a-name-of-sixty-three-characters-" + "x" * 30
+    desk.job("true", name=name)
+    desk("run")
+    desk.final(name)
+    desk.job("exit 3", name="bad")
+    desk("run", rc=None)
+    desk.final("bad")
+    assert name in desk("status").out
+    said = desk("status", "--state", "failed", "--json").json["runs"]
+    assert [row["id"] for row in said] == ["bad"]
+    assert desk("status", "--site", "elsewhere", "--json").json["runs"] == []
+    assert (
+        len(desk("status", "--site", "local", "--state", "succeeded", "--state", "failed", "--json").json["runs"]) == 2
+    )
+    assert "is no state" in desk("status", "--state", "fine", rc=2).err

@@ -28,6 +28,29 @@ class BadCommandLine(Misuse):
     next_step = "{help} --help"
 
 
+class OtherWord(Misuse):
+    """There is no command {word!r}; here it is `sojourn {meant}`. Nothing was done."""
+
+    code = "other-word"
+    next_step = "sojourn {meant}"
+
+
+# What people type who come from other tools; it is answered, never carried out.
+MEANT = {
+    **dict.fromkeys(("ps", "ls", "list", "queue", "jobs", "top"), "status"),
+    **dict.fromkeys(("show", "info", "describe"), "status RUN"),
+    **dict.fromkeys(("cancel", "kill", "interrupt"), "stop RUN"),
+    **dict.fromkeys(("launch", "start", "submit", "train"), "run"),
+    **dict.fromkeys(("restart", "continue", "retry"), "resume RUN"),
+    **dict.fromkeys(("rm", "remove", "prune"), "clean SITE RUN"),
+    **dict.fromkeys(("delete", "destroy", "terminate", "release"), "down LEASE"),
+    **dict.fromkeys(("log", "tail", "attach"), "logs RUN -f"),
+    **dict.fromkeys(("download", "fetch", "sync", "get", "rsync", "scp"), "pull RUN"),
+    **dict.fromkeys(("check", "validate", "price", "estimate", "dry-run"), "plan"),
+    **dict.fromkeys(("debug", "explain", "diagnose"), "why RUN"),
+}
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser with our help page, and errors that are raised and name the nearest valid flag."""
 
@@ -89,6 +112,8 @@ def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
 def load(name: str) -> ModuleType:
     """The module of a command. Raises: BadCommandLine with the nearest name."""
     if name not in names():
+        if name in MEANT:
+            raise OtherWord(word=name, meant=MEANT[name])
         near = nearest(name, names())
         raise BadCommandLine(
             detail=f"unknown command {name!r}" + (f"; did you mean {near}?" if near else ""), help="sojourn"

@@ -63,6 +63,11 @@ class Screen:
         else:
             self.show(lines(answer, self.columns))
 
+    @property
+    def table_columns(self) -> int:
+        """Columns that a table may have: without end where no person reads it, so that no name is cut in a pipe."""
+        return self.columns if self.out_is_terminal or "COLUMNS" in os.environ else 1 << 16
+
     def show_bytes(self, data: bytes) -> None:
         """Bytes as they are; only for a stdout that is no terminal."""
         self.settle()

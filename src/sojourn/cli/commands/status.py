@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
+from sojourn.wire.units import unstamp
 
 if TYPE_CHECKING:
-    from sojourn.verbs.answers import StatusReport
+    from sojourn.verbs.answers import Row, StatusReport
 
 SUMMARY = "check every run once: state, progress, results, cost"
 GROUP, PLACE = "Run and monitor", 230
@@ -22,6 +23,7 @@ EXAMPLES = (
     ("sojourn status digits", "everything known about one run"),
     ("sojourn status ablation", "a sweep: cells by state and site, time left, cost"),
     ("sojourn status --since 2d --json", "runs whose state changed in the last two days, as JSON"),
+    ("sojourn status --state failed --state lost", "what needs a look"),
     ("sojourn status digits --exit-status", "for scripts: the result as an exit status"),
 )
 EXITS = (
@@ -44,6 +46,11 @@ FINAL_SHOWN = 20  # finished runs listed without --all
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
+    parser.add_argument(
+        "--state", action="append", default=[], metavar="STATE", type=state, help="only runs in it; repeatable"
+    )
+    parser.add_argument("--site", action="append", default=[], metavar="S", help="only runs on this site; repeatable")
+    parser.add_argument("--sweep", action="append", default=[], metavar="N", help="only runs of this sweep; repeatable")
     parser.add_argument("--since", type=duration, metavar="TIME", help="only runs whose state changed within this time")
     parser.add_argument(
         "-a", "--all", action="store_true", help=f"list every finished run, not only the newest {FINAL_SHOWN}"
@@ -55,6 +62,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=duration, default=20.0, metavar="TIME", help="how long to wait for a box (default: 20s)"
     )
     add_json(parser)
+
+
+def state(text: str) -> str:
+    """argparse type: a state of a run."""
+    from sojourn.core.values import State
+
+    valid = [one.value for one in State]
+    if text not in valid:
+        raise argparse.ArgumentTypeError(f"{text!r} is no state: {', '.join(valid)}")
+    return text
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
@@ -76,12 +93,11 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
     from sojourn.verbs.observe.status import status
     from sojourn.wire.errors import Misuse
-    from sojourn.wire.units import unstamp
 
-    selects = args.runs or args.since is not None or args.exit_status
+    selects = args.runs or args.exit_status or _filters(args)
     if args.json and not selects and not screen.out_is_terminal:
         return _all_as_json(args, screen)
-    shows_all = args.json or args.all or args.runs or args.since is not None or args.exit_status
+    shows_all = args.json or args.all or selects
     with Context.open(say=screen.progress) as ctx:
         sweep = ctx.store.index.sweep(args.runs[0]) if len(args.runs) == 1 else ""
         try:
@@ -91,9 +107,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
                 unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see docs/json.md
             raise
     now_s = unstamp(answer.at)
-    if args.since is not None:
-        rows = tuple(row for row in answer.rows if row.since and now_s - unstamp(row.since) <= args.since)
-        answer = replace(answer, rows=rows)
+    answer = replace(answer, rows=tuple(row for row in answer.rows if _is_wanted(row, args, now_s)))
     if args.json:
         screen.show_json(answer.as_json())
     elif sweep and answer.sweeps:
@@ -101,11 +115,25 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
     elif len(args.runs) == 1 and len(answer.rows) == 1:
         screen.show(show.one(answer.rows[0], now_s, screen.columns))
     else:
-        most = None if args.all or args.runs or args.since is not None else FINAL_SHOWN
-        screen.show(show.lines(answer, screen.columns, finals=most))
+        most = None if shows_all else FINAL_SHOWN
+        screen.show(show.lines(answer, screen.table_columns, finals=most))
     if args.exit_status:
         return answer.exit_status
     return _reached(answer)
+
+
+def _filters(args: argparse.Namespace) -> bool:
+    """Whether only some of the runs are asked for."""
+    return args.since is not None or bool(args.state or args.site or args.sweep)
+
+
+def _is_wanted(row: Row, args: argparse.Namespace, now_s: float) -> bool:
+    if args.since is not None and not (row.since and now_s - unstamp(row.since) <= args.since):
+        return False
+    return all(
+        not wanted or having in wanted
+        for wanted, having in ((args.state, row.state.value), (args.site, row.site), (args.sweep, row.sweep))
+    )
 
 
 def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:

@@ -42,6 +42,15 @@ def cut(text: str, columns: int) -> str:
     return _head(text, room - width(tail)) + _DOTS + tail
 
 
+def cut_start(text: str, columns: int) -> str:
+    """`text` in at most `columns` columns; a name that is too long loses its start, which cells of a sweep share."""
+    if width(text) <= columns:
+        return text
+    if columns <= len(_DOTS):
+        return _head(text[::-1], columns)[::-1]
+    return _DOTS + _head(text[::-1], columns - len(_DOTS))[::-1]
+
+
 def pad(text: str, columns: int, *, right: bool = False) -> str:
     """`text` filled with spaces up to `columns`; with `right` the text stands at the right."""
     gap = " " * max(0, columns - width(text))
@@ -88,7 +97,7 @@ def table(
     """Aligned lines of at most `columns`, `head` first. Cells must be clean; the first one names the row.
 
     A column that is empty in every row is left out. Where room is short, the first column gives way (down to 16
-    columns, names lose their middle), then the columns of `leave_out` go in that order, then the line is cut.
+    columns, names lose their start), then the columns of `leave_out` go in that order, then the line is cut.
     """
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
     wide = {i: max([width(head[i])] + [width(row[i]) for row in rows]) for i in kept}
@@ -103,7 +112,9 @@ def table(
     wide[0] = max(least, wide[0] - max(0, needed() - columns))
     flush = frozenset(right)
     return [
-        _head("  ".join(pad(cut(row[i], wide[i]), wide[i], right=i in flush) for i in kept), columns).rstrip()
+        _head(
+            "  ".join(pad((cut if i else cut_start)(row[i], wide[i]), wide[i], right=i in flush) for i in kept), columns
+        ).rstrip()
         for row in [head, *rows]
     ]
 
