@@ -197,3 +197,38 @@ def test_a_real_bar_of_tqdm_is_read(tmp_path: Path) -> None:
     code = "import tqdm\nfor i in tqdm.tqdm(range(40), postfix={'loss': 0.5}): pass\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env={**os.environ, "COLUMNS": "100"})
     assert told(tmp_path / "1.log", done.stderr) == {"step": 40, "total": 40, "metrics": {"loss": 0.5}}
+
+
+# ---- An attempt that begins anew
+
+
+def killed_and_again(rig: Rig, first: str, later: str) -> Any:
+    """Two attempts of a script that prints `first`, saves and dies, and then prints `later`; the root."""
+    root = rig.place(
+        "if [ $SOJOURN_ATTEMPT = 1 ]; then %s; cp ../../m.npy out-model.npy; kill -9 $$; fi; %s; sleep 600"
+        % (first, later)
+    )
+    Path(root.path, "m.npy").write_bytes(b"\x80 as good as whole")
+    rig.finish(root)
+    assert rig.call("want", run="r", attempt=2, by="resume")["ok"]
+    rig.supervise(root)
+    assert until(lambda: [beat for beat in found(root, "beat") if beat["attempt"] == 2 and beat.get("progress")])
+    return root
+
+
+LOOP = "for n in %s; do echo iter $n: loss 1; done"
+
+
+def test_a_second_attempt_that_begins_at_the_first_step_is_told(rig: Rig) -> None:
+    root = killed_and_again(rig, LOOP % "0 1 2 3 4 5", LOOP % "0 1")
+    assert until(lambda: found(root, "restarted"))
+    assert found(root, "restarted")[0]["step"] == 0
+    assert found(root, "restarted")[0]["resumes"] == "attempts/2/out-model.npy"
+
+
+@pytest.mark.parametrize("later", [LOOP % "4 5 6", 'printf "0/90 [00:00<?, 1it/s]\\r41/90 [00:01<00:02, 1it/s]\\r"'])
+def test_one_that_resumes_is_not(rig: Rig, later: str) -> None:
+    root = killed_and_again(rig, LOOP % "0 1 2 3 4 5", later)
+    seen = len(found(root, "beat"))
+    assert until(lambda: len(found(root, "beat")) > seen + 3)
+    assert found(root, "restarted") == []

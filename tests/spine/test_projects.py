@@ -114,3 +114,30 @@ def test_a_script_of_somebody_else_loses_no_more_than_its_own_interval(desk: Des
 @pytest.mark.parametrize("project", [pytest.param(one, id=one.name, marks=one.marks) for one in ALL])
 def test_twenty_kills_lose_no_more(desk: Desk, project: Project) -> None:
     tried(desk, project, kills=20, seed=1)
+
+
+FORGETFUL = """
+import sys, time
+import numpy as np
+for it in range(600):
+    print("iter %d: loss 1.0" % it, flush=True)
+    time.sleep(0.1)
+    if it % 20 == 10:
+        np.savez("out-model.npz", it=it)
+"""
+
+
+def test_an_attempt_that_starts_over_is_an_alarm_and_a_verdict(desk: Desk) -> None:
+    (desk.project / "train.py").write_text(FORGETFUL)
+    desk.job("python train.py", name="theirs", outputs=["out-model.npz"])
+    said = desk("run").err
+    assert "to keep them, add to sojourn.yaml: persist: [out-model.npz]" in said.replace("\n         ", " ")
+    wait_for(lambda: "iter 15" in desk.log("theirs"))
+    desk.kill_training("theirs")
+    desk.final("theirs")
+    desk("resume", "theirs")
+    wait_for(lambda: any(event["kind"] == "restarted" for event in desk.events("theirs")))
+    assert "began at step 0, although attempts/2/out-model.npz was there" in desk.row("theirs")["reason"]
+    assert desk.row("theirs")["progress"]["step"] is not None
+    verdict = desk("why", "theirs", "--json", rc=None).json
+    assert verdict["verdict"]["id"] == "restarted-from-zero", verdict

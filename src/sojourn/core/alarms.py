@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-STALLED, TOO_FAST, BILLING, IDLE = "stalled", "too-fast", "done-but-billing", "idle"
+STALLED, TOO_FAST, BILLING, IDLE, ANEW = "stalled", "too-fast", "done-but-billing", "idle", "began-anew"
 FAST = 0.5  # of what was expected; as in the gotcha finished-too-fast
 FAST_LEAST_S = 10.0  # a difference below that is start-up, and no sign
 SIBLINGS = 3  # finished cells that it takes to expect anything

@@ -58,6 +58,7 @@ class Status:
     ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
     idle_since: str = ""  # since when no card of its box was busy, as its beats have it; "": one was, or none is told
+    began_anew: str = ""  # what this attempt could have resumed from, and did not
     seq: int = 0
     spent_s: float = 0.0  # of the process, in all attempts that ended
     seat: str = ""  # what a scheduler gave this attempt: the native id of its job, a colon, how often that was started
@@ -171,6 +172,7 @@ def _attempt(status: Status, event: Event) -> Status:
         started_at="",
         idle_since="",
         reason="",
+        began_anew="",
         rc=None,
         signal=None,
         remaining_s=None,
@@ -260,6 +262,12 @@ def _checkpoint(status: Status, event: Event) -> Status:
     if "write_s" in event:
         kept["write_s"] = _number(event["write_s"])
     return replace(status, checkpoint=kept)
+
+
+def _restarted(status: Status, event: Event) -> Status:
+    resumes = _text(event.get("resumes"))
+    reason = f"this attempt began at step {event.get('step') or 0}, although {resumes} was there to resume from"
+    return replace(status, began_anew=resumes, reason=reason if status.state is State.RUNNING else status.reason)
 
 
 def _stalled(status: Status, event: Event) -> Status:
@@ -352,6 +360,7 @@ _MOVES = {
     "started": _started,
     "beat": _beat,
     "checkpoint": _checkpoint,
+    "restarted": _restarted,
     "stalled": _stalled,
     "moving": _moving,
     "signal": _signal,

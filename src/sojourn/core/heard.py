@@ -154,6 +154,7 @@ _FIELDS: dict[str, dict[str, Read]] = {
     "started": {},
     "beat": {"log_bytes": whole, "log_age_s": number, "oom_kill": whole, "gpu": _cards, "progress": progress},
     "checkpoint": {"path": text, "step": signed, "bytes": whole, "write_s": number},
+    "restarted": {"step": signed, "resumes": text},
     "stalled": {"quiet_s": number},
     "moving": {},
     "signal": {"signal": _code, "why": text},

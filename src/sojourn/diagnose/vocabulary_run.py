@@ -47,6 +47,7 @@ run.workers | int | processes | process | DataLoader workers among the children 
 run.open_files | int | files | process | open descriptors of the payload
 run.open_files_limit | int | files | process | its soft limit of descriptors
 run.script_drift | bool | | process | a script that a shell holds open has other bytes than at launch, same inode
+run.began_anew | bool | | events | this attempt began at the steps of the first one, though it had a checkpoint to resume from
 run.start_step | int? | steps | log | first step this attempt told
 run.ckpt_start_step | int? | steps | launch | step of the checkpoint chosen at start; null: there was none
 run.code_sha | text | digest | code | digest of the code folder, now

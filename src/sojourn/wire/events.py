@@ -28,6 +28,7 @@ KINDS = {
     "beat": "payload_s cpu_s rss_bytes threads cgroup_bytes oom_kill disk{path:{free_bytes,free_inodes}} gpu[]"
     " log_bytes log_age_s progress",
     "checkpoint": "path step bytes write_s",
+    "restarted": "step resumes",
     "stalled": "quiet_s",
     "moving": "quiet_s",
     "adopted": "keeper{pid,start,digest} pid start",

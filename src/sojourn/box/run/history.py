@@ -25,6 +25,7 @@ class History:
     def _forget(self) -> None:
         self.begun: Event = {}  # the `attempt` event of the last attempt
         self.is_prepared = False
+        self.resumes = ""  # what it could resume from
         self.started: Event = {}
         self.lived_s = 0.0  # by its last beat
         self.ended: Event = {}
@@ -48,7 +49,7 @@ class History:
         if kind == "attempt":
             self.begun = event
         elif kind == "prepared":
-            self.is_prepared = True
+            self.is_prepared, self.resumes = True, str(event.get("resumes") or "")
         elif kind == "started":
             self.started = event
         elif kind == "beat":

@@ -16,7 +16,7 @@ from sojourn.wire import units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List, Tuple
 
 _MOST_BYTES = 64 << 10  # of what is new in one look: the newest
 _LINE_CHARS = 1000
@@ -98,6 +98,19 @@ class LogProgress:
         self.value = dict(now, at=units.stamp(time.time()), source="log")
         return True
 
+    def head(self) -> List[str]:
+        """The lines that the log begins with."""
+        try:
+            with open(self.path, "rb", buffering=0) as f:
+                return _texts(re.split(rb"[\r\n]+", f.read(_MOST_BYTES)))
+        except OSError:
+            return []
+
+    def step_of(self, line: str) -> int | None:
+        """The step that a line tells, after those that were asked for before it."""
+        step = self._usual(line).get("step")
+        return step if isinstance(step, int) else None
+
     def _lines(self) -> List[str]:
         """The lines that are new, each redrawing of a bar as one."""
         try:
@@ -112,11 +125,10 @@ class LogProgress:
         except OSError:
             return []
         self._offset += len(data)
-        parts = re.split(rb"[\r\n]+", self._rest + data)
-        self._rest = parts.pop()[-_LINE_CHARS:]
-        if self._rest and data:
-            parts.append(self._rest)  # a bar has no end of its line yet; what is read twice says the same
-        return [_ANSI.sub("", part[:_LINE_CHARS].decode("utf-8", "replace")).rstrip() for part in parts if part]
+        *whole, self._rest = re.split(rb"[\r\n]+", self._rest + data)
+        self._rest = self._rest[-_LINE_CHARS:]
+        # A bar has no end of its line yet; what is read twice says the same.
+        return _texts([*whole, self._rest] if data else whole)
 
     def _by_pattern(self, lines: List[str]) -> List[Dict[str, Any]]:
         """What the job's own pattern finds, asked of a child: a regular expression may run for ever."""
@@ -235,6 +247,19 @@ class LogProgress:
         return found
 
 
+def first_steps(path: str) -> Tuple[int, ...]:
+    """The first two different steps that the head of a log tells; fewer where it tells fewer. Raises: nothing."""
+    progress = LogProgress(path)
+    found: List[int] = []
+    for line in progress.head():
+        step = progress.step_of(line)
+        if step is not None and step not in found:
+            found.append(step)
+            if len(found) == 2:
+                break
+    return tuple(found)
+
+
 def _compiled(pattern: str) -> Any:
     """None for no pattern, and for one that this box's older Python cannot read: the usual forms count then."""
     try:
@@ -242,6 +267,10 @@ def _compiled(pattern: str) -> Any:
     except re.error as error:
         complain("progress.pattern: %s" % error)
         return None
+
+
+def _texts(parts: List[bytes]) -> List[str]:
+    return [_ANSI.sub("", part[:_LINE_CHARS].decode("utf-8", "replace")).rstrip() for part in parts if part]
 
 
 def _metrics(line: str) -> Dict[str, float]:

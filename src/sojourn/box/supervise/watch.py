@@ -9,6 +9,7 @@ import time
 from sojourn.box.run import locks
 from sojourn.box.run.ledger import complain
 from sojourn.box.run.root import attempts_made, read_fields
+from sojourn.box.supervise.anew import Anew
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.supervise.snapshots import Looks
@@ -57,6 +58,7 @@ class Watch:
         self._is_killed = False
         self._looks = Looks(keeper, number)
         self._spares = Spares(keeper, number)
+        self._anew = Anew(keeper.root, number, keeper.ledger.history.resumes)
         self._stop_at = ""  # the `at` of the stop request we acted on
         keeper.expected.add(pid)  # it becomes our child when its shim is killed
         if report >= 0:
@@ -190,6 +192,9 @@ class Watch:
         found = self.vitals.progress.checkpoint
         if found and (found["path"], found["step"]) != ledger.history.checkpoint:
             ledger.note("checkpoint", self.number, **found)
+        restarted = self._anew.look()
+        if restarted:
+            ledger.note("restarted", self.number, **restarted)
 
     def _limit(self) -> Tuple[str, float]:
         """The next limit of the job and the seconds until it is reached.

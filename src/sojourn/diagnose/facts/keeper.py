@@ -68,6 +68,10 @@ def _events(probe: Probe) -> Mapping[str, Any]:
                 if isinstance(value, (int, float)):
                     found[name] = value
             found.update(_progress_of(row.get("progress")))
+        elif kind == "restarted":
+            found["run.began_anew"] = True
+            if isinstance(row.get("step"), int):
+                found["run.start_step"] = row["step"]
         elif kind in ("stalled", "moving"):
             found["run.stalled"] = kind == "stalled"
         elif kind == "signal" and row.get("why") == "walltime":  # a scheduler's seat ends: nobody asked for that

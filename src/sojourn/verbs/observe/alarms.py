@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sojourn.core.alarms import BILLING, IDLE, IDLE_S, SIBLINGS, STALLED, TOO_FAST, Alarm, is_fast, is_short
+from sojourn.core.alarms import ANEW, BILLING, IDLE, IDLE_S, SIBLINGS, STALLED, TOO_FAST, Alarm, is_fast, is_short
 from sojourn.core.values import Meter, State
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.context import Context
@@ -82,6 +82,8 @@ def _of_run(record: RunRecord) -> Iterator[Alarm]:
     status = record.status
     if status.state is State.STALLED:
         yield Alarm(STALLED, record.id, f"stalled: {status.reason or 'nothing moves'}", f"sojourn why {record.id}")
+    if status.state is State.RUNNING and status.began_anew:
+        yield Alarm(ANEW, record.id, status.reason or "it began at step 0 again", f"sojourn why {record.id}")
     if status.state is State.RUNNING and status.idle_since and status.beat_at:
         idle_s = unstamp(status.beat_at) - unstamp(status.idle_since)
         if idle_s >= IDLE_S:
