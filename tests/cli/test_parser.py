@@ -14,7 +14,7 @@ from sojourn.cli.parser import MEANT, BadCommandLine, OtherWord, build, groups, 
 from sojourn.cli.show.text import width
 
 NAMES = names()
-READING = set(NAMES) - {"completion"}
+READING = set(NAMES) - {"completion", "exec", "ssh"}  # these pass on what others say
 HELLO = '''"""`sojourn hello`."""
 from sojourn.cli.parser import add_json
 GROUP, PLACE = "Greetings", 150

@@ -65,7 +65,7 @@ def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
     assert said["code"] == "name-taken" and "code (train.py)" in said["message"]
     assert said["next"] == "sojourn run --new"
     other = desk("run", "sojourn.yaml", "--env", "A=b c", "--json", rc=2).error
-    assert other["next"] == "sojourn run sojourn.yaml --env 'A=b c' --new"
+    assert other["next"] == "sojourn run --new sojourn.yaml --env 'A=b c'"
     planned = desk("plan", "--json", rc=2).json
     assert planned["decision"]["do"] == "refuse" and planned["decision"]["differs"] == ["code (train.py)"]
     started = desk("run", "--new", "--json").json
@@ -148,3 +148,49 @@ def test_status_shows_only_what_is_asked_for_and_cuts_no_name_in_a_pipe(desk: De
         len(desk("status", "--site", "local", "--state", "succeeded", "--state", "failed", "--json").json["runs"]) == 2
     )
     assert "is no state" in desk("status", "--state", "fine", rc=2).err
+
+
+def test_a_run_after_one_that_has_succeeded_starts_at_once(desk: Desk) -> None:
+    desk.job("true", name="first", outputs=[])
+    desk("run")
+    desk.job("true", name="second", outputs=[], after=["first"])
+    desk.final("first")
+    assert desk("run", "--json").json["did"] == "launched"
+    desk.job("sleep 100", name="third", outputs=[], after=["fourth"])
+    desk("run", rc=2)
+
+
+def test_a_command_runs_without_a_job_file(desk: Desk) -> None:
+    (desk.project / "sojourn.yaml").unlink(missing_ok=True)
+    (desk.project / "fit it.py").write_text("import numpy as np, sys\nnp.savez('w.npz', a=1)\nprint(sys.argv[1:])\n")
+    said = desk("plan", "--name", "fit", "--json", "--", "python3", "fit it.py", "--lr", "it's 1").json
+    assert said["next"] == "sojourn run --name fit -- python3 'fit it.py' --lr 'it'\"'\"'s 1'"
+    desk("run", "--name", "fit", "--", "python3", "fit it.py", "--lr", "it's 1")
+    assert desk.final("fit")["state"] == "succeeded"
+    assert '["--lr", "it\'s 1"]' in desk.log("fit").replace("['--lr', \"it's 1\"]", '["--lr", "it\'s 1"]')
+    assert desk("pull", "fit", "--to", "home", "--json").json["receipts"] == 0
+    assert "give one of them" in desk("run", "job.yaml", "--", "true", rc=2).err
+    assert "nothing stands behind --" in desk("run", "--", rc=2).err
+
+
+def test_a_command_gets_what_init_would_propose(desk: Desk) -> None:
+    (desk.project / "fit.py").write_text("import numpy as np\nnp.savez('w.npz', a=1)\n")
+    desk("run", "--name", "fit", "--", "python3", "fit.py")
+    desk.final("fit")
+    assert desk("pull", "fit", "--to", "home", "--json").json["receipts"] == 1
+    assert json.loads((desk.root("fit") / "run.json").read_text())["persist"] == ["w.npz"]
+
+
+def test_a_command_sees_what_the_training_sees(desk: Desk) -> None:
+    desk.job("echo mine > note.txt; export INNER=1; sleep 300", envs={"LR": "0.3"}, outputs=[])
+    desk("run", TOKEN="t0p-s3cret")
+    said = desk("exec", "digits", "--", "sh", "-c", "cat note.txt; echo $LR $SOJOURN_ATTEMPT; exit 7", rc=7)
+    assert said.out == "mine\n0.3 1\n"
+    assert desk("exec", "digits", "--", "pwd").out.strip() == str(desk.root() / "attempts/1")
+    desk("exec", "digits", "--", "no-such-program", rc=127)
+    desk("exec", "digits", rc=2)
+    desk("exec", "nobody", "--", "true", rc=2)
+    desk.kill_training()
+    desk.final()
+    assert desk("exec", "digits", "--", "sh", "-c", "cat note.txt; echo $LR").out == "mine\n0.3\n", "after its end too"
+    assert desk("ssh", "digits", SHELL="/bin/true").out == ""

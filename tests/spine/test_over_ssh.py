@@ -40,6 +40,9 @@ def test_a_run_goes_to_a_box_loses_everything_and_comes_home_proven(box: Box, aw
     away.until(lambda row: row["progress"]["percentage"] and row["progress"]["percentage"] > 5)
     assert away("run", *SITE, "--json").json["did"] == "nothing"
 
+    seen = away("exec", "digits", "--", "sh", "-c", "echo \"it's $SOJOURN_ATTEMPT\"; basename $PWD; exit 5", rc=5)
+    assert seen.out == "it's 1\n1\n"
+
     box.fault("cut")
     said = away("status", "digits", "--json", rc=3).json["runs"][0]
     assert said["state"] == "running" and not said["reach"]["ok"]  # not knowing never becomes "dead"

@@ -49,11 +49,10 @@ def test_a_project_gets_the_job_file_that_its_source_asks_for(case: Path, tmp_pa
     assert sorted(folder.rglob("*")) == sorted([*before, folder / "sojourn.yaml"])
 
 
-def test_the_job_file_of_an_empty_folder_runs(tmp_path: Path) -> None:
-    draft = init(str(tmp_path))
-    job = read_job(draft.path)
-    subprocess.run(["bash", "-eo", "pipefail", "-c", job.run], cwd=tmp_path, check=True, timeout=120)
-    assert (tmp_path / job.outputs[0]).read_text() == '{"hello": "world"}\n'
+def test_the_job_file_of_an_empty_folder_does_not_succeed_at_nothing(tmp_path: Path) -> None:
+    job = read_job(init(str(tmp_path)).path)
+    ran = subprocess.run(["bash", "-eo", "pipefail", "-c", job.run], cwd=tmp_path, timeout=120, capture_output=True)
+    assert ran.returncode == 64 and b"put the command of your training under run" in ran.stderr
 
 
 def test_the_smoke_line_of_a_script_with_a_difficult_name_runs(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import List
 
 USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] |"
-USAGE += " forecheck ROOT | spare ROOT ATTEMPT PATH | --version\n"
+USAGE += " forecheck ROOT | spare ROOT ATTEMPT PATH | enter ROOT [CMD ...] | --version\n"
 
 
 def main(argv: List[str]) -> int:
@@ -37,6 +37,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.supervise.spares import main as spare
 
         return spare(argv[1:])
+    if command == "enter":
+        from sojourn.box.supervise.enter import main as enter
+
+        return enter(argv[1:])
     if command == "call":
         from sojourn.box.call import answer_one
 

@@ -95,10 +95,17 @@ def groups() -> list[tuple[str, list[str]]]:
 def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
     """What stands after `sojourn NAME`. Options and arguments may come in any order.
 
+    A command whose file says COMMAND takes what stands behind `--` as it is, in `args.command`.
     Raises: BadCommandLine, with the nearest valid flag.
     """
-    child = _child(name)
-    args, unknown = child.parse_known_intermixed_args(list(words))
+    child, own, rest = _child(name), list(words), []
+    if hasattr(load(name), "COMMAND") and "--" in own:
+        at = own.index("--")
+        own, rest = own[:at], own[at + 1 :]
+        if not rest:
+            child.error("nothing stands behind --")
+    args, unknown = child.parse_known_intermixed_args(own)
+    args.command = rest
     if unknown:
         wrong = unknown[0]
         flag = wrong.split("=")[0]
@@ -253,6 +260,8 @@ def _page(parser: Parser) -> list[str]:
             lines += ["", title]
             for action in actions:
                 lines += _entry(_spelling(action), action.help or "")
+            if title == "arguments" and hasattr(spec, "COMMAND"):
+                lines += _entry("-- CMD...", spec.COMMAND)
     lines += ["", "examples"]
     for line, what in spec.EXAMPLES:
         lines += _entry(line, what)
@@ -280,6 +289,7 @@ def _usage(parser: Parser) -> str:
         word = action.option_strings[0] + (" " + value if value else "")
         words.append((word if action.required else f"[{word}]").replace(" ", "\u00a0"))
     words += [_value(action) for action in parser._actions if not action.option_strings]
+    words += ["[-- CMD...]"] if hasattr(parser.spec, "COMMAND") else []
     return " ".join(words).replace("\u00a0", " ")
 
 

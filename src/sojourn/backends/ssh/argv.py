@@ -154,6 +154,24 @@ def program(words: Sequence[str], nonce: str) -> bytes:
     return os.fsencode(f"run-{nonce}:{head}( exec {line} ); r=$?; {end} >&2; {end}; exit 0\n")
 
 
+def attach(site: Site, words: Sequence[str], has_terminal: bool) -> list[str]:
+    """The ssh command that runs `words` on the box with our own streams, and in a terminal there where we have one.
+
+    A connection of its own, as the user's settings make it. Raises: BadSshAddress.
+    """
+    settings = {
+        "BatchMode": "no" if has_terminal else "yes",
+        "ConnectTimeout": CONNECT_S,
+        "ServerAliveInterval": POLL.alive_s,
+        "ServerAliveCountMax": POLL.alive_count,
+        "LogLevel": "ERROR",
+        "RemoteCommand": "none",
+        "ClearAllForwardings": "yes",
+    }
+    options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+    return [SSH, "-tt" if has_terminal else "-T", *options, *destination(site), f"exec {quote.join(words)}"]
+
+
 def tunnel(site: Site, local_port: int, port: int) -> list[str]:
     """The ssh command that forwards 127.0.0.1:`local_port` here to 127.0.0.1:`port` on the box, and does nothing else.
 

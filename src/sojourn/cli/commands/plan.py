@@ -10,6 +10,7 @@ from sojourn.wire.quote import join
 
 SUMMARY = "show what `run` would do and cost, without changing anything"
 GROUP, PLACE = "Prepare", 140
+COMMAND = "the command to run, without a job file: init's proposals apply"
 ABOUT = (
     "Checks the site once and reports whether the run is new, running or finished; what would be copied and whether"
     " it fits; whether the run's folder survives stopping the machine; and the cost per hour and in total.",
@@ -45,6 +46,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = plan(
             ctx,
             args.file,
+            command=args.command,
             site=args.site,
             name=args.name,
             env=dict(args.env),
@@ -66,4 +68,5 @@ def _given(args: argparse.Namespace) -> list[str]:
         *["--new-machine"] * args.new_machine,
         *["--new"] * args.new,
         *[w for k, v in args.env for w in ("--env", f"{k}={v}")],
+        *(["--", *args.command] if args.command else []),
     ]

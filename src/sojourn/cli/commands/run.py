@@ -10,6 +10,7 @@ from sojourn.cli.screen import Screen
 
 SUMMARY = "push the code, launch it detached, and print the run's id"
 GROUP, PLACE = "Run and monitor", 210
+COMMAND = "the command to run, without a job file: init's proposals apply"
 ABOUT = (
     "Returns once the process is confirmed alive; you can then close the terminal. The same command again does"
     " nothing while the run is alive or after it succeeded, and starts the next attempt if it died.",
@@ -17,6 +18,7 @@ ABOUT = (
 EXAMPLES = (
     ("sojourn run", "run ./sojourn.yaml"),
     ("sojourn run --name digits-lr3 --env LR=0.3", "a second run with another parameter"),
+    ("sojourn run -- python train.py --lr 0.1", "without a job file: what `init` would propose applies"),
     ("sojourn run --dry-run", "show what would happen (same as sojourn plan)"),
     ("sojourn run -f", "follow the log until the run ends"),
 )
@@ -63,6 +65,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         answer = run(
             ctx,
             args.file,
+            command=args.command,
             site=args.site,
             name=args.name,
             env=dict(args.env),

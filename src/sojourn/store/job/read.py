@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from sojourn.store.job.tree import LIMIT_BYTES, BadJobFile, Problem, Problems, parse
+from sojourn.store.job.tree import LIMIT_BYTES, BadJobFile, Problem, Problems, Scalar, Table, parse
 from sojourn.store.job.values import NAME_RULE, NOTHING, JobFile
-from sojourn.wire import names
+from sojourn.wire import names, quote
 from sojourn.wire.errors import Misuse
 
 
@@ -41,6 +41,22 @@ def read_job(path: str, env: Mapping[str, str] = NOTHING) -> JobFile:
     job = read_tree(reader, tree, env)
     if reader.problems or job is None:
         raise _bad(path, tuple(reader.problems))
+    return job
+
+
+def read_command(command: Sequence[str], env: Mapping[str, str] = NOTHING) -> JobFile:
+    """The job of one command in the folder where we are, as a job file would say it with `run` alone.
+
+    Raises: BadJobFile (a zero byte).
+    """
+    from sojourn.store.job.keys import read_tree
+    from sojourn.store.job.reader import Reader
+
+    reader = Reader("sojourn.yaml")
+    scalar = Scalar(1, 1, quote.join(command))
+    job = read_tree(reader, Table(1, 1, ((Scalar(1, 1, "run"), scalar),)), env)
+    if reader.problems or job is None:
+        raise _bad("the command line", tuple(reader.problems))
     return job
 
 

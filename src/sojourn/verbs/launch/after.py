@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.core.values import State
@@ -18,6 +19,17 @@ class NeverReady(Misuse):
 
     code = "never-ready"
     next_step = "sojourn status {run}"
+
+
+def are_done(ctx: Context, names: Sequence[str]) -> bool:
+    """Whether all these runs and sweeps have succeeded, as far as was heard. Raises: NotFound, Ambiguous."""
+    index = ctx.store.index
+    for name in names:
+        sweep = index.sweep(name)
+        records = index.cells(sweep) if sweep else [index.find(name)]
+        if any(record.status.state is not State.SUCCEEDED for record in records):
+            return False
+    return True
 
 
 def awaited(ctx: Context, spec: Spec, site: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,6 +39,7 @@ def plan(
     ctx: Context,
     file: str = "",
     *,
+    command: Sequence[str] = (),
     site: str = "",
     name: str = "",
     env: Mapping[str, str] | None = None,
@@ -51,7 +52,7 @@ def plan(
     a machine would be rented, its provider is asked for the price.
     Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
     """
-    prepared = prepare(ctx, file, name=name, env=env or {}, new=new)
+    prepared = prepare(ctx, file, name=name, env=env or {}, new=new, command=command)
     wish = Wish(prepared.need, prepared.job.budget, yes=True, another=another)
     reach = Reach(True, units.stamp(ctx.now_s()))
     try:

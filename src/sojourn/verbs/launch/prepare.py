@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Site
-from sojourn.store.job.read import check_name, find_job, read_job
+from sojourn.store.job.read import check_name, find_job, read_command, read_job
 from sojourn.store.job.values import JobFile
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.decide import IDENTITY
 from sojourn.verbs.launch.exempt import only_code
+from sojourn.verbs.project.foresight import proposed
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
 
@@ -96,13 +97,18 @@ def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) 
     }
 
 
-def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str], new: bool = False) -> Prepared:
+def prepare(
+    ctx: Context, file: str, *, name: str, env: Mapping[str, str], new: bool = False, command: Sequence[str] = ()
+) -> Prepared:
     """Read the job file and the code as they are now. Reads every file of the working folder; writes nothing.
 
-    `new`: under the first name of NAME, NAME-2, NAME-3 ... that is free, or is that of this very job.
+    `command`: in place of a job file. `new`: under the first name of NAME, NAME-2, NAME-3 ... that is free, or is that
+    of this very job.
     Raises: Misuse (no-job-file, bad-job-file, a name, a sweep, a tree that cannot be a snapshot).
     """
-    job = read_job(file or find_job(), env)
+    if command and file:
+        raise Misuse(detail=f"{file} and a command behind --: give one of them")
+    job = proposed(read_command(command, env)) if command else read_job(file or find_job(), env)
     if job.sweep is not None:
         following = quote.join(["sojourn", "sweep", *([file] if file else [])])
         raise NotYet(path=job.path, what="it has a sweep, and `run` runs one job", following=following)
@@ -112,6 +118,7 @@ def prepare(ctx: Context, file: str, *, name: str, env: Mapping[str, str], new: 
     if new:
         job = next(one for one in _numbered(job) if _is_free(ctx, spec_of(one, tree)))
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    given += ["--", *command] if command else []
     return Prepared(job.name, job, tree.trees, spec_of(job, tree), tuple(given))
 
 

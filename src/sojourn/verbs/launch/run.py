@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.core.need import Need
@@ -75,6 +75,7 @@ def run(
     ctx: Context,
     file: str = "",
     *,
+    command: Sequence[str] = (),
     site: str = "",
     name: str = "",
     env: Mapping[str, str] | None = None,
@@ -87,13 +88,13 @@ def run(
 
     The identical call is a no-op while the run lives or has succeeded, puts a keeper back where only the process is
     left, and starts the next attempt where it is dead. Blocks for `wait_s` at most after the start (a long `setup`
-    goes on without us). `file`: "" = ./sojourn.yaml; `site`: "" = what the job file says, else local.
-    `new`: under the first free name of NAME, NAME-2 ... `another`: on a machine that is rented for it, though the site
-    has one already. `yes`: rented without a question, within `max_price` and `budget`.
+    goes on without us). `file`: "" = ./sojourn.yaml; `command`: in place of a job file; `site`: "" = what the job file
+    says, else local. `new`: under the first free name of NAME, NAME-2 ... `another`: on a machine that is rented for
+    it, though the site has one already. `yes`: rented without a question, within `max_price` and `budget`.
     Raises: Misuse (bad-job-file, name-taken, stopped, ...), NotConfirmed, Unreachable, WorldError.
     """
     began_s = ctx.now_s()
-    prepared = prepare(ctx, file, name=name, env=env or {}, new=new)
+    prepared = prepare(ctx, file, name=name, env=env or {}, new=new, command=command)
     if prepared.id in ctx.store.index.sweeps():
         other = under_another_name(prepared, site or prepared.job.site or "local")
         raise NameTaken(run=prepared.id, differs="it is that of a sweep", following=other)
@@ -203,8 +204,13 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, wis
         box = ctx.box(site)
     if decision.do in ("nothing", "refuse", "unknown", "adopt"):
         return Bid(box, view, decision, None)
-    refuse_there(prepared.job, box)
-    if prepared.job.after:
+    job = prepared.job
+    if job.after and not box.scheduler:
+        from sojourn.verbs.launch.after import are_done
+
+        job = replace(job, after=()) if are_done(ctx, job.after) else job
+    refuse_there(job, box)
+    if job.after:
         from sojourn.verbs.launch.after import awaited
 
         awaited(ctx, prepared.spec, site.name)
@@ -331,7 +337,7 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
         state=State.PLANNED if view is None else view.status.state,
         did="blocked",
         why="nothing was started",
-        next=quote.join(["sojourn", "plan", *prepared.given, *_elsewhere(prepared, bid.box.site.name)]),
+        next=quote.join(["sojourn", "plan", *_elsewhere(prepared, bid.box.site.name), *prepared.given]),
         findings=bid.findings,
         remarks=(*prepared.job.warnings, *meter),
         seconds=ctx.now_s() - began_s,
@@ -341,7 +347,7 @@ def _blocked(ctx: Context, prepared: Prepared, bid: Bid, began_s: float) -> Laun
 
 def under_another_name(prepared: Prepared, site: str) -> str:
     """The command that starts the same job there under a name like its own that is not taken here."""
-    return quote.join(["sojourn", "run", *prepared.given, *_elsewhere(prepared, site), "--new"])
+    return quote.join(["sojourn", "run", *_elsewhere(prepared, site), "--new", *prepared.given])
 
 
 def _elsewhere(prepared: Prepared, site: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sojourn.store.job.values import JobFile
@@ -28,6 +29,23 @@ def foresee(job: JobFile, pushed: Collection[str]) -> list[str]:
     mounted = tuple(mount.target for mount in job.file_mounts)
     found = [one for one in reads.unpushed(job.workdir, names, pushed) if not _is_below(one.path, mounted)]
     return _unkept(job, names) + reads.in_words(found)
+
+
+def proposed(job: JobFile) -> JobFile:
+    """The job with the outputs, the persisted folders and the resume command that `init` would propose for its script.
+    Raises: nothing.
+    """
+    names = _read(job)
+    if names is None:
+        return job
+    from sojourn.verbs.project.source.resuming import resuming
+    from sojourn.verbs.project.source.writes import writes
+
+    found = writes(names)
+    again = resuming(job.run, names.modules, found)
+    outside = ("/", "~", "..")
+    owed = [write.glob for write in found if write.glob and not write.glob.startswith(outside)]
+    return replace(job, outputs=tuple(owed), persist=tuple(path for path, _ in again.persist), resume=again.command)
 
 
 def _unkept(job: JobFile, names: Names) -> list[str]:

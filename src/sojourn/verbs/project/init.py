@@ -31,7 +31,7 @@ _SHORT = (
 )
 _PLAIN = re.compile(r"[A-Za-z_./][A-Za-z0-9_./=,+@$-]*( [A-Za-z0-9_./=,+@$-]+)*")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", ".inf", ".nan", "="}
-_TEMPLATE = 'echo \'{"hello": "world"}\' > hello.json'
+_NO_SCRIPT = "echo 'sojourn.yaml: put the command of your training under run' >&2; exit 64"
 
 
 class JobFileExists(Misuse):
@@ -103,9 +103,7 @@ def _draft(folder: str, path: str, name: str) -> Draft:
     if script is None:
         run, smoke, outputs, extra = _without_script(project)
         modules = []
-        again = Resuming(
-            tuple((write.glob, f"{write.where}, {write.how}") for write in outputs if write.where != FILE), ""
-        )
+        again = Resuming(tuple((write.glob, f"{write.where}, {write.how}") for write in outputs), "")
     else:
         modules = project.closure(script)
         words = output_words(modules)
@@ -156,7 +154,7 @@ def _without_script(project: scripts.Project) -> tuple[str, str, list[Write], li
         notes.append(
             f"{notebook} is a notebook, which cannot run unattended: jupyter nbconvert --to script {join([notebook])}"
         )
-    return _TEMPLATE, _TEMPLATE, [Write("hello.json", "the line above", FILE)], notes
+    return _NO_SCRIPT, "", [], notes
 
 
 def _run(script: scripts.Script) -> str:
@@ -238,7 +236,8 @@ def _text(
         lines.append(f"setup: {scalar(need.setup)}    # from {need.source}; once for each box and change")
     else:
         lines.append("# setup: pip install -r requirements.txt    # once for each box and change of what it names")
-    lines.append(f"smoke: {scalar(smoke)}" if smoke else f"# smoke: {run} --max-steps 2    # a short run of the same")
+    short = f"# smoke: {run if script else 'python3 train.py'} --max-steps 2    # a short run of the same"
+    lines.append(f"smoke: {scalar(smoke)}" if smoke else short)
     lines.append(f"run: {scalar(run)}")
     if again.command:
         lines.append(f"resume: {scalar(again.command)}    # in place of `run`, where there is a checkpoint")

@@ -1,0 +1,32 @@
+"""`sojourn ssh`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from sojourn.cli.commands import exec as exec_command
+from sojourn.cli.screen import Screen
+
+SUMMARY = "open a shell in the run's working copy and environment"
+GROUP, PLACE = "Take over a run", 550
+ABOUT = (
+    "A shell on the run's box, in the working copy of its newest attempt, with its environment variables and its setup."
+    " What you change there is seen by the training. On a cluster it runs on the login node.",
+)
+EXAMPLES = (("sojourn ssh digits", "look around; leave with exit"),)
+EXITS = (
+    (0, "the shell's own exit status is passed on"),
+    (2, "no such run, or it was never launched"),
+    (3, "cannot reach the box"),
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's own arguments."""
+    parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
+
+
+def call(args: argparse.Namespace, screen: Screen) -> int:
+    """Run it; the shell's own exit status."""
+    return exec_command.within(args.run, [], screen, has_terminal=sys.stdin.isatty() and screen.out_is_terminal)
