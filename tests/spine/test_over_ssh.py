@@ -40,7 +40,7 @@ def test_a_run_goes_to_a_box_loses_everything_and_comes_home_proven(box: Box, aw
     away.until(lambda row: row["progress"]["percentage"] and row["progress"]["percentage"] > 5)
     assert away("run", *SITE, "--json").json["did"] == "nothing"
 
-    seen = away("exec", "digits", "--", "sh", "-c", "echo \"it's $SOJOURN_ATTEMPT\"; basename $PWD; exit 5", rc=5)
+    seen = away("exec", "digits", "--", "sh", "-c", 'echo "it\'s $SOJOURN_ATTEMPT"; basename $PWD; exit 5', rc=5)
     assert seen.out == "it's 1\n1\n"
 
     box.fault("cut")
