@@ -41,7 +41,7 @@ def test_the_page_takes_a_script_of_somebody_else_all_the_way(desk: Desk) -> Non
     wait_for(lambda: "Epoch" in desk.log("theirs", 2))
     assert "Epoch 1/8" not in desk.log("theirs", 2)
     for words in commands("Bring it home"):
-        desk(*words)
+        desk(*words, rc=110 if words[0] == "watch" else 0)  # succeeded, and not home yet
     assert (theirs / "results/final.npy").exists()
 
 
