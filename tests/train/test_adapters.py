@@ -118,3 +118,18 @@ def test_an_attempt_that_was_overtaken_stops(trained: tuple, tmp_path: Path) -> 
     args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS)
     rc = forge.run(name + "_net.py", *args, said=said, SOJOURN_TOKEN="3")
     assert rc == [1] and re.search(r"A later attempt \(fencing token 9\)", said.read_text()), said.read_text()
+
+
+LOSSES = {"hf": "train_loss", "lightning": "val"}
+
+
+@pytest.mark.parametrize("name", ["hf", "lightning"])
+def test_what_the_trainer_logs_is_told_as_progress(name: str, tmp_path: Path) -> None:
+    said = tmp_path / "progress.json"
+    argv = [sys.executable, str(SCRIPTS / (name + "_net.py")), str(tmp_path / "ckpt"), str(tmp_path / "out"), "2"]
+    env = environment(HF_HUB_OFFLINE="1", SOJOURN_PROGRESS=str(said))
+    done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)
+    assert done.returncode == 0, done.stdout.decode()[-2000:]
+    told = json.loads(said.read_text())
+    assert (told["step"], told["total"]) == (24, 24)
+    assert told["epoch"] in (1, 2) and isinstance(told["metrics"][LOSSES[name]], float), told

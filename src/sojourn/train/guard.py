@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from sojourn.train import distributed, preempt, run_env, trackers
 from sojourn.train.pace import Pace
-from sojourn.train.progress import Progress
+from sojourn.train.progress import Progress, light
 from sojourn.train.run_env import say
 from sojourn.train.saving import sealed
 from sojourn.train.saving.folder import Folder
@@ -44,6 +44,9 @@ class Guard:
         self._folder = Folder(self.path, run_env.token(), keep, say) if self.team.is_first else None
         self.path = self.team.share(self.path)
         self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self.team.is_first else "")
+        self._told: tuple[int, int | None] | None = None  # the last step and total
+        self._metrics: dict[str, Any] = {}
+        self._epoch = 0
         self.is_owed = False
         self._latest: dict[str, Any] | None = None
         self._is_told = False
@@ -75,8 +78,17 @@ class Guard:
             self._tell()
         self.pace.stepped(False)
         self.is_owed = self.team.agree(self.is_owed or at_end or self.pace.is_due(step)) or self.team.is_leaving
-        self._progress.write(step, total, 0, {}, self._shown())
+        self._told = step, total
+        self._progress.write(step, total, self._epoch, self._metrics, self._shown())
         return self.is_owed and may_save
+
+    def describe(self, metrics: Mapping[str, Any], epoch: float) -> None:
+        """What the trainer says of its training: numbers by name (others are left out), and the epochs done."""
+        found = {str(name): value for name, value in metrics.items() if _is_number(value)}
+        self._metrics.update(light(found))
+        self._epoch = int(epoch)
+        if self._told is not None:
+            self._progress.write(*self._told, self._epoch, self._metrics, self._shown())
 
     def commit(self, step: int, fill: Callable[[str], None]) -> None:
         """Let `fill(aside)` put a whole checkpoint into an empty folder, in every process; publish it. Then leave with
@@ -144,3 +156,9 @@ class Guard:
         say(f"checkpoints are written to {self.path} {self.pace.words()}")
         for text in (*distributed.remarks(), *trackers.remarks()):
             say(text)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, (int, float)) or (hasattr(value, "item") and getattr(value, "numel", lambda: 1)() == 1)

@@ -70,6 +70,10 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
             control.should_save = True
         return control
 
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        """Tells what the Trainer logs: loss, learning rate, what an evaluation found."""
+        self._guard.describe(dict(logs or {}), state.epoch or 0.0)
+
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The Trainer has written: commit it, if it was asked for."""
         if self._asked is None:

@@ -99,6 +99,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         self._guard.pace.window = trainer.accumulate_grad_batches
         epochs = trainer.max_epochs if trainer.max_epochs and trainer.max_epochs > 0 else None
         steps = round(total * epochs) if epochs and total != float("inf") else None
+        self._guard.describe(trainer.callback_metrics, trainer.current_epoch)
         if self._guard.is_due(self._steps, steps, not is_between and not loop._should_accumulate()):
             self._save(trainer)
         if self._loader is not None:
