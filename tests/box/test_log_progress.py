@@ -1,5 +1,7 @@
 """Steps and metrics out of the lines that trainings print by default. Each line is as the tool prints it."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
