@@ -1,5 +1,7 @@
 """Folders that outlive their attempt, checkpoints that are carried along, and the command that resumes from them."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -249,6 +251,15 @@ def test_every_version_that_comes_to_rest_is_spared(rig: Rig) -> None:
 
 def test_checkpoints_with_names_of_their_own_need_no_spares(rig: Rig) -> None:
     root = rig.place("for n in 1 2 3; do cp ../../whole.pt epoch_$n.pt; done; sleep 600")
+    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
+    rig.supervise(root)
+    heard(root, "beat")
+    time.sleep(2.0)
+    assert not os.path.exists(root.spares(1))
+
+
+def test_a_job_whose_saves_are_protected_needs_no_spares(rig: Rig) -> None:
+    root = rig.place("cp ../../whole.pt model.pt; sleep 600", protect="saves")
     Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
     rig.supervise(root)
     heard(root, "beat")

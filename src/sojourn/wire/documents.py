@@ -34,6 +34,7 @@ class Spec(TypedDict, total=False):
     scratch: List[str]
     persist: List[str]
     progress: str
+    protect: str
     code: str
     mounts: Dict[str, str]
     num_nodes: int

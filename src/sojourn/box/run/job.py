@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
-_TEXTS = ("progress", "setup", "setup_digest", "init", "code", "train", "keeper")
+_TEXTS = ("progress", "protect", "setup", "setup_digest", "init", "code", "train", "keeper")
 _SECONDS = ("beat_s", "grace_s", "stall_after_s", "max_duration_s", "budget_s")
 _LISTS = ("outputs", "scratch", "secrets", "persist", "resume_argv")
 

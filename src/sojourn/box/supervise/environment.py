@@ -49,6 +49,7 @@ unset sj_python sj_outer sj_inner sj_name PYTHONHOME
 export VIRTUAL_ENV="$1" PATH="$1/bin:$PATH"
 eval "$3"
 """
+_HOOK = ("sojourn", "train", "hook")  # inside the parcel of sojourn.train, which Python imports from as it is
 _OUTER = """import sys, sysconfig
 if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
     print(sysconfig.get_path("purelib"))
@@ -70,6 +71,8 @@ def variables(root: Root, spec: Spec, attempt: int, cpu_quota: float | None, his
         for name in _THREADS:
             env.setdefault(name, str(max(1, int(-(-cpu_quota // 1)))))
     paths = [os.path.join(root.base, "train", spec["train"])] if spec.get("train") else []
+    if paths and spec.get("protect") == "saves":
+        paths.insert(0, os.path.join(paths[0], *_HOOK))
     if env.get("PYTHONPATH"):
         paths.append(env["PYTHONPATH"])
     if paths:

@@ -1,8 +1,8 @@
 """Spare copies of checkpoints that a script writes over in place: killed in the middle of that, it has none left.
 
 While an attempt runs, `keeper spare` (a process of its own, for one copy) keeps the last whole version of each such
-file. After a bad end, `mend` puts it back where the original is torn. A script that gives each checkpoint a name of its
-own needs no spares: the one before is still there.
+file; not where the job says `protect: saves`. After a bad end, `mend` puts it back where the original is torn. A script
+that gives each checkpoint a name of its own needs no spares: the one before is still there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Spares:
         self._keeper = keeper
         self._folder = keeper.root.attempt(number)
         self._number = number
-        self._next_s = 0.0  # when the whole working copy is looked at again
+        # When the whole working copy is looked at again: never, where `protect: saves` lets nothing be torn.
+        self._next_s = float("inf") if keeper.spec.get("protect") == "saves" else 0.0
         self._known: List[Saved] = []  # what it held when it was looked at last, the newest of it
         self._pid = 0
         self._first: Dict[str, int] = {}  # the mtime under which each path was first seen

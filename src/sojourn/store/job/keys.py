@@ -19,12 +19,13 @@ from sojourn.wire import names, units
 
 KEYS = (
     "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run resume outputs"
-    " scratch persist progress retry stall_after max_duration budget rules hooks notify after sweep"
+    " scratch persist progress protect retry stall_after max_duration budget rules hooks notify after sweep"
 ).split()
 RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
 ENDS = ["preempted", "node-failure", "network"]
 ACTIONS = ["retry", "fail", "exclude-site"]
 HOOKS = ["before_down"]
+PROTECTS = ["saves"]
 SWEEPS = ["matrix", "cells", "queue"]
 
 
@@ -64,6 +65,7 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         scratch=r.words(found.get("scratch"), "scratch", glob),
         persist=_persist(r, found),
         progress=_progress(r, found["progress"]) if "progress" in found else "",
+        protect=r.one_of(found["protect"], "protect", PROTECTS) if "protect" in found else "",
         retry=_retry(r, found["retry"]) if "retry" in found else Retry(),
         stall_after_s=r.value(found.get("stall_after"), "stall_after", units.seconds, None),
         max_duration_s=r.value(found.get("max_duration"), "max_duration", units.seconds, None),

@@ -73,6 +73,7 @@ class JobFile:
     scratch: tuple[str, ...] = ()
     persist: tuple[str, ...] = ()  # paths of the working copy that every attempt finds as the one before left them
     progress: str = ""  # a regular expression with the groups step, total, epoch and metrics; "" = the usual forms
+    protect: str = ""  # "saves": in-place writes of libraries that save are made whole or not at all
     retry: Retry = Retry()
     stall_after_s: float | None = None
     max_duration_s: float | None = None

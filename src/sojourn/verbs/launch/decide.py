@@ -25,6 +25,7 @@ IDENTITY = {
     "scratch": "scratch",
     "persist": "persist",
     "resume_argv": "resume",
+    "protect": "protect",
     "code": "code",
     "mounts": "file_mounts",
     "num_nodes": "num_nodes",

@@ -213,6 +213,7 @@ def spec_of(job: JobFile, tree: Trees) -> Spec:
         **({"after": list(job.after)} if job.after else {}),
         **({"persist": list(job.persist)} if job.persist else {}),
         **({"progress": job.progress} if job.progress else {}),
+        **({"protect": job.protect} if job.protect else {}),
         **({"resume_argv": ["bash", "-eo", "pipefail", "-c", job.resume]} if job.resume else {}),
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,

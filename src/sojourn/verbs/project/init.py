@@ -12,7 +12,7 @@ from typing import Any
 from sojourn.verbs.project.source import needs, reads, scripts
 from sojourn.verbs.project.source.flags import environment
 from sojourn.verbs.project.source.paths import Names
-from sojourn.verbs.project.source.resuming import Resuming, in_shell, output_words, resuming
+from sojourn.verbs.project.source.resuming import Resuming, in_shell, is_torn_by_a_kill, output_words, resuming
 from sojourn.verbs.project.source.tree import walk
 from sojourn.verbs.project.source.writes import Write, writes
 from sojourn.wire import atomic
@@ -255,6 +255,9 @@ def _text(
     if scratch:
         lines += ["# What may be pruned after success, and is not owed.", "scratch:"]
         lines += [f"  - {quoted(write.glob)}    # {write.where}, {write.how}" for write in scratch]
+    torn = next((write for write in (*outputs, *scratch) if is_torn_by_a_kill(write)), None)
+    if torn is not None:
+        lines += ["", f"# protect: saves    # {torn.where} writes over {quoted(torn.glob)}: a kill in between tears it"]
     lines += [
         "",
         "# retry: {attempts: 3, on: [preempted, node-failure]}    # never on an error of your own",

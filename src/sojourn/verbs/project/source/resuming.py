@@ -20,6 +20,7 @@ _NAMED = re.compile(
     r"resume_from_checkpoint|resume_from|resume_path|resume_ckpt|resume_checkpoint|ckpt_path|resume|load_checkpoint"
 )
 _OUTPUT = re.compile(r"(--(?:output_dir|output-dir|out_dir|save_dir|save-dir|save))[ =]+([\w.][\w./-]*)")
+_PROTECTED = re.compile(r"(^|\.)(save|savez|savez_compressed|save_file|dump)$")
 _MOST_BYTES = 1 << 20
 _LOOKS = {"exists", "is_file", "isfile", "glob", "latest_checkpoint", "listdir", "iterdir"}
 _LOADS = {"load", "load_state_dict", "load_checkpoint", "load_weights", "load_model", "load_file", "read_bytes"}
@@ -96,6 +97,11 @@ def in_shell(root: str, path: str) -> list[Write]:
 def holds_checkpoints(write: Write) -> bool:
     """Whether what is written is, by its name or its writer, a checkpoint."""
     return bool(CHECKPOINT.search(write.glob) or _FOLDERS.search(write.how))
+
+
+def is_torn_by_a_kill(write: Write) -> bool:
+    """Whether a checkpoint is written over in place by a call that `protect: saves` makes whole."""
+    return bool(_PROTECTED.search(write.how)) and not write.is_periodic and bool(CHECKPOINT.search(write.glob))
 
 
 def _persisted(run: str, found: Sequence[Write], modules: Sequence[Module]) -> tuple[tuple[str, str], ...]:
