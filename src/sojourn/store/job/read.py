@@ -78,9 +78,9 @@ def check_name(name: str) -> str:
 
 def _bad(path: str, problems: tuple[Problem, ...]) -> BadJobFile:
     first, *rest = sorted(set(problems), key=lambda p: (p.line, p.column))
-    more = "".join(f"; {p.line}:{p.column}: {p.what}" for p in rest)
-    error = BadJobFile(path=path, line=first.line, column=first.column, what=first.what, more=more)
-    error.fields["problems"] = [f"{path}:{p.line}:{p.column}: {p.what}" for p in (first, *rest)]
+    error = BadJobFile(path=path, line=first.line, column=first.column, what=first.what)
+    places = [f"{path}:{p.line}:{p.column}: {p.what}" for p in (first, *rest)]
+    error.fields.update(problems=places, lines=places[1:])  # each on a line of its own
     return error
 
 

@@ -21,7 +21,7 @@ _CORE = "tag:yaml.org,2002:"
 
 
 class BadJobFile(Misuse):
-    """{path}:{line}:{column}: {what}{more}"""
+    """{path}:{line}:{column}: {what}"""
 
     code = "bad-job-file"
 
