@@ -17,7 +17,7 @@ NAMES = names()
 READING = set(NAMES) - {"completion", "exec", "ssh"}  # these pass on what others say
 HELLO = '''"""`sojourn hello`."""
 from sojourn.cli.parser import add_json
-GROUP, PLACE = "Greetings", 150
+GROUP, PLACE = "Greetings", 190
 SUMMARY = "greet somebody"
 ABOUT = ("Greets whoever is named.",)
 EXAMPLES = (("sojourn hello ada", "greet Ada"),)
@@ -52,7 +52,7 @@ def test_a_file_dropped_into_commands_is_a_command_with_its_help_and_its_complet
     overview = said("--help").splitlines()
     at = overview.index("Greetings")
     assert overview[at + 1] == "  hello       greet somebody"
-    assert overview.index("Prepare") < at < overview.index("Run and monitor")  # by its PLACE
+    assert overview.index("Every day") < at < overview.index("Before a run")  # by its PLACE
     assert said("hello", "--help").startswith("sojourn hello: greet somebody\n\nusage    sojourn hello [--json] WHO\n")
     assert said("hello", "ada") == "hello ada\n"
     assert "hello" in said("completion", "bash")

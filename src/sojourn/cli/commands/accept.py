@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "verify a copied folder on another machine and write a report"
-GROUP, PLACE = "Retrieve and verify", 350
+GROUP, PLACE = "For experts", 720
 ABOUT = (
     "Reads every byte and loads every file, whatever was verified before. The acceptance report names this machine,"
     " the user, the time, the library versions and the contents of each file. Refused on the machine that wrote the"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "compute how often to write a checkpoint"
-GROUP, PLACE = "Prepare", 160
+GROUP, PLACE = "For experts", 710
 ABOUT = (
     "Prints the checkpoint interval that wastes the least time: frequent checkpoints cost write time, rare ones cost"
     " work lost at the next interruption (Young 1974). The Checkpointer in sojourn.train measures both and picks the"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "list what sojourn left on a machine, and delete what is safe"
-GROUP, PLACE = "Release and clean up", 440
+GROUP, PLACE = "Machines and money", 515
 ABOUT = (
     "Lists runs, code snapshots, environments, keepers and queues on the site, with their sizes. Given run names, it"
     " deletes their folders on the box, but only if every required output has been pulled, has not changed on the"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "compare two acceptance reports"
-GROUP, PLACE = "Retrieve and verify", 360
+GROUP, PLACE = "For experts", 725
 ABOUT = (
     "Compares the files and their contents, and ignores who verified them and with which libraries. Two reports from"
     " the same machine are refused: the second proves nothing new.",

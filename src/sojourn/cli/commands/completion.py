@@ -7,7 +7,7 @@ import argparse
 from sojourn.cli.screen import Screen
 
 SUMMARY = "print a completion script for your shell"
-GROUP, PLACE = "Shell", 710
+GROUP, PLACE = "Shell", 805
 ABOUT = ("Prints a script for bash, zsh or fish, generated from the installed version's own commands and options.",)
 EXAMPLES = (
     ('eval "$(sojourn completion bash)"', "in ~/.bashrc"),

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "show what each lease and run has cost"
-GROUP, PLACE = "Release and clean up", 430
+GROUP, PLACE = "Machines and money", 510
 ABOUT = ("Includes closed leases. Every amount has its currency; amounts in different currencies are never added up.",)
 EXAMPLES = (
     ("sojourn cost", "everything so far"),

@@ -8,7 +8,7 @@ from sojourn.cli.parser import BadCommandLine, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "check a machine and list anything that would break a run"
-GROUP, PLACE = "Prepare", 120
+GROUP, PLACE = "Before a run", 205
 ABOUT = (
     "Checks Python, disk space and inodes, memory and CPU limits, GPUs, the launcher, and whether logging out kills"
     " background processes. Starts no run; copies sojourn's keeper program to the box if it is not there yet.",

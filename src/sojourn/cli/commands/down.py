@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_confirm, add_giving_up, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "release a machine once all required outputs are here and load"
-GROUP, PLACE = "Release and clean up", 410
+GROUP, PLACE = "Every day", 150
 ABOUT = (
     "Every required output of every run on the machine must have been pulled, must not have changed there since, and"
     " must load here; so must the newest checkpoint of any run that has not succeeded. Otherwise the command is"

@@ -7,7 +7,7 @@ import argparse
 from sojourn.cli.screen import Screen
 
 SUMMARY = "run a command in the run's working copy and environment"
-GROUP, PLACE = "Take over a run", 540
+GROUP, PLACE = "While it runs", 310
 ABOUT = (
     "The command runs on the run's box, beside the training: in the working copy of its newest attempt, with its"
     " environment variables and its setup. Input, output and exit status are passed through. On a cluster it runs on"

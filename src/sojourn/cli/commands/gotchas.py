@@ -10,7 +10,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "list, show and search known ways to lose work or money"
-GROUP, PLACE = "Knowledge base", 610
+GROUP, PLACE = "Before a run", 215
 ABOUT = (
     "`list` prints every entry. `show ID` prints one (its id, its number in the field notes, or a unique prefix)."
     " `search` takes whatever you would type or paste: English or Chinese words, an error, a traceback, or a whole"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "show GPU health and which processes use each GPU"
-GROUP, PLACE = "Prepare", 130
+GROUP, PLACE = "For experts", 705
 ABOUT = (
     "Samples the GPUs for two seconds through NVML or nvidia-smi: memory, clocks, power, throttling, ECC errors,"
     " remapped rows, and Xid errors in the kernel log. Clocks and power are judged only under load; a low clock on"

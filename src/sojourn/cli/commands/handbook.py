@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "print the shell commands to take over a run without sojourn"
-GROUP, PLACE = "Take over a run", 520
+GROUP, PLACE = "Take over a run", 610
 ABOUT = (
     "Prints exact commands to reach the box, read the log, check whether the run is alive, stop it, resume it, and"
     " copy and verify its results. The text needs nothing else: save it before you need it.",

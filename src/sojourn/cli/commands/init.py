@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "inspect the project and write a commented, runnable sojourn.yaml"
-GROUP, PLACE = "Prepare", 110
+GROUP, PLACE = "Every day", 105
 ABOUT = (
     "Reads the project's source without executing it to find the training script and its flags, the packages it"
     " needs and the files it writes. Does not touch an existing sojourn.yaml.",

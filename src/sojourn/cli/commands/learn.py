@@ -9,7 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "draft a gotcha or platform fact for review; edits nothing"
-GROUP, PLACE = "Knowledge base", 630
+GROUP, PLACE = "For experts", 735
 ABOUT = (
     "Given only an evidence file or a log, prints a draft TOML file with what is known, and LACKS wherever you must"
     " fill something in. Given the completed draft too, prints a patch with the entry and its test cases, to review"

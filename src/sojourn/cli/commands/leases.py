@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "list open leases with their cost and danger clocks"
-GROUP, PLACE = "Release and clean up", 420
+GROUP, PLACE = "Machines and money", 505
 ABOUT = (
     "Lists every lease that has not been released, what it has cost so far, and when the platform will stop or"
     " delete it.",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
 SUMMARY = "show a run's log"
-GROUP, PLACE = "Run and monitor", 250
+GROUP, PLACE = "Every day", 125
 ABOUT = (
     "In a pipe or a file, the output is the log byte for byte. On a terminal, colors are removed and a progress bar"
     " that rewrites its line is shown only in its latest state.",

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "send a test message to your notification channels"
-GROUP, PLACE = "Run and monitor", 290
+GROUP, PLACE = "While it runs", 325
 ABOUT = (
     "`watch` notifies your channels about alarms (stalled, ended too soon, finished but still billing, idle),"
     " failures and completion. A channel is an apprise URL (ntfy, mail, chat services, ...), or env:NAME to read the"

@@ -9,7 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.quote import join
 
 SUMMARY = "show what `run` would do and cost, without changing anything"
-GROUP, PLACE = "Prepare", 140
+GROUP, PLACE = "Every day", 110
 COMMAND = "the command to run, without a job file: init's proposals apply"
 ABOUT = (
     "Checks the site once and reports whether the run is new, running or finished; what would be copied and whether"

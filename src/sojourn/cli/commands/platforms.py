@@ -9,7 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "show what stops a platform's billing and what it deletes"
-GROUP, PLACE = "Knowledge base", 620
+GROUP, PLACE = "Machines and money", 520
 ABOUT = (
     "`list` names the known platforms. `show NAME` prints one: what stops its billing, which storage survives that,"
     " its danger clocks, how it interrupts, and where to put files. Every fact about money, storage or interruption"

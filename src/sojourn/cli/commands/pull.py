@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "fetch outputs and logs, and verify every file by loading it"
-GROUP, PLACE = "Retrieve and verify", 310
+GROUP, PLACE = "Every day", 145
 ABOUT = (
     "Takes a manifest on the box, fetches the files that are not here yet, compares every hash and loads every file."
     " For each output it fetches the newest version that loads, whichever attempt wrote it; for a run that has not"

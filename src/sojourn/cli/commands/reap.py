@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_confirm, add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "end leftover processes that hold a GPU"
-GROUP, PLACE = "Release and clean up", 450
+GROUP, PLACE = "For experts", 730
 ABOUT = (
     "Lists the processes that hold a machine's GPUs, and any left over from sojourn runs, with the proof that"
     " nothing needs them: the run has ended by its own records, or the parent process is gone. A process that is"

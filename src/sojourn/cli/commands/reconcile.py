@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "compare a sweep's cells with the results here, and repair gaps"
-GROUP, PLACE = "Retrieve and verify", 330
+GROUP, PLACE = "Sweeps and results", 410
 ABOUT = (
     "Reports which cells are here and load, exist but were not pulled, are missing, failed (and why), never started,"
     " or ran on two boxes. --repair restarts, with the identical specification, cells that failed, never started, or"

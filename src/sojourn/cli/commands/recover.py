@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "rebuild this machine's records of a site's runs"
-GROUP, PLACE = "Take over a run", 510
+GROUP, PLACE = "Take over a run", 605
 ABOUT = (
     "Use it after losing this machine's state, or to work from a second machine. Every run on the box becomes known"
     " here, and all commands work on it. Runs already known are left alone; nothing on the box changes.",

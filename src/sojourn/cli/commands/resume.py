@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "start the next attempt of a run that ended"
-GROUP, PLACE = "Run and monitor", 280
+GROUP, PLACE = "Every day", 140
 ABOUT = (
     "Uses the same code and arguments as before, which are on the box, so no job file is needed. Training continues"
     " from the newest checkpoint. After `stop`, only `resume` starts the run again.",

@@ -9,7 +9,7 @@ from sojourn.cli.parser import add_job, add_json, add_reopen
 from sojourn.cli.screen import Screen
 
 SUMMARY = "push the code, launch it detached, and print the run's id"
-GROUP, PLACE = "Run and monitor", 210
+GROUP, PLACE = "Every day", 115
 COMMAND = "the command to run, without a job file: init's proposals apply"
 ABOUT = (
     "Returns once the process is confirmed alive; you can then close the terminal. The same command again does"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "verify a run's folder and seal it, or quarantine it"
-GROUP, PLACE = "Retrieve and verify", 340
+GROUP, PLACE = "For experts", 715
 ABOUT = (
     "ROOT contains active/RUN (still changing), export/RUN (sealed) and quarantine/RUN--N. A layout file can name"
     " other folders, files that must be present or must stay behind, and keys that a file must contain. A run that"

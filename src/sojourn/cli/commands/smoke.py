@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, duration, pair
 from sojourn.cli.screen import Screen
 
 SUMMARY = "run the job's `smoke` command here, on CPU, before you pay"
-GROUP, PLACE = "Prepare", 150
+GROUP, PLACE = "Before a run", 210
 ABOUT = (
     "Runs in a private copy of the code that would be pushed, so a file excluded by .gitignore is missed now and not"
     " on a rented machine. GPUs are hidden, experiment trackers are off, and the copy is removed afterwards.",

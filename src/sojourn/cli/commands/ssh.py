@@ -9,7 +9,7 @@ from sojourn.cli.commands import exec as exec_command
 from sojourn.cli.screen import Screen
 
 SUMMARY = "open a shell in the run's working copy and environment"
-GROUP, PLACE = "Take over a run", 550
+GROUP, PLACE = "While it runs", 315
 ABOUT = (
     "A shell on the run's box, in the working copy of its newest attempt, with its environment variables and its setup."
     " What you change there is seen by the training. On a cluster it runs on the login node.",

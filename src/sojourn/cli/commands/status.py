@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.answers import Row, StatusReport
 
 SUMMARY = "check every run once: state, progress, results, cost"
-GROUP, PLACE = "Run and monitor", 230
+GROUP, PLACE = "Every day", 120
 ABOUT = (
     "Asks each box once, with a timeout. A run whose box cannot be reached is shown in its last known state and"
     " marked. Without RUN, shows every unfinished run and the most recent finished ones.",

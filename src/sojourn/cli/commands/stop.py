@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.context import Context
 
 SUMMARY = "stop a run's process, giving it time to save"
-GROUP, PLACE = "Run and monitor", 270
+GROUP, PLACE = "Every day", 135
 ABOUT = (
     "Sends SIGTERM, then SIGKILL when the grace period is over; a Checkpointer saves in between. All files stay"
     " where they are. To continue the run later, use `sojourn resume`. The lease and its meter keep running. To"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, metric, pai
 from sojourn.cli.screen import Screen
 
 SUMMARY = "run a parameter sweep, queued on one or more boxes"
-GROUP, PLACE = "Run and monitor", 220
+GROUP, PLACE = "Sweeps and results", 405
 ABOUT = (
     "Expands the job file's sweep into cells, refuses anything that would collide or not fit before it starts,"
     " places the longest cells first, pushes the code once per box, and leaves each box a queue that runs without"

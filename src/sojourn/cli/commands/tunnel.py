@@ -9,7 +9,7 @@ from sojourn.cli.parser import add_json, duration, whole
 from sojourn.cli.screen import Screen
 
 SUMMARY = "forward a port from the run's box (TensorBoard, Jupyter)"
-GROUP, PLACE = "Take over a run", 530
+GROUP, PLACE = "While it runs", 320
 ABOUT = (
     "Forwards 127.0.0.1:PORT on the box to the same port on this machine, or to a free one if that is taken, until"
     " the command ends. Only users of this machine can connect.",

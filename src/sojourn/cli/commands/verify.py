@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json
 from sojourn.cli.screen import Screen
 
 SUMMARY = "check that every file under a path loads; needs no run"
-GROUP, PLACE = "Retrieve and verify", 320
+GROUP, PLACE = "Sweeps and results", 415
 ABOUT = (
     "Reads each file in full, checks its structure, and loads it with the loader for its format, which executes no"
     " code from the file. With a manifest, sizes and hashes are compared too. Files that were verified before and"

@@ -8,7 +8,7 @@ from sojourn.cli.parser import add_json, duration
 from sojourn.cli.screen import Screen
 
 SUMMARY = "follow runs in a live table until they finish"
-GROUP, PLACE = "Run and monitor", 240
+GROUP, PLACE = "While it runs", 305
 ABOUT = (
     "On a terminal, one table that updates in place. In a pipe or a log file, one line per change, and an occasional"
     " line when nothing is new. Sends notifications (see `sojourn notify`). Ending the command does not end any run.",

@@ -9,7 +9,7 @@ from sojourn.cli.screen import Screen
 from sojourn.wire.errors import Misuse
 
 SUMMARY = "explain what happened to a run, with evidence and a fix"
-GROUP, PLACE = "Run and monitor", 260
+GROUP, PLACE = "Every day", 130
 ABOUT = (
     "Examines a run, alive or ended, over one connection to its box; or a log; or an evidence file. Matches it"
     " against the catalog of known causes and prints the earliest cause first, then its consequences, then causes"
