@@ -194,3 +194,14 @@ def test_a_command_sees_what_the_training_sees(desk: Desk) -> None:
     desk.final()
     assert desk("exec", "digits", "--", "sh", "-c", "cat note.txt; echo $LR").out == "mine\n0.3\n", "after its end too"
     assert desk("ssh", "digits", SHELL="/bin/true").out == ""
+
+
+def test_plan_and_smoke_take_a_sweep_and_its_cells_lead_to_the_sweep(desk: Desk) -> None:
+    sweep = {"matrix": {"lr": ["0.1", "0.2"]}}
+    desk.job("echo ${lr} > lr.txt", name="abl", outputs=["lr.txt"], smoke="echo smoke ${lr}", sweep=sweep)
+    assert "smoke 0.1" in desk("smoke").out
+    planned = desk("plan", "--json").json
+    assert planned["cells"] == 2, planned
+    assert not (desk.state / "journal.jsonl").exists()
+    desk("sweep")
+    assert "sojourn pull abl\n" in desk("watch", "abl", rc=None).out

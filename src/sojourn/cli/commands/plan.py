@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from sojourn.cli.parser import add_job, add_json
 from sojourn.cli.screen import Screen
 from sojourn.wire.quote import join
+
+if TYPE_CHECKING:
+    from sojourn.verbs.answers import Plan
 
 SUMMARY = "show what `run` would do and cost, without changing anything"
 GROUP, PLACE = "Every day", 110
@@ -39,11 +43,36 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from dataclasses import replace
 
     from sojourn.cli.show import plan as show
+    from sojourn.wire.errors import Misuse
+
+    try:
+        answer = _planned(args, screen)
+    except Misuse as error:
+        if not error.fields.get("has_sweep"):
+            raise
+        return _sweep(args, screen)
+    if answer.next == "sojourn run":
+        answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
+    screen.answer(answer, show.lines, is_json=args.json)
+    return answer.exit_status
+
+
+def _sweep(args: argparse.Namespace, screen: Screen) -> int:
+    """What `sweep` would do with a job file that has one: which cell goes where."""
+    from sojourn.cli import parser
+
+    words = [*([args.file] if args.file else []), *(["--sites", args.site] if args.site else [])]
+    words += [word for key, value in args.env for word in ("--env", f"{key}={value}")]
+    spec = parser.load("sweep")
+    return int(spec.call(parser.parse("sweep", [*words, "--dry-run", *["--json"] * args.json]), screen))
+
+
+def _planned(args: argparse.Namespace, screen: Screen) -> Plan:
     from sojourn.verbs.context import Context
     from sojourn.verbs.launch.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
-        answer = plan(
+        return plan(
             ctx,
             args.file,
             command=args.command,
@@ -53,10 +82,6 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
             another=args.new_machine,
             new=args.new,
         )
-    if answer.next == "sojourn run":
-        answer = replace(answer, next=join([*answer.next.split(), *_given(args)]))
-    screen.answer(answer, show.lines, is_json=args.json)
-    return answer.exit_status
 
 
 def _given(args: argparse.Namespace) -> list[str]:

@@ -75,7 +75,15 @@ def notes_of(row: Row, now_s: float) -> list[str]:
 
 
 def next_of(rows: Sequence[Row]) -> str:
-    """The next command for several runs: for what is final and not home, else for what ended badly, else `watch`."""
+    """The next command for several runs: for what is final and not home, else for what ended badly, else `watch`. For
+    cells of one sweep it is that of the sweep.
+    """
+    sweep = rows[0].sweep if len(rows) > 1 else ""
+    if sweep and all(row.sweep == sweep for row in rows):
+        if any(row.state.is_alive for row in rows):
+            return f"sojourn watch {sweep}"
+        is_away = any(row.state.value == "succeeded" and not row.is_home for row in rows)
+        return f"sojourn {'pull' if is_away else 'reconcile'} {sweep}"
     for wanted in (
         [row for row in rows if row.state.value == "succeeded" and not row.is_home],
         [row for row in rows if row.state.is_dead],

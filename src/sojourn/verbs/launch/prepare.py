@@ -111,7 +111,8 @@ def prepare(
     job = proposed(read_command(command, env)) if command else read_job(file or find_job(), env)
     if job.sweep is not None:
         following = quote.join(["sojourn", "sweep", *([file] if file else [])])
-        raise NotYet(path=job.path, what="it has a sweep, and `run` runs one job", following=following)
+        what = "it has a sweep, and `run` runs one job"
+        raise NotYet(path=job.path, what=what, following=following, has_sweep=True)
     tree = read_trees(ctx, job)
     run = check_name(name) if name else job.name
     job = replace(job, name=run, warnings=(*job.warnings, *tree.remarks))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sojourn.store import parcel, snapshot
+from sojourn.store.job.cells import expand, job_of
 from sojourn.store.job.read import find_job, read_job
 from sojourn.store.job.values import NOTHING
 from sojourn.verbs.project.foresight import foresee
@@ -112,6 +113,8 @@ def smoke(
     Raises: NoJobFile, BadJobFile, NoSmoke, Misuse (the code cannot be a snapshot), OSError (no room for the copy).
     """
     job = read_job(file or find_job(), env)
+    if job.sweep is not None:
+        job = job_of(job, expand(job)[0])  # the first cell speaks for all
     if not job.smoke:
         raise NoSmoke(path=job.path, file=join([file] if file else []))
     with _private_folder() as root:
