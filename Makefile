@@ -1,6 +1,6 @@
 # Every target is one script that can also be called by hand; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench soak pages site lock
+.PHONY: help setup demo test check bench campaign soak pages site lock
 
 help:   ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
@@ -14,16 +14,20 @@ demo:   ## train digits, kill everything halfway, resume, verify the results, re
 check:  ## format, lint, types, house, docs, generated pages, Python 3.8 by static check
 	@scripts/check
 
-test:   ## check, then every test this machine can run
+test:   ## check, then at least one test of every promise: about 10 minutes on 2 cores
 	@scripts/test
 
 bench:  ## measure, and write docs/performance.md
 	@scripts/setup dev
 	@.venv/bin/python -m benchmarks
 
-soak:   ## the tests that run for an hour or two, and write docs/reliability.md
+campaign: ## every trial: kills, faults, hostile answers, sweeps; writes docs/reliability.md. Resumes. 1 to 2 hours
 	@scripts/setup dev
-	@.venv/bin/python -m pytest -m soak
+	@.venv/bin/python -m scripts.campaign
+
+soak:   ## the campaign with more seeds: most of a day
+	@scripts/setup dev
+	@.venv/bin/python -m scripts.campaign --size soak
 
 pages:  ## write the pages made from code, and collect every page in build/pages
 	@scripts/setup dev

@@ -87,7 +87,7 @@ class Person:
         return to
 
     def until(self, *states: str) -> dict[str, Any]:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while (row := self.row())["state"] not in states:
             assert time.monotonic() < deadline, row
             time.sleep(0.1)

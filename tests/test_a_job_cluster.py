@@ -72,6 +72,7 @@ class TestContract(SchedulerContract):
         return str(tmp_path / "cluster" / "volume" / "it's a base" / "runs" / "run-1")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how, state", [("?lose=1", "lost"), ("?grace=0", "killed")])
 def test_digits_on_a_cluster_that_has_no_shell(tmp_path: Path, cluster: str, how: str, state: str) -> None:
     package = installed(tmp_path, "corral", launcher="Backend", transport="Line")
@@ -94,6 +95,7 @@ def test_digits_on_a_cluster_that_has_no_shell(tmp_path: Path, cluster: str, how
     ann("down", "cluster", "--confirm", "cluster")
 
 
+@pytest.mark.campaign
 def test_cells_are_submitted_one_by_one_where_there_are_no_arrays(tmp_path: Path, cluster: str) -> None:
     package = installed(tmp_path, "corral", launcher="Backend", transport="Line")
     ann = Person(tmp_path, "ann", package, "cluster", SETTINGS.format(volume=tmp_path / "cluster/volume", api=cluster))

@@ -105,6 +105,7 @@ def ann(tmp_path: Path, service: Place) -> Person:
     return Person(tmp_path, "ann", package, "book", SETTINGS.format(api=service.site.options["jotter"]["api"]))
 
 
+@pytest.mark.campaign
 def test_digits_in_a_notebook(ann: Person, service: Place, tmp_path: Path) -> None:
     ann("run")
     row = ann.until("running")
@@ -143,6 +144,7 @@ def test_what_is_packed_is_without_the_run_s_secrets(private_home: Path) -> None
         assert sorted(sent.getnames()) == ["runs/a", "runs/a/run.json"]
 
 
+@pytest.mark.campaign
 def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person, tmp_path: Path) -> None:
     (ann.project / "sojourn.yaml").write_text(
         "name: bad\nsite: book\nrun: |\n"
@@ -156,6 +158,7 @@ def test_what_ended_badly_there_is_explained_by_what_its_keeper_saw(ann: Person,
     assert "nothing_such" in ann("why", "bad", rc=1).stdout
 
 
+@pytest.mark.campaign
 def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
     ann.job(epochs=600)
     ann("run")
@@ -164,6 +167,7 @@ def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
     ann("run", rc=2)  # only `resume` continues it
 
 
+@pytest.mark.campaign
 def test_nothing_is_said_of_this_machine_as_if_it_were_that_one(ann: Person) -> None:
     plan = ann("plan", "--json")
     assert plan["disk"] == {} and plan["survival"]["path"] == "runs/digits/checkpoints"
@@ -178,6 +182,7 @@ def test_nothing_is_said_of_this_machine_as_if_it_were_that_one(ann: Person) -> 
     assert "gave out no evidence" in said and "state is unknown" not in said
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("words", [("doctor", "book"), ("gpu", "book"), ("reap", "book")])
 def test_what_cannot_look_there_says_so(ann: Person, words: tuple[str, ...]) -> None:
     said = ann(*words, rc=3)

@@ -96,11 +96,13 @@ def test_a_site_that_names_it_runs_with_it_and_nothing_of_ours_was_edited(
     assert python(package, "-m", "sojourn", "pull", "r", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.campaign
 def test_a_scheduler_of_another_package_passes_its_contract(scheduler: Path) -> None:
     done = python(scheduler, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_tq.py", cwd=scheduler)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.campaign
 def test_runs_and_sweeps_go_through_its_queue_and_nothing_of_ours_was_edited(
     scheduler: Path, tmp_path: Path, private_home: Path
 ) -> None:

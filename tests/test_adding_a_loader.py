@@ -24,6 +24,7 @@ def test_the_pages_loader_passes_the_contract(package: Path) -> None:
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.campaign
 def test_verify_and_pull_use_it_and_nothing_of_ours_was_edited(package: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

@@ -41,6 +41,7 @@ def stub_of(package: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module.serve()
 
 
+@pytest.mark.campaign
 def test_a_run_rents_its_machine_and_gives_it_back_and_nothing_of_ours_was_edited(
     package: Path, tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

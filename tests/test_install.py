@@ -138,6 +138,7 @@ def test_the_readme_names_every_extra_as_pyproject_does() -> None:
     assert [extra for extra in PROJECT["optional-dependencies"] if f"`{extra}`" not in text] == []
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("line", INSTALLS)
 def test_an_install_command_of_the_readme_works(
     line: str, built: Path, environ: dict[str, str], tmp_path: Path
@@ -161,6 +162,7 @@ def release(folder: Path, environ: dict[str, str], version: str) -> subprocess.C
     return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, timeout=280, check=False)
 
 
+@pytest.mark.campaign
 def test_a_release_gathers_the_changes_and_builds_files_that_work(environ: dict[str, str], tmp_path: Path) -> None:
     here = clone(tmp_path / "clone")
     (here / "changes/a-note.md").write_text("# A note\n\nSee [ssh](../docs/ssh.md).\n")
@@ -182,6 +184,7 @@ def test_a_release_gathers_the_changes_and_builds_files_that_work(environ: dict[
     assert git(here, "tag") == "" and git(here, "log", "--format=%s").splitlines() == ["note", "all"]
 
 
+@pytest.mark.campaign
 def test_a_release_that_cannot_be_changes_nothing(tmp_path: Path) -> None:
     here = clone(tmp_path / "clone")
     (here / "changes/another.md").write_text("# Another change\n")

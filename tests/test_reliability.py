@@ -11,7 +11,7 @@ def test_a_campaign_replaces_its_own_section_and_no_other(tmp_path: Path) -> Non
     reliability.put("Line", ["stays"], 5, page)
     reliability.put("Kills", ["new"], 3600, page)
     text = page.read_text()
-    assert text.startswith("# Reliability\n\nWritten by `make soak`.")
+    assert text.startswith("# Reliability\n\nWritten by `make campaign`.")
     assert "old" not in text and text.index("## Kills") < text.index("new") < text.index("## Line") < text.index(
         "stays"
     )

@@ -36,6 +36,7 @@ def test_links_lead_to_where_pages_lie_on_the_site() -> None:
     assert deep == "[b](../ssh.md) [a](../index.md)"
 
 
+@pytest.mark.campaign
 @needs_sphinx
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     count = docs_site.write(tmp_path / "pages")

@@ -326,7 +326,7 @@ class Stage:
             assert rc == 0, err
         rc, _, err = self.play("sweep", str(self.project / "cells.yaml"))
         assert rc == 0, err
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while self.play("status", "--json")[1].count(b'"state": "succeeded"') < 4:
             assert time.monotonic() < deadline
             time.sleep(0.2)

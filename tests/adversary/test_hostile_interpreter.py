@@ -55,6 +55,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         made.end_all()
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize(("words", "way", "status"), TRIALS, ids=[f"{words}-{way}" for words, way, _ in TRIALS])
 def test_a_command_of_its_own_ends_in_a_word(stage: Stage, words: str, way: str, status: int | None) -> None:
     path = stage.top / "python3"

@@ -49,6 +49,7 @@ def test_every_op_of_the_keeper_has_its_shape() -> None:
     assert set(_OPS) <= set(ANSWERS)
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("op", sorted(ANSWERS))
 @given(ANYTHING, st.lists(st.binary(max_size=20), max_size=2))
 def test_whatever_is_said_is_decoded_or_wrong(op: str, value: Any, blobs: list[bytes]) -> None:

@@ -38,6 +38,7 @@ def anew(box: Box) -> Iterator[Box]:
     box.fault("power-on")
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish", "dash"])
 def test_the_keeper_is_put_and_answers_whatever_the_login_shell(box: Box, shell: str) -> None:
     box.user(f"k-{shell}", f"/usr/bin/{shell}")
@@ -93,6 +94,7 @@ def test_a_box_without_python_says_what_was_tried(anew: Box) -> None:
     assert "\n" not in caught.value.message and "settings" in caught.value.message
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize(
     "place",
     [
@@ -119,6 +121,7 @@ def test_a_python_that_a_module_brings_is_found(anew: Box) -> None:
     assert value(keeper().ask("hello"))["user"] == "root"
 
 
+@pytest.mark.campaign
 def test_the_python_of_the_settings_comes_first(anew: Box) -> None:
     anew.sh("mv /usr/bin/python3.11 /usr/lib/real-python; rm -f /usr/bin/python3*")
     plant(anew, "/srv/mine", '#!/bin/sh\nexec /usr/lib/real-python "$@"\n')
@@ -127,6 +130,7 @@ def test_the_python_of_the_settings_comes_first(anew: Box) -> None:
         keeper(python="/srv/other").ask("hello")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -158,6 +162,7 @@ def run_json(ours: Keeper, name: str, script: str) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_no_answer_on_the_way_is_no_answer_of_the_keeper(box: Box) -> None:
     value(keeper().ask("hello"))
     box.fault("cut")
@@ -165,6 +170,7 @@ def test_no_answer_on_the_way_is_no_answer_of_the_keeper(box: Box) -> None:
     assert isinstance(answer, NoAnswer) and answer.kind == "timeout"
 
 
+@pytest.mark.campaign
 def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tmp_path: Path) -> None:
     from sojourn.backends.launcher.setsid import Backend as Setsid
     from sojourn.core.values import Pulse
@@ -181,7 +187,7 @@ def test_a_run_is_placed_supervised_heard_and_brought_home_over_ssh(box: Box, tm
     assert not isinstance(handle, NoAnswer) and Setsid().pulse(at(ours.transport), handle) is Pulse.ALIVE
     box.fault("drop-conns")  # the connection that started it goes; it does not
     box.sh("touch /tmp/gate")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while True:
         assert time.monotonic() < deadline
         answer = ours.ask("since", runs={"over-ssh": 0})

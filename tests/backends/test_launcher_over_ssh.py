@@ -41,6 +41,7 @@ class TestContractOverSsh(ShellLauncherContract):
     """The very same suite as on this machine."""
 
 
+@pytest.mark.campaign(keep=1)
 def test_a_cut_link_leaves_the_pulse_unknown_and_ends_nothing(
     box: Box, launcher: Any, transport: ssh.Backend, root: str
 ) -> None:

@@ -72,7 +72,7 @@ def sessions() -> list[str]:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60).stdout.split()
 
 
-def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
+def until(holds: Callable[[], object], within_s: float = 240.0) -> None:
     deadline_s = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline_s, window()

@@ -97,6 +97,7 @@ def prover() -> Iterator[Prover]:
         yield found
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(data=st.data())
@@ -113,6 +114,7 @@ def test_any_change_gives_a_word_or_a_whole_file(kind: str, tmp_path: Path, data
     assert bool(found.proved) == (not found.problem)
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(data=st.data())

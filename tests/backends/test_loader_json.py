@@ -53,6 +53,7 @@ def test_it_accepts_exactly_what_python_accepts(tmp_path: Path, text: str) -> No
     assert (problem(tmp_path, text) in ("", "non-finite")) == is_json
 
 
+@pytest.mark.campaign
 @same_folder
 @given(any_json.filter(lambda value: isinstance(value, (dict, list)) and value), st.data())
 def test_any_cut_of_an_object_or_array_is_truncated(tmp_path: Path, value: Any, data: st.DataObject) -> None:
@@ -107,6 +108,7 @@ def test_facts_name_the_outermost_keys(tmp_path: Path) -> None:
     assert (facts["type"], facts["count"], facts["keys"]) == ("object", 2, ["accuracy", "history"])
 
 
+@pytest.mark.campaign
 def test_tokens_that_cross_the_pieces_it_reads_are_whole(tmp_path: Path) -> None:
     for shift in range(40):
         rows = ["x" * shift, *(['é\\"\n' * 5000, -12345.678e-9, True, None, {"k" * 300: [False]}] * 8)]
@@ -118,6 +120,7 @@ def test_a_line_says_where(tmp_path: Path) -> None:
         load(tmp_path, '{"a": 1,\n"b": 2,\n"c": oops}')
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("indent", [None, 2])
 def test_what_crosses_the_pieces_it_reads_is_counted_and_judged_alike(tmp_path: Path, indent: int | None) -> None:
     rows = [{"n": n, "in": {"a": [n, {"b": "}, {"}]}, "text": "],[" * (n % 7)} for n in range(25_000)]

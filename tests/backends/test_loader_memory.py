@@ -22,6 +22,7 @@ def hungry(path: Path, mebibytes: int) -> None:
     samples.torch_zip_of(str(path), pickled)
 
 
+@pytest.mark.campaign
 def test_two_files_that_are_too_much_together_are_both_proven(tmp_path: Path) -> None:
     for n in range(3):
         # Some 100 MiB each while the one line is taken apart.
@@ -42,6 +43,7 @@ def test_a_file_that_is_too_much_alone_is_unsafe_and_the_others_are_proven(tmp_p
     assert {judgement.problem for judgement in found[1:]} == {""}
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("kills, problem", [(1, ""), (2, "unsupported")])
 def test_a_process_killed_for_want_of_memory_gives_its_file_one_more_try_and_then_a_word(
     kills: int, problem: str, tmp_path: Path

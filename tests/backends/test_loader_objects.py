@@ -135,6 +135,7 @@ def test_the_same_inside_a_file_of_pytorch(name: str, is_old: bool, tmp_path: Pa
     assert found.facts["tensors"] == 1
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.torch
 @pytest.mark.parametrize("is_old", [False, True])
 def test_a_whole_module_with_its_optimizer_is_read_to_the_last_value(is_old: bool, tmp_path: Path) -> None:

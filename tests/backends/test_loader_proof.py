@@ -127,6 +127,7 @@ def test_one_prover_serves_many_threads_and_leaves_no_process(tmp_path: Path) ->
     assert not set(children) & set(children_of(os.getpid()))
 
 
+@pytest.mark.campaign
 def test_a_file_that_takes_too_much_memory_costs_only_its_process(tmp_path: Path) -> None:
     # Two million times a tuple of its own of the same million: 16 TB, from 15 MB of pickle.
     bomb = b"\x80\x02]q\x00(" + b"N" * 1_000_000 + b"ectorch\nSize\nq\x01]" + b"h\x01h\x00\x85Ra" * 2_000_000 + b"."

@@ -66,6 +66,7 @@ def problems(folder: Path) -> dict[str, str]:
     return {a.path: a.problem for a in verify([str(folder)], fresh=True).artifacts if not a.ok}
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("name", ["deepspeed", "deepspeed3"])
 def test_a_zero_checkpoint_lacks_no_rank_and_no_folder(name: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
@@ -126,6 +127,7 @@ def test_an_event_file_that_was_never_written_to_is_good(tmp_path: Path) -> None
     assert judged(tmp_path / "a.tfrecord").problem == "empty"
 
 
+@pytest.mark.campaign
 def test_real_folders_say_how_far_they_are_proven(tmp_path: Path) -> None:
     found = verify([str(TRAINERS)], fresh=True)
     assert {a.path: a.problem for a in found.artifacts if not a.ok} == {}

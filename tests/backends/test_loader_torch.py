@@ -230,6 +230,7 @@ def test_overlapping_entries_and_escaping_names_are_refused(tmp_path: Path) -> N
     assert judged(tmp_path / "b.pt").problem == "corrupt"
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("count", [1048464, 1048484, 3145601])
 def test_what_inflates_to_just_over_a_piece_is_whole(count: int, tmp_path: Path) -> None:
     # zlib may hold back up to one match (258 bytes) when a piece of 1 MiB is full and all its input is taken.

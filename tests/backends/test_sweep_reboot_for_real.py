@@ -16,7 +16,7 @@ from tests.backends.test_reboot_for_real import far, kbox, site, until
 from tests.backends.test_reboot_for_real import pytestmark as marks
 
 pytest_plugins = ["tests.lab.fixtures"]
-pytestmark = [*marks, pytest.mark.soak]
+pytestmark = [*marks, pytest.mark.campaign]
 __all__ = ["site"]
 CELLS = ["ab-cell1", "ab-cell2", "ab-cell3", "ab-cell4"]
 # Every start is on the disk before it does anything. The second cell stays in its first attempt until the power goes.

@@ -40,6 +40,7 @@ def logins(box: Box, log: str = "/var/log/sshd.log") -> int:
     return int(box.sh(f"grep -c 'Accepted publickey' {log} || true"))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish", "dash"])
 def test_a_call_passes_any_login_shell_of_a_box(box: Box, shell: str) -> None:
     box.user(shell, f"/usr/bin/{shell}")
@@ -58,6 +59,7 @@ def test_login_files_that_chat_on_both_streams_change_nothing(box: Box) -> None:
     assert (answer.stdout, answer.stderr, answer.rc) == (b"out\n", b"err\n", 0)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("line", "kind"), [("read x", "login"), ("exec fish", "login"), ("exit 3", "no-exec")])
 def test_a_login_file_that_keeps_us_out_is_named_and_nothing_was_sent(box: Box, line: str, kind: str) -> None:
     box.user("odd", "/bin/bash")
@@ -126,6 +128,7 @@ def test_calls_at_the_same_time_share_one_box(box: Box) -> None:
     assert sorted(ended(answer).stdout for answer in answers) == [f"{n}\n".encode() for n in range(6)]
 
 
+@pytest.mark.campaign
 def test_a_box_that_allows_one_session_a_connection_still_answers_two_calls_at_once(box: Box) -> None:
     box.sshd(2210, "MaxSessions 1")
     slow: list[Ended | NoAnswer] = []
@@ -145,6 +148,7 @@ def test_the_socket_of_a_killed_master_is_no_obstacle(box: Box, shared_connectio
     assert ended(backend().call(["echo", "back"])).stdout == b"back\n"
 
 
+@pytest.mark.campaign
 def test_a_master_that_hangs_is_left_and_the_call_comes_through(box: Box) -> None:
     ended(backend().call(["true"]))
     hung = wait_for(masters)
@@ -159,6 +163,7 @@ def test_a_master_that_hangs_is_left_and_the_call_comes_through(box: Box) -> Non
         os.kill(master, signal.SIGKILL)
 
 
+@pytest.mark.campaign
 def test_a_shared_connection_that_lost_its_link_is_left_and_the_call_comes_through(box: Box) -> None:
     ended(backend().call(["true"]))
     # As after a change of network here: the old connection's packets go nowhere, new ones pass.
@@ -182,6 +187,7 @@ def test_hanging_up_ends_the_masters(box: Box) -> None:
     wait_for(lambda: not masters())
 
 
+@pytest.mark.campaign
 def test_a_killed_client_leaves_nothing_running_on_the_box(box: Box, tmp_path: Path) -> None:
     code = (
         "from sojourn.core.values import Place, Site; from sojourn.backends.transport.ssh import Backend;"
@@ -196,6 +202,7 @@ def test_a_killed_client_leaves_nothing_running_on_the_box(box: Box, tmp_path: P
     wait_for(lambda: not box.processes(": victim"))
 
 
+@pytest.mark.campaign
 def test_a_box_behind_a_jump_host_is_reached_through_the_users_settings(box: Box, ssh_config: Path) -> None:
     with ssh_config.open("a") as f:
         f.write("\nHost far\n  ProxyJump box1\n  HostName 10.213.0.12\n")
@@ -225,7 +232,7 @@ def drop(box: Box, client_port: int) -> None:
     subprocess.run(["ip", "netns", "exec", f"{lab.SJ}-b{box.number}", "nft", rule], check=True)
 
 
-def wait_for(claim: Callable[[], T], seconds: float = 60.0) -> T:
+def wait_for(claim: Callable[[], T], seconds: float = 240.0) -> T:
     """What the claim says once it is true."""
     deadline = time.monotonic() + seconds
     while not (found := claim()):

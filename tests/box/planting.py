@@ -1,8 +1,7 @@
-"""Faults that are planted for real, each a function of a rig and a folder: tried once, and in a soak twenty times."""
+"""Faults that are planted for real, each a function of a rig and a folder: tried once, and in a campaign often."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -19,25 +18,24 @@ MARKS = [pytest.mark.lab, pytest.mark.skipif(sys.version_info < (3, 11), reason=
 
 
 def tests_of(faults: list[Fault], title: str, about: str) -> tuple[Any, Any]:
-    """(the test of one trial of each fault, that of twenty, which writes its section of docs/reliability.md).
+    """(the test of one trial of each fault, that of many, which writes its section of docs/reliability.md)."""
 
-    SOJOURN_SOAK_TRIALS: another number of trials of each.
-    """
-
+    @pytest.mark.campaign(keep=2)
     @pytest.mark.parametrize("fault", faults, ids=lambda fault: fault.__name__)
     def once(fault: Fault, rig: Rig, tmp_path: Path) -> None:
         fault(rig, tmp_path)
 
-    @pytest.mark.soak
+    @pytest.mark.campaign
+    @pytest.mark.trials(campaign=2, soak=20)
     @pytest.mark.timeout(4 * 3600)
-    def often(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        count, began_s = int(os.environ.get("SOJOURN_SOAK_TRIALS", "20")), time.monotonic()
+    def often(trial_count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        began_s = time.monotonic()
         wrong: dict[str, list[str]] = {}
         for fault in faults:
-            wrong[fault.__name__] = [story for trial in range(count) if (story := _trial(fault, trial, tmp_path))]
+            wrong[fault.__name__] = [story for trial in range(trial_count) if (story := _trial(fault, trial, tmp_path))]
             with capsys.disabled():  # a silent hour would be a bug
-                print(fault.__name__, count, "trials,", len(wrong[fault.__name__]), "wrong", flush=True)
-        rows = [f"| {name.replace('_', ' ')} | {count} | {len(told)} |" for name, told in wrong.items()]
+                print(fault.__name__, trial_count, "trials,", len(wrong[fault.__name__]), "wrong", flush=True)
+        rows = [f"| {name.replace('_', ' ')} | {trial_count} | {len(told)} |" for name, told in wrong.items()]
         lines = [about, "", "| fault | trials | wrong |", "| --- | ---: | ---: |", *rows]
         reliability.put(title, lines, time.monotonic() - began_s)
         assert not any(wrong.values()), wrong

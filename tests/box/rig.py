@@ -19,7 +19,7 @@ from sojourn.box.system.process import is_alive
 from sojourn.store import parcel
 from sojourn.wire import atomic, events, framing, manifest
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0  # a hang guard
 
 
 class Rig:

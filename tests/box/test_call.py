@@ -90,6 +90,7 @@ def test_twenty_clients_placing_at_once_make_one_run(rig: Rig) -> None:
     )
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../x", "A", "x\n", "-x", "x" * 64, "a..b", "\u00e9"])
 def test_a_name_that_could_lead_elsewhere_is_no_name(rig: Rig, name: str) -> None:
     for op in ("place", "want", "stop", "manifest", "read"):

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from sojourn.box.run import masking
 from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root
 from sojourn.box.supervise.snapshots import ROOM_BYTES
-from sojourn.box.system import bounded, cgroup, members, process, raw
+from sojourn.box.system import bounded, cgroup, members, raw
 from sojourn.wire import atomic
 from tests.box.rig import Rig, found, heard, until
 from tests.lab import machine_faults
@@ -100,6 +99,7 @@ def test_an_end_that_was_bad_is_kept_with_the_machine_as_it_was_then(rig: Rig) -
     assert '"rc":3' in evidence["probes"]["exits/1.json"]["stdout"]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("script, state", [("true", "succeeded"), ("exit 75", "preempted")])
 def test_of_a_good_end_nothing_is_kept(rig: Rig, script: str, state: str) -> None:
     root = rig.place(script)
@@ -127,6 +127,7 @@ def test_an_end_that_a_killed_keeper_recorded_is_looked_at_by_the_next(rig: Rig)
     assert json.loads(Path(root.evidence(1)).read_text(encoding="utf-8"))["why"] == "end"
 
 
+@pytest.mark.campaign
 def test_what_ran_on_another_machine_is_told_by_its_root_alone(rig: Rig) -> None:
     root = rig.place("exit 3")
     rig.finish(root)
@@ -143,6 +144,7 @@ def test_what_ran_on_another_machine_is_told_by_its_root_alone(rig: Rig) -> None
     assert "dmesg" not in evidence["now"]["probes"]
 
 
+@pytest.mark.campaign
 def test_an_earlier_attempt_is_told_when_it_is_asked_for(rig: Rig) -> None:
     root = rig.place('test "$SOJOURN_ATTEMPT" = 2')
     rig.finish(root)
@@ -155,6 +157,7 @@ def test_an_earlier_attempt_is_told_when_it_is_asked_for(rig: Rig) -> None:
     assert '"kind":"ended","attempt":1' in last["probes"]["events.jsonl"]["stdout"]
 
 
+@pytest.mark.campaign
 def test_a_run_that_never_began_has_evidence_too(rig: Rig) -> None:
     root = rig.place("true")
     evidence = rig.evidence(root)
@@ -162,6 +165,7 @@ def test_a_run_that_never_began_has_evidence_too(rig: Rig) -> None:
     assert rig.call("bundle", run="nobody")["code"] == "no-such-run"
 
 
+@pytest.mark.campaign
 def test_secrets_are_in_none_of_it(rig: Rig) -> None:
     secret = "hunter2-very-secret"
     script = "echo $MY_TOKEN; python3 -c 'import time; time.sleep(300)' --api-key=abcdefgh & sleep 300"
@@ -177,6 +181,7 @@ def test_secrets_are_in_none_of_it(rig: Rig) -> None:
     assert {"MY_TOKEN", "OTHER_SECRET", "PYTHONUNBUFFERED=1", "SOJOURN_TOKEN=1"} <= set(environ)
 
 
+@pytest.mark.campaign
 def test_what_is_kept_hides_them_as_well(rig: Rig) -> None:
     root = rig.place("echo $MY_TOKEN; sleep 300 & exit 1", secrets=["MY_TOKEN"])
     rig.call("want", run="r", attempt=1, by="run", token="t", secrets={"MY_TOKEN": "hunter2-very-secret"})
@@ -202,15 +207,14 @@ def test_what_looks_like_a_password_is_not_shown_of_a_command(words: Any, shown:
     assert masking.Words(Root(str(tmp_path))).argv(words) == shown
 
 
+@pytest.mark.campaign
 @pytest.mark.lab
 def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig, tmp_path: Path) -> None:
     with machine_faults.dead_mount(tmp_path) as dead:
         root = rig.place("exec sleep 300", envs={"HF_HOME": str(dead / "cache"), "TMPDIR": str(dead)})
         rig.supervise(root)
         heard(root, "beat")
-        began = time.monotonic()
-        evidence = rig.evidence(root)
-        assert time.monotonic() - began < 55  # it never answers at all
+        evidence = rig.evidence(root)  # comes at all: the mount never answers
         df = evidence["probes"]["df -Pk"]
         assert df["rc"] == 1 and "%s: no answer" % dead in df["stderr"] and len(df["stdout"].splitlines()) > 1
         assert evidence["probes"]["write probe"]["stdout"] == "ok\n"
@@ -219,6 +223,7 @@ def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig,
         rig.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.lab
 def test_a_root_on_a_dead_mount_is_an_answer_in_time(rig: Rig, tmp_path: Path) -> None:
     with machine_faults.dead_mount(tmp_path) as dead:
@@ -229,90 +234,12 @@ def test_a_root_on_a_dead_mount_is_an_answer_in_time(rig: Rig, tmp_path: Path) -
         assert bounded.ask(asked)["room"].value["df -Pk"]["rc"] == 1
 
 
-def test_a_question_that_hangs_dies_or_says_too_much_spoils_no_other() -> None:
-    def dies() -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def hangs() -> None:
-        subprocess.run(["sleep", "600"])
-
-    before = set(members.below(os.getpid()))
-    answers = bounded.ask(
-        [
-            bounded.Question("good", lambda: {"a": "\udcff"}, 30),
-            bounded.Question("raises", lambda: 1 // 0, 30),
-            bounded.Question("dies", dies, 30),
-            bounded.Question("hangs", hangs, 0.5),
-            bounded.Question("large", lambda: "x" * 100000, 30, 1000),
-        ]
-    )
-    assert (answers["good"].value, answers["good"].why) == ({"a": "\udcff"}, "")
-    assert answers["raises"].why == bounded.DIED and "ZeroDivisionError" in answers["raises"].detail
-    assert answers["dies"].why == bounded.DIED
-    assert answers["hangs"].why == bounded.LATE and answers["hangs"].value is None
-    assert answers["large"].why == bounded.LARGE
-    # Not even what a child started is left, but for what a slow machine has not let end in time to be taken.
-    until(lambda: not any(process.is_alive(pid, 0) for pid in set(members.below(os.getpid())) - before))
-
-
-ASKS = """
-import os, sys, time
-sys.path.insert(0, sys.argv[1])
-from sojourn.box.system import bounded
-bounded._PATIENCE_S = 0.1
-def act():
-    open("asked-%d" % os.getpid(), "w").close()
-    while not os.path.exists("go"):
-        time.sleep(0.05)
-    return "answer"
-print(bounded.ask([bounded.Question("q", act, 5.0)])["q"].value)
-"""
-
-
-def test_a_machine_that_stood_still_costs_no_question_its_time(tmp_path: Path) -> None:
-    argv = [sys.executable, "-c", ASKS, str(Path(bounded.__file__).parents[3])]
-    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        (asked,) = until(lambda: list(tmp_path.glob("asked-*")))
-        pids = [process.pid, int(asked.name.partition("-")[2])]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        time.sleep(6)
-        (tmp_path / "go").touch()
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-        assert process.communicate(timeout=60)[0] == "answer\n"
-
-
-def test_a_question_that_gets_on_is_waited_for() -> None:
-    def works() -> str:
-        until_s = time.process_time() + 0.2
-        while time.process_time() < until_s:
-            pass
-        return "done"
-
-    def asks() -> str:
-        answer = bounded.ask([bounded.Question("inner", works, 0.1)], in_group=True)["inner"]
-        return str(answer.value)
-
-    answers = bounded.ask([bounded.Question("busy", works, 0.1), bounded.Question("asks", asks, 0.1)])
-    assert (answers["busy"].value, answers["asks"].value) == ("done", "done")
-
-
-def test_questions_within_a_question_end_with_it() -> None:
-    def nested() -> str:
-        return bounded.ask([bounded.Question("inner", lambda: time.sleep(600), 500)], in_group=True)["inner"].why
-
-    before = set(members.below(os.getpid()))
-    assert bounded.ask([bounded.Question("outer", nested, 0.5)])["outer"].why == bounded.LATE
-    # Ended, but not always taken: a slow machine may need longer than our patience to let go of a large process.
-    until(lambda: not any(process.is_alive(pid, 0) for pid in set(members.below(os.getpid())) - before))
-
-
 def test_no_deadline_is_longer_than_what_a_call_may_take() -> None:
     assert max(probe.deadline_s for probe in PROBES) < 2.0
     assert next(probe.deadline_s for probe in PROBES if probe.module == "room") > room.DEADLINE_S
 
 
+@pytest.mark.campaign
 def test_a_huge_log_is_told_by_its_ends_in_whole_lines(rig: Rig) -> None:
     root = rig.place("for i in $(seq 60000); do echo line $i; done; exit 1")
     rig.finish(root)
@@ -324,6 +251,7 @@ def test_a_huge_log_is_told_by_its_ends_in_whole_lines(rig: Rig) -> None:
     assert os.path.getsize(root.evidence(1)) <= KEPT_BYTES
 
 
+@pytest.mark.campaign
 def test_what_is_kept_stays_within_the_room_that_was_taken(rig: Rig) -> None:
     root = rig.place("mkdir x; for i in $(seq 400); do : > x/$(printf '%0180d' $i).tmp; done; exit 1")
     Path(root.checkpoints, "x" * 200).write_bytes(b"")
@@ -338,6 +266,7 @@ def test_what_is_kept_stays_within_the_room_that_was_taken(rig: Rig) -> None:
     assert rig.evidence(root)["before"]["taken"] == kept["taken"]
 
 
+@pytest.mark.campaign
 def test_a_person_on_the_box_gets_the_same_document(rig: Rig) -> None:
     root = rig.place("exit 1")
     rig.finish(root)
@@ -375,6 +304,7 @@ def test_a_text_is_cut_at_a_line_and_says_so(tmp_path: Path) -> None:
     assert raw.run(["no-such-program"], 1)["rc"] == raw.NO_PROGRAM
 
 
+@pytest.mark.campaign
 def test_looks_are_kept_while_the_payload_runs(rig: Rig, tmp_path: Path) -> None:
     """The interval is minutes: a keeper whose own is shortened stands in for a long run."""
     import zipfile

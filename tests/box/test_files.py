@@ -173,6 +173,7 @@ def test_a_sealed_manifest_of_an_older_attempt_is_not_given_for_the_newest(rig: 
     assert answer["sealed"] is False and outputs_of(answer["manifest"]) == {"out.bin": "attempts/1/out.bin"}
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize(
     "path", ["../../../../etc/passwd", "/etc/passwd", "logs/../run.json", "out", "dir/x", "", "./a", "a\0b"]
 )

@@ -105,6 +105,7 @@ def test_when_the_payload_ends_between_two_keepers_its_own_record_speaks(rig: Ri
     assert not found(root, "adopted")
 
 
+@pytest.mark.campaign
 def test_when_the_payload_has_ended_and_its_shim_has_yet_to_say_so_its_record_is_waited_for(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -119,6 +120,7 @@ def test_when_the_payload_has_ended_and_its_shim_has_yet_to_say_so_its_record_is
     assert (end["state"], end["rc"], end["by"]) == ("failed", 7, "shim")
 
 
+@pytest.mark.campaign
 def test_a_killed_payload_is_told_as_killed(rig: Rig) -> None:
     root = running(rig)
     kill({Parts(root).payload})
@@ -126,6 +128,7 @@ def test_a_killed_payload_is_told_as_killed(rig: Rig) -> None:
     assert (end["state"], end["rc"], end["signal"], end["by"]) == ("killed", None, 9, "shim")
 
 
+@pytest.mark.campaign
 def test_keeper_and_payload_killed_at_once_are_told_by_the_shim(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -136,6 +139,7 @@ def test_keeper_and_payload_killed_at_once_are_told_by_the_shim(rig: Rig) -> Non
     assert (end["state"], end["signal"], end["by"]) == ("killed", 9, "shim")
 
 
+@pytest.mark.campaign
 def test_a_killed_shim_leaves_the_payload_to_the_keeper_which_still_learns_the_exit_status(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -146,6 +150,7 @@ def test_a_killed_shim_leaves_the_payload_to_the_keeper_which_still_learns_the_e
     assert (end["state"], end["rc"], end["by"]) == ("failed", 7, "keeper")
 
 
+@pytest.mark.campaign
 def test_keeper_and_shim_killed_the_payload_is_adopted_and_its_end_told_as_unknown(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -159,6 +164,7 @@ def test_keeper_and_shim_killed_the_payload_is_adopted_and_its_end_told_as_unkno
     assert starts(root) == 1
 
 
+@pytest.mark.campaign
 def test_all_three_killed_is_lost_and_only_somebody_s_wish_starts_the_next_attempt(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -175,6 +181,7 @@ def test_all_three_killed_is_lost_and_only_somebody_s_wish_starts_the_next_attem
     assert heard(root, "ended", 2)["rc"] == 7
 
 
+@pytest.mark.campaign
 def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tell_more(rig: Rig) -> None:
     """First process, shim and keeper are gone, but the training itself lives: nothing is started over it."""
     root, child = running_with_a_child(rig)
@@ -190,6 +197,7 @@ def test_what_a_killed_payload_started_lives_on_undisturbed_while_nobody_can_tel
     assert gone(child)
 
 
+@pytest.mark.campaign
 def test_what_a_payload_left_without_a_keeper_is_held_until_the_next_one_records_the_end(rig: Rig) -> None:
     """The first process was killed, and its shim recorded that; what it started lives on."""
     root, child = running_with_a_child(rig)
@@ -205,6 +213,7 @@ def test_what_a_payload_left_without_a_keeper_is_held_until_the_next_one_records
     assert rig.call("since", runs=None)["runs"][0]["payload"] == "gone"
 
 
+@pytest.mark.campaign
 def test_a_shim_that_has_not_begun_yet_is_held_and_not_none(rig: Rig) -> None:
     """The instant between the shim's start and its word where the payload began, in which its keeper was killed."""
     root = running(rig)
@@ -219,6 +228,7 @@ def test_a_shim_that_has_not_begun_yet_is_held_and_not_none(rig: Rig) -> None:
     assert the_end(root)["rc"] == 7
 
 
+@pytest.mark.campaign
 def test_twenty_keepers_at_once_start_one_payload(rig: Rig) -> None:
     root = rig.place(SCRIPT)
     for _ in range(20):
@@ -231,6 +241,7 @@ def test_twenty_keepers_at_once_start_one_payload(rig: Rig) -> None:
     assert starts(root) == 1 and len(found(root, "started")) == 1
 
 
+@pytest.mark.campaign
 def test_twenty_keepers_at_once_adopt_one_payload(rig: Rig) -> None:
     root = running(rig)
     killed(rig, {Parts(root).keeper})
@@ -243,6 +254,7 @@ def test_twenty_keepers_at_once_adopt_one_payload(rig: Rig) -> None:
     assert starts(root) == 1 and len(found(root, "adopted")) == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("torn", [b"", b'{"attempt":1,"rc"', b"\0" * 4096])
 def test_a_torn_exit_record_is_no_exit_status(rig: Rig, torn: bytes) -> None:
     root = running(rig)
@@ -253,6 +265,7 @@ def test_a_torn_exit_record_is_no_exit_status(rig: Rig, torn: bytes) -> None:
     assert the_end(root)["state"] == "lost"
 
 
+@pytest.mark.campaign
 def test_a_pid_that_names_another_process_by_now_is_not_adopted(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -264,6 +277,7 @@ def test_a_pid_that_names_another_process_by_now_is_not_adopted(rig: Rig) -> Non
     assert not found(root, "adopted")
 
 
+@pytest.mark.campaign
 def test_a_machine_that_was_restarted_is_named_as_the_reason(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)
@@ -276,6 +290,7 @@ def test_a_machine_that_was_restarted_is_named_as_the_reason(rig: Rig) -> None:
     assert (end["state"], end["detail"]) == ("lost", "the machine was restarted")
 
 
+@pytest.mark.campaign
 def test_a_lost_attempt_is_started_again_where_the_job_says_so(rig: Rig) -> None:
     root = running(rig, retry={"attempts": 2, "on": ["node-failure"]})
     parts = Parts(root)
@@ -287,6 +302,7 @@ def test_a_lost_attempt_is_started_again_where_the_job_says_so(rig: Rig) -> None
     heard(root, "sealed")
 
 
+@pytest.mark.campaign
 def test_a_keeper_killed_before_anything_ran_prepares_the_same_attempt_again(rig: Rig) -> None:
     setup = 'touch "$SOJOURN_RUN_DIR/in-setup"; until test -e "$SOJOURN_RUN_DIR/on"; do sleep 0.05; done'
     root = rig.place(SCRIPT, setup=setup)
@@ -301,6 +317,7 @@ def test_a_keeper_killed_before_anything_ran_prepares_the_same_attempt_again(rig
     assert starts(root) == 1, keeper_log(root)
 
 
+@pytest.mark.campaign
 def test_a_claim_that_somebody_else_made_is_not_touched(rig: Rig) -> None:
     root = rig.place(SCRIPT)
     os.mkdir(root.attempt(1))
@@ -310,6 +327,7 @@ def test_a_claim_that_somebody_else_made_is_not_touched(rig: Rig) -> None:
     assert os.listdir(root.attempt(1)) == ["theirs"] and not found(root, "started")
 
 
+@pytest.mark.campaign
 def test_a_signal_to_the_keeper_s_whole_session_spares_the_payload(rig: Rig) -> None:
     root = running(rig)
     parts = Parts(root)

@@ -167,6 +167,7 @@ def test_the_jobs_own_pattern_is_all_that_counts(tmp_path: Path) -> None:
     assert said == {"step": 31, "total": 90, "metrics": {"loss": 0.25}}
 
 
+@pytest.mark.campaign
 def test_a_pattern_that_runs_for_ever_is_given_up(tmp_path: Path) -> None:
     assert told(tmp_path / "1.log", "a" * 60 + "!\n", r"(?P<step>(a+)+)$") is None
 
@@ -228,6 +229,7 @@ def test_a_second_attempt_that_begins_at_the_first_step_is_told(rig: Rig) -> Non
     assert found(root, "restarted")[0]["resumes"] == "attempts/2/out-model.npy"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("later", [LOOP % "4 5 6", 'printf "0/90 [00:00<?, 1it/s]\\r41/90 [00:01<00:02, 1it/s]\\r"'])
 def test_one_that_resumes_is_not(rig: Rig, later: str) -> None:
     root = killed_and_again(rig, LOOP % "0 1 2 3 4 5", later)

@@ -204,6 +204,7 @@ def test_resume_runs_in_place_of_run_once_there_is_a_checkpoint(rig: Rig) -> Non
     assert log(root, 3) == "resumes attempts/3/out/model.pt\n"
 
 
+@pytest.mark.campaign
 def test_a_torn_file_in_a_persisted_folder_is_put_aside(rig: Rig) -> None:
     root = rig.place(
         "ls -A out || true; mkdir -p out; head -c 100 ../../whole.pt > out/model.pt; %s" % END, persist=["out"]
@@ -219,6 +220,7 @@ def test_a_torn_file_in_a_persisted_folder_is_put_aside(rig: Rig) -> None:
 # ---- Spares of what is written over in place
 
 
+@pytest.mark.campaign
 def test_a_checkpoint_torn_while_it_was_written_over_gets_its_spare_back(rig: Rig) -> None:
     script = "cp ../../whole.pt model.pt; touch saved; sleep 600"
     root = rig.place(script, outputs=["model.pt"])
@@ -236,6 +238,7 @@ def test_a_checkpoint_torn_while_it_was_written_over_gets_its_spare_back(rig: Ri
     assert [row["path"] for row in answer["manifest"]["files"] if row["role"] == "output"] == ["model.pt"]
 
 
+@pytest.mark.campaign
 def test_every_version_that_comes_to_rest_is_spared(rig: Rig) -> None:
     root = rig.place(
         "cp ../../one.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done; cp ../../two.pt model.pt; sleep 600"
@@ -249,21 +252,21 @@ def test_every_version_that_comes_to_rest_is_spared(rig: Rig) -> None:
     assert until(lambda: spare.read_bytes() == archive(b"two"))
 
 
+@pytest.mark.campaign
 def test_checkpoints_with_names_of_their_own_need_no_spares(rig: Rig) -> None:
     root = rig.place("for n in 1 2 3; do cp ../../whole.pt epoch_$n.pt; done; sleep 600")
     Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
     rig.supervise(root)
-    heard(root, "beat")
-    time.sleep(2.0)
+    heard(root, "beat", 20)  # ten times as many looks as a spare would take
     assert not os.path.exists(root.spares(1))
 
 
+@pytest.mark.campaign
 def test_a_job_whose_saves_are_protected_needs_no_spares(rig: Rig) -> None:
     root = rig.place("cp ../../whole.pt model.pt; sleep 600", protect="saves")
     Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
     rig.supervise(root)
-    heard(root, "beat")
-    time.sleep(2.0)
+    heard(root, "beat", 20)  # ten times as many looks as a spare would take
     assert not os.path.exists(root.spares(1))
 
 
@@ -291,6 +294,7 @@ def test_what_the_script_removed_itself_does_not_come_back(tmp_path: Path) -> No
     assert spares.mend(root, 1, 1) == ["step_1.pt"]
 
 
+@pytest.mark.campaign
 def test_spares_go_with_the_success_of_the_run(rig: Rig) -> None:
     root = rig.place("cp ../../whole.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done")
     Path(root.path, "whole.pt").write_bytes(archive(b"weights"))

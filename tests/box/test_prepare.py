@@ -191,6 +191,7 @@ def test_setup_runs_once_in_an_environment_of_its_own_that_the_payload_finds_fir
     assert (rig.base / "setups").read_text() == "made\n" * 2
 
 
+@pytest.mark.campaign
 def test_two_runs_with_one_setup_at_once_make_it_once(rig: Rig) -> None:
     roots = [rig.place("true", run=name, setup="sleep 0.3; " + SETUP) for name in ("a", "b", "c")]
     for root in roots:
@@ -200,6 +201,7 @@ def test_two_runs_with_one_setup_at_once_make_it_once(rig: Rig) -> None:
     assert (rig.base / "setups").read_text() == "made\n"
 
 
+@pytest.mark.campaign
 def test_a_setup_that_fails_fails_the_run_with_its_output_in_the_log_and_is_made_again(rig: Rig) -> None:
     setup = 'echo trying; test -e "$SOJOURN_RUN_DIR/../../fixed" || { echo broken >&2; exit 9; }'
     root = rig.place("echo ran", setup=setup)
@@ -212,6 +214,7 @@ def test_a_setup_that_fails_fails_the_run_with_its_output_in_the_log_and_is_made
     assert log(root, 2) == "trying\nran\n"
 
 
+@pytest.mark.campaign
 def test_pip_installs_into_the_environment_and_not_beside_it(rig: Rig) -> None:
     code = rig.snapshot(
         {

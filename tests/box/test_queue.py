@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ from sojourn.wire import atomic
 from tests.box import rig as boxes
 from tests.box.rig import Rig, found, kill
 
-until = functools.partial(boxes.until, patience_s=60.0)
+until = boxes.until
 LOG = "printf '%s %s\\n' ${SOJOURN_RUN_ID} ${CUDA_VISIBLE_DEVICES:-none} >>"
 
 
@@ -130,6 +129,7 @@ def test_a_killed_queue_finds_its_cells_again_and_begins_none_twice(queue: Queue
     assert all(len(found(queue.cell(n), "started")) == 1 for n in "abc")
 
 
+@pytest.mark.campaign
 def test_a_cell_whose_keeper_is_killed_gets_another_and_is_not_started_again(queue: Queue) -> None:
     queue.ask("a b")
     keeper = queue.keep()
@@ -143,6 +143,7 @@ def test_a_cell_whose_keeper_is_killed_gets_another_and_is_not_started_again(que
     assert [found(queue.cell(n), "ended")[-1]["state"] for n in "ab"] == ["succeeded"] * 2
 
 
+@pytest.mark.campaign
 def test_a_cell_that_fails_does_not_hold_up_the_others(queue: Queue) -> None:
     queue.ask("a b", script="[ ${SOJOURN_RUN_ID} = b ]")
     assert queue.keep().wait(60) == 0
@@ -155,6 +156,7 @@ def test_a_cell_that_reads_its_input_does_not_eat_the_queue(queue: Queue) -> Non
     assert queue.order() == ["a", "b"]
 
 
+@pytest.mark.campaign
 def test_what_was_taken_away_is_never_begun_and_what_was_begun_is_kept(queue: Queue) -> None:
     queue.ask("a b c")
     keeper = queue.keep()
@@ -190,6 +192,7 @@ def test_a_name_that_another_job_has_is_refused_before_anything_is_made(queue: Q
     assert not os.path.exists(queue.cell("a").path) and not os.path.exists(queue.root.path)
 
 
+@pytest.mark.campaign
 def test_the_next_attempt_of_a_cell_is_another_line(queue: Queue) -> None:
     queue.ask("a", script="exit 3")
     assert queue.keep().wait(60) == 0
@@ -198,6 +201,7 @@ def test_the_next_attempt_of_a_cell_is_another_line(queue: Queue) -> None:
     assert queue.order() == ["a", "a"] and len(found(queue.cell("a"), "ended")) == 2
 
 
+@pytest.mark.campaign
 def test_torn_lines_cost_only_themselves(queue: Queue) -> None:
     queue.ask("a", script="true")
     with open(os.path.join(queue.root.path, "queue.jsonl"), "ab") as f:
@@ -215,6 +219,7 @@ def another_boot(root: Root) -> None:
             path.write_text(path.read_text().replace(boot_id(), "0" * 36))
 
 
+@pytest.mark.campaign
 def test_after_a_restart_of_the_machine_the_cut_off_cells_go_on_and_the_hook_goes(queue: Queue, tmp_path: Path) -> None:
     queue.ask("a b c", lanes=("", ""))
     keeper = queue.keep()
@@ -238,6 +243,7 @@ def test_after_a_restart_of_the_machine_the_cut_off_cells_go_on_and_the_hook_goe
     assert not (tmp_path / "hook").exists() and not os.path.exists(queue.root.reboot)
 
 
+@pytest.mark.campaign
 def test_a_look_at_a_cell_tells_whether_its_queue_is_kept(queue: Queue) -> None:
     queue.ask("a b")
 

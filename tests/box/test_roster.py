@@ -188,6 +188,7 @@ def test_only_a_file_whose_whole_stat_is_known_is_not_read_again(rig: Rig) -> No
     assert now[0]["sha256"] == claim and now[1]["sha256"] not in (claim, rows[1]["sha256"])
 
 
+@pytest.mark.campaign
 def test_the_next_seal_does_not_read_again_what_an_earlier_one_hashed(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,12 +219,14 @@ def test_what_changed_through_a_mapping_of_memory_is_read_again(rig: Rig) -> Non
     assert after["sha256"] != before["sha256"]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("known", [7, {"attempts/1/out/a": 7}, {"attempts/1/out/a": {"stat": None, "sha256": "../x"}}])
 def test_a_strange_claim_about_files_is_passed_over(rig: Rig, known: Any) -> None:
     run_of(rig, ["failed"], {"attempts/1/out/a": "aaaa"})
     assert taken(rig, known=known)["files"] == taken(rig)["files"]
 
 
+@pytest.mark.campaign
 def test_removing_a_run_compares_what_every_attempt_has(rig: Rig) -> None:
     root = run_of(rig, ["failed", "failed"], {"attempts/1/out/a": "1"})
     atomic.write_json(root.want, {"attempt": 2})

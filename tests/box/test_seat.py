@@ -94,6 +94,7 @@ def test_without_a_scheduler_the_machine_was_judged_before_and_is_not_again(rig:
     assert log(root) == "began\n" and not found(root, "checked")
 
 
+@pytest.mark.campaign
 def test_the_next_seat_of_a_job_goes_on_as_the_next_attempt_and_what_lived_on_is_ended(rig: Rig) -> None:
     root = rig.place(COUNT)
     first = seated(rig, root, "7:0")
@@ -107,6 +108,7 @@ def test_the_next_seat_of_a_job_goes_on_as_the_next_attempt_and_what_lived_on_is
     until(lambda: os.path.exists(root.log(2)) and "2-3" in log(root, 2))
 
 
+@pytest.mark.campaign
 @pytest.mark.lab
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="namespaces need root")
 def test_a_keeper_on_a_machine_that_we_cannot_see_sees_itself_that_its_time_is_over(rig: Rig) -> None:
@@ -135,6 +137,7 @@ def test_a_keeper_on_a_machine_that_we_cannot_see_sees_itself_that_its_time_is_o
         first.wait(PATIENCE_S)
 
 
+@pytest.mark.campaign
 def test_another_job_records_the_end_and_begins_nothing_that_nobody_asked_for(rig: Rig) -> None:
     root = rig.place("trap 'exit 75' TERM; echo on; while :; do sleep 0.05; done")
     first = seated(rig, root, "7:0")
@@ -159,6 +162,7 @@ def test_a_run_that_was_stopped_does_not_go_on_in_the_next_seat(rig: Rig) -> Non
     assert len(found(root, "attempt")) == 1 and found(root, "ended")[0]["state"] == "cancelled"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("script", "status"), [("exit 75", 75), ("exit 0", 0), ("kill -KILL $$", 0)])
 def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
     rig: Rig, script: str, status: int
@@ -173,6 +177,7 @@ def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
     assert found(root, "ended")[0]["state"] == wanted and found(root, "signal")[0]["why"] == "walltime"
 
 
+@pytest.mark.campaign
 def test_the_time_to_save_is_the_seats_and_gets_short_when_it_is_told_again(rig: Rig) -> None:
     root = rig.place("trap 'echo saving' TERM; echo on; while :; do sleep 0.05 || :; done", grace_s=0.0)
     keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="600", SOJOURN_SEAT_GRACE_S="1")
@@ -195,6 +200,7 @@ def judged(rig: Rig, root: Root, **fields: Any) -> str:
     return noted
 
 
+@pytest.mark.campaign
 def test_what_the_scheduler_says_is_the_end_of_an_attempt_that_left_none(rig: Rig) -> None:
     root = rig.place("echo made > out.txt; sleep 600", outputs=["out.txt"])
     keeper = seated(rig, root, "7:0")
@@ -213,6 +219,7 @@ def test_what_the_scheduler_says_is_the_end_of_an_attempt_that_left_none(rig: Ri
     assert judged(rig, root) == ""
 
 
+@pytest.mark.campaign
 def test_an_end_on_record_stays_and_the_scheduler_s_word_stands_beside_it(rig: Rig) -> None:
     root = rig.place("exit 3")
     seated(rig, root, "7:0").wait(PATIENCE_S)

@@ -39,7 +39,7 @@ def rests(run: Path, folder: Path, env: dict[str, str], line: str) -> None:
     """Wait until what the next command shows does not hang on the moment: the first epoch where the page waits for
     steps, the seal where an attempt has ended.
     """
-    deadline_s = time.monotonic() + 120
+    deadline_s = time.monotonic() + 240
     events = lambda: (run / "events.jsonl").read_text() if run.exists() else ""  # noqa: E731
     while events().count('"kind":"ended"') != events().count('"kind":"sealed"'):
         assert time.monotonic() < deadline_s, events()

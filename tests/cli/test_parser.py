@@ -78,6 +78,7 @@ def test_every_help_page_fits_80_columns_and_holds_an_example_that_parses(name: 
         parse(name, words[2:])
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_help_is_shown_by_the_real_command(name: str) -> None:
     done = subprocess.run([sys.executable, "-m", "sojourn", name, "--help"], capture_output=True, text=True, timeout=60)

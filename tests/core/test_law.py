@@ -18,6 +18,8 @@ from sojourn.wire.errors import Defect
 from sojourn.wire.manifest import roster_digest
 from tests.core.laws import LEASE, NOW_S, clear, judge, receipt, row, standing, withheld
 
+pytestmark = pytest.mark.promise
+
 
 def test_what_is_home_and_proven_is_let_go_by_its_name() -> None:
     clearance = clear(LEASE, [standing("b"), standing("a")], "gpu-box", NOW_S)

@@ -44,7 +44,7 @@ class RealBox:
         argv = ["unshare", "-m", "--propagation", "private", "sh", "-c", script]
         null = subprocess.DEVNULL
         self._anchor = subprocess.Popen(argv, env=env, stdin=null, stdout=null, start_new_session=True)
-        deadline_s = time.monotonic() + 120
+        deadline_s = time.monotonic() + 240
         while not ready.exists():
             assert time.monotonic() < deadline_s and self._anchor.poll() is None, "the box's disk was not made"
             time.sleep(0.01)
@@ -91,7 +91,7 @@ class RealBox:
         self._started.append(
             subprocess.Popen(argv, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True)
         )
-        deadline_s = time.monotonic() + 120
+        deadline_s = time.monotonic() + 240
         while not answers(port):
             assert time.monotonic() < deadline_s, "sshd does not listen"
             time.sleep(0.02)

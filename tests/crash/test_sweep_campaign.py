@@ -2,7 +2,6 @@
 `.venv/bin/python -m tests.crash --kind sweep --seed N`.
 """
 
-import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,15 +12,10 @@ from tests import reliability
 from tests.crash import campaign, report
 from tests.crash.hand import Stage, Verdict
 from tests.crash.sweep_trial import KINDS, sweep_schedule
+from tests.crash.test_campaign import judge
 from tests.lab import lab
 
-FEW = 50  # a tenth of the soak
 NEEDS = pytest.mark.skipif(bool(lab.missing()), reason=lab.missing() or "a laboratory")
-
-
-def stories(verdicts: list[Verdict]) -> str:
-    """The broken ones, each with what happened."""
-    return "\n\n".join("\n".join([str(one), *one.story]) for one in verdicts if one.breaches)
 
 
 def test_a_seed_means_the_same_for_ever_and_all_kinds_of_faults_come() -> None:
@@ -51,33 +45,15 @@ def test_a_campaign_goes_on_where_it_was_cut_off_and_plays_alone_what_ran_out_of
     assert not campaign.campaign(range(9, 12), on, tmp_path / "late", play, for_s=-1)
 
 
+@pytest.mark.campaign
 @pytest.mark.lab
 @NEEDS
-@pytest.mark.timeout(2400)
-def test_no_cell_is_lost_doubled_or_falsely_verified_whatever_fails(tmp_path: Path) -> None:
-    with campaign.stage(trainings=False) as on:
-        verdicts = campaign.campaign(range(FEW), on, tmp_path, campaign.sweep)
-    assert not stories(verdicts), stories(verdicts)
-    assert campaign.total(verdicts, "faults").total() >= FEW  # the schedule did fall
-
-
-@pytest.mark.lab
-@NEEDS
-@pytest.mark.soak
+@pytest.mark.trials(campaign=50, soak=500)
 @pytest.mark.timeout(6 * 3600)
-def test_five_hundred_sweeps_under_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Writes its section of docs/reliability.md. SOJOURN_SOAK_TRIALS: how many, 500 at most. SOJOURN_SOAK_RECORD: the
-    record of a campaign that was cut off, to go on with (`python -m tests.crash --record` plays parts of one).
-    """
-    count, began_s = min(500, int(os.environ.get("SOJOURN_SOAK_TRIALS", "500"))), time.monotonic()
-    record = os.environ.get("SOJOURN_SOAK_RECORD")
-
-    def tell(one: Verdict) -> None:
-        with capsys.disabled():  # a silent hour would be a bug
-            print(one, flush=True)
-
-    seeds = range(1000, 1000 + count)
+def test_no_cell_is_lost_doubled_or_falsely_verified_whatever_fails(trial_count: int, tmp_path: Path) -> None:
+    began_s = time.monotonic()
     with campaign.stage(trainings=False) as on:
-        verdicts = campaign.campaign(seeds, on, tmp_path, campaign.sweep, tell, record=Path(record) if record else None)
+        verdicts = campaign.campaign(range(trial_count), on, tmp_path, campaign.sweep)
+    judge(verdicts)
+    assert campaign.total(verdicts, "faults").total() >= trial_count  # the schedule did fall
     reliability.put("Anything fails under a sweep", report.sweep(verdicts), time.monotonic() - began_s)
-    assert not stories(verdicts), stories(verdicts)

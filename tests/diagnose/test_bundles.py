@@ -19,6 +19,7 @@ def judge(document: dict[str, Any]) -> str:
     return "healthy" if found.is_healthy else found.verdict.id if found.verdict else ""
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_a_real_fault_gives_its_verdict_and_never_a_wrong_one(file: Path) -> None:
     case = json.loads(file.read_text(encoding="utf-8"))

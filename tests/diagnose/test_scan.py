@@ -33,6 +33,7 @@ def test_pieces_of_any_size_give_the_same_answer(size: int) -> None:
     assert seen.lines == 203
 
 
+@pytest.mark.campaign
 def test_memory_stays_bounded_while_a_large_log_goes_by() -> None:
     read = scan.Scan(gotchas())
     tracemalloc.start()
@@ -164,6 +165,7 @@ def test_a_loss_that_stays_no_number_is_not_healthy(lines: list[str], verdict: s
     assert verdict_of("\n".join(["step 1 loss 2.5", *lines * 3]).encode()) == verdict
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_piece_that_is_sieved_tells_what_one_that_is_searched_tells(
     seed: int, monkeypatch: pytest.MonkeyPatch
@@ -206,6 +208,7 @@ def test_what_it_got_over_long_before_is_not_what_ended_it() -> None:
     assert verdict_of(once + b"Segmentation fault (core dumped)\n") == "segfault"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", ["samples of a language model", "paths with hashes", "one line without end"])
 def test_what_ends_a_large_log_is_found_behind_lines_none_of_which_is_like_another(kind: str) -> None:
     lines = logs.KINDS[kind](random.Random(1))

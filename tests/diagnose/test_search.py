@@ -41,6 +41,7 @@ def share(search: Search, questions: list[dict[str, Any]]) -> tuple[float, list[
     return 1 - len(missed) / len(questions), missed
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_questions_from_real_posts_find_a_right_entry_among_the_first_three(search: Search, language: str) -> None:
     mine = [q for q in ALL if right(q) and q["language"] == language]

@@ -298,6 +298,7 @@ def test_made_values_come_back_by_name_only(tmp_path: Path) -> None:
     assert (tree[0].name, tree[0].args) == ("torch.device", ("cuda:0",))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("sizes", [[0, 10, 5000], [1 << 20, (1 << 20) + 1], [65 << 20, 3]])
 def test_an_image_that_another_process_seals_is_the_very_file_that_is_written_at_once(
     tmp_path: Path, sizes: list

@@ -21,7 +21,8 @@ from tests.train.killing import SCRIPTS, SOURCE
 pytest_plugins = ["tests.lab.fixtures"]
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.soak,
+    pytest.mark.campaign,
+    pytest.mark.trials(campaign=6, soak=20),
     pytest.mark.timeout(6 * 3600),
     pytest.mark.skipif(not shutil.which("linux.uml"), reason="missing Debian package: user-mode-linux"),
 ]
@@ -112,16 +113,16 @@ def save_until_dark(way: str, saves: int, part: float) -> tuple[dict[str, Any], 
 
 
 def test_a_box_that_loses_its_power_while_it_saves_has_all_that_was_said_to_be_saved(
-    box: None, capsys: pytest.CaptureFixture[str]
+    trial_count: int, box: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Writes docs/reliability.md. SOJOURN_SOAK_TRIALS: how many times the power goes."""
+    """Writes docs/reliability.md. `trial_count`: how many times the power goes."""
     from tests import reliability
 
-    count, began_s, dice = int(os.environ.get("SOJOURN_SOAK_TRIALS", "20")), time.monotonic(), random.Random(7)
+    began_s, dice = time.monotonic(), random.Random(7)
     told = {"here": 0, "there": 0}  # the last one
     facts = {"power cuts": 0, "saves told": 0, "went on from the last one told": 0, "went on from a later one": 0}
-    for trial in range(count + len(told)):  # the last two only look
-        way, saves = ("here", "there")[trial % 2], dice.randint(1, 4) if trial < count else 0
+    for trial in range(trial_count + len(told)):  # the last two only look
+        way, saves = ("here", "there")[trial % 2], dice.randint(1, 4) if trial < trial_count else 0
         found, said = save_until_dark(way, saves, dice.uniform(0.0, 1.5))
         with capsys.disabled():  # a silent hour would be a bug
             print(f"{way}: found {found} where {told[way]} was told; told up to {said}", flush=True)

@@ -15,10 +15,9 @@ from tests.law.campaign import campaign
 from tests.law.conftest import Scene
 from tests.law.oracle import Named
 from tests.law.order import How, Verdict
+from tests.violation import held
 
-SHARE, ALL = 200, 2000  # a tenth each time, all of them in the soak
-AT_LEAST = 40  # on a machine that is so slow that the time ran out
-FOR_S = 220.0
+SOME = 200  # seeds that together hold every kind of step
 
 
 def verdict_of(verdicts: list[Verdict]) -> None:
@@ -28,26 +27,22 @@ def verdict_of(verdicts: list[Verdict]) -> None:
     said = f"{judged} releases and removals judged, {early} before the honest end"
     print(f"{len(verdicts)} orders, {said}, steps: {dict(done)}")  # noqa: T201
     broken = [one for one in verdicts if one.broken]
-    assert not broken, "\n\n".join("\n".join([str(one), *one.story]) for one in broken)
+    held(not broken, "\n\n".join("\n".join([str(one), *one.story]) for one in broken))
     late = [one for one in verdicts if one.cut]
     assert not late, "\n\n".join("\n".join([str(one), *one.story]) for one in late)
 
 
-def test_nothing_that_is_owed_is_let_go_unnamed(tmp_path: Path) -> None:
-    verdicts = campaign(range(SHARE), tmp_path, for_s=FOR_S)
-    assert len(verdicts) >= AT_LEAST
+@pytest.mark.trials(test=6, campaign=400, soak=2000)
+@pytest.mark.timeout(3 * 3600)
+def test_nothing_that_is_owed_is_let_go_unnamed(trial_count: int, tmp_path: Path) -> None:
+    verdicts = campaign(range(trial_count), tmp_path)
     verdict_of(verdicts)
     assert sum(one.judged for one in verdicts) > len(verdicts) / 2, "most orders must get as far as a release"
 
 
-@pytest.mark.soak
-def test_two_thousand_orders(tmp_path: Path) -> None:
-    verdict_of(campaign(range(ALL), tmp_path))
-
-
 def test_a_seed_is_one_order_for_ever_and_all_kinds_of_steps_come() -> None:
-    orders = [steps.draw(random.Random(seed)) for seed in range(SHARE)]
-    assert orders == [steps.draw(random.Random(seed)) for seed in range(SHARE)]
+    orders = [steps.draw(random.Random(seed)) for seed in range(SOME)]
+    assert orders == [steps.draw(random.Random(seed)) for seed in range(SOME)]
     assert {step.name for order in orders for step in order} == set(steps.STEPS)
 
 

@@ -14,6 +14,8 @@ import pytest
 from tests.law.conftest import Scene
 from tests.law.order import How
 
+pytestmark = pytest.mark.promise
+
 
 def test_item_7_a_second_clients_living_run_holds(scene: Scene) -> None:
     scene.run(scene.act("succeeds", "result.json"))
@@ -60,6 +62,7 @@ def test_item_8_the_same_box_under_another_name_is_the_same_box(scene: Scene) ->
     assert scene.down() == [] and not scene.is_there()
 
 
+@pytest.mark.campaign
 def test_item_9_what_an_earlier_attempt_left_is_owed_by_down(scene: Scene) -> None:
     failed = scene.run(scene.act("fails", "out/w.pt"), scene.act("fails"))
     scene.order.go_on(failed)
@@ -70,6 +73,7 @@ def test_item_9_what_an_earlier_attempt_left_is_owed_by_down(scene: Scene) -> No
     assert scene.home("out/w.pt") == scene.blob("pt-1").read_bytes()
 
 
+@pytest.mark.campaign
 def test_item_9_what_an_earlier_attempt_left_is_owed_by_clean(scene: Scene) -> None:
     failed = scene.run(scene.act("fails", "out/w.pt"), scene.act("fails"))
     scene.order.go_on(failed)
@@ -80,6 +84,7 @@ def test_item_9_what_an_earlier_attempt_left_is_owed_by_clean(scene: Scene) -> N
     assert (failed.root / "attempts/1/out/w.pt").exists()
 
 
+@pytest.mark.campaign
 def test_item_10_the_newest_checkpoint_of_an_unfinished_run_holds(scene: Scene) -> None:
     scene.run(scene.act("fails", "result.json", checkpoints=(50, 75)))
     scene.order.pull(scene.ann, "r0")
@@ -90,6 +95,7 @@ def test_item_10_the_newest_checkpoint_of_an_unfinished_run_holds(scene: Scene) 
     assert scene.down(abandon=("r0:checkpoint",)) == [] and not scene.is_there()
 
 
+@pytest.mark.campaign
 def test_item_10_brought_home_it_holds_no_longer(scene: Scene) -> None:
     scene.run(scene.act("fails", "result.json", checkpoints=(50, 75)))
     scene.order.pull(scene.ann)
@@ -106,6 +112,7 @@ def test_item_11_what_the_hook_changes_on_the_box_is_seen(scene: Scene) -> None:
     assert scene.is_there() and json.loads(edited.read_text()) == {"edited": 1}
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("where", ["box", "home"])
 @pytest.mark.parametrize("is_script", [True, False])
 def test_item_11_what_changes_while_the_question_waits_is_seen(scene: Scene, where: str, is_script: bool) -> None:
@@ -132,6 +139,7 @@ def test_item_12_what_was_sealed_and_then_deleted_is_lost_and_not_never_made(sce
     assert scene.down(abandon=("r0",)) == [] and not scene.is_there()
 
 
+@pytest.mark.campaign
 def test_item_13_a_flipped_bit_in_the_journal_loses_no_run(scene: Scene) -> None:
     scene.run(scene.act("succeeds", "result.json"))
     scene.run(scene.act("succeeds", "m.npy"), name="r1")
@@ -149,6 +157,7 @@ def test_item_13_a_flipped_bit_in_the_journal_loses_no_run(scene: Scene) -> None
         assert scene.is_there(), f"bit 0 of byte {at} of {lines[index]!r}"
 
 
+@pytest.mark.campaign
 def test_item_14_repeating_down_does_not_say_that_the_machine_is_stopped(by_hand: Scene) -> None:
     by_hand.run(by_hand.act("succeeds", "result.json"))
     by_hand.order.pull(by_hand.ann)

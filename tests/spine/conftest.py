@@ -95,7 +95,7 @@ class Desk:
         return row
 
     def until(
-        self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 120
+        self, holds: Callable[[dict[str, Any]], bool], run: str = "digits", within_s: float = 240
     ) -> dict[str, Any]:
         """Look at the run until `holds` of its row; the row."""
         deadline_s = time.monotonic() + within_s
@@ -173,7 +173,7 @@ class Desk:
     def end_all(self) -> None:
         """End every process that carries this home, and wait until none is left."""
         mark = f"HOME={self.home}".encode()
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + 240
         while pids := [pid for pid in processes() if mark in environment(pid)]:
             assert time.monotonic() < deadline_s, pids
             for pid in pids:
@@ -184,7 +184,7 @@ class Desk:
             time.sleep(0.05)
 
 
-def wait_for(holds: Callable[[], object], within_s: float = 120) -> None:
+def wait_for(holds: Callable[[], object], within_s: float = 240) -> None:
     """Look again and again until it holds."""
     deadline_s = time.monotonic() + within_s
     while not holds():

@@ -37,6 +37,7 @@ def one_line(said: Said) -> str:
     return lines[0]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("what", JOBS)
 def test_a_bad_job_file_is_told_in_one_line_and_nothing_is_recorded(desk: Desk, what: str) -> None:
     text, told, code = JOBS[what]
@@ -72,6 +73,7 @@ def test_a_command_for_a_run_that_is_none(desk: Desk) -> None:
     desk("down", "nope", rc=2)
 
 
+@pytest.mark.campaign
 def test_a_secret_that_is_not_set_is_named_and_its_value_is_written_nowhere(desk: Desk) -> None:
     desk.job('test -n "$MY_TOKEN" && echo "{}" > result.json', secrets=["MY_TOKEN"], outputs=["result.json"])
     assert "MY_TOKEN" in one_line(desk("run", rc=2))
@@ -82,6 +84,7 @@ def test_a_secret_that_is_not_set_is_named_and_its_value_is_written_nowhere(desk
             assert not path.is_file() or b"s3cr3t-value" not in path.read_bytes(), path
 
 
+@pytest.mark.campaign
 def test_what_the_box_does_not_have_is_a_confirmed_blocker_and_nothing_is_started(desk: Desk) -> None:
     desk.job(resources={"memory": "100000+", "accelerators": "H100:8"})
     for command in ("run", "plan"):
@@ -92,6 +95,7 @@ def test_what_the_box_does_not_have_is_a_confirmed_blocker_and_nothing_is_starte
     desk("run")
 
 
+@pytest.mark.campaign
 def test_awkward_names_travel_whole(desk: Desk) -> None:
     name = "a \"quoted\" 'name'\nwith newline and żółć 数字.txt"
     (desk.project / name).write_text("in")
@@ -114,6 +118,7 @@ def test_an_output_with_a_newline_in_its_name_comes_home(desk: Desk) -> None:
     assert pulled["ok"] and (desk.project / "home/two\nlines.json").read_text() == "{}"
 
 
+@pytest.mark.campaign
 def test_a_home_folder_that_holds_other_files_is_left_alone(desk: Desk) -> None:
     home = desk.project / "home"
     home.mkdir()
@@ -125,6 +130,7 @@ def test_a_home_folder_that_holds_other_files_is_left_alone(desk: Desk) -> None:
     assert (home / "result.json").read_text() == "mine" and os.listdir(home) == ["result.json"]
 
 
+@pytest.mark.campaign
 def test_two_runs_never_overwrite_each_other_at_home(desk: Desk) -> None:
     for name in ("one", "two"):
         desk("run", "--name", name, "--env", f"N={name}")
@@ -150,6 +156,7 @@ def small_disk(desk: Desk, tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.campaign
 def test_a_home_that_is_full_is_told_and_keeps_nothing_half(desk: Desk, small_disk: Path) -> None:
     desk.job("head -c 3000000 /dev/urandom > big.bin; echo '{}' > result.json", outputs=["big.bin", "result.json"])
     desk("run")
@@ -160,6 +167,7 @@ def test_a_home_that_is_full_is_told_and_keeps_nothing_half(desk: Desk, small_di
     desk("pull", "digits", "--to", "home")
 
 
+@pytest.mark.campaign
 def test_a_home_that_cannot_be_written_is_told(desk: Desk, small_disk: Path) -> None:
     desk("run")
     desk.final()
@@ -170,6 +178,7 @@ def test_a_home_that_cannot_be_written_is_told(desk: Desk, small_disk: Path) -> 
     assert desk("pull", "digits", "--to", "a-file", "--json", rc=2).error["code"] == "home-unwritable"
 
 
+@pytest.mark.campaign
 def test_a_box_without_room_is_a_confirmed_blocker(desk: Desk, small_disk: Path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)
@@ -179,6 +188,7 @@ def test_a_box_without_room_is_a_confirmed_blocker(desk: Desk, small_disk: Path)
     assert not (small_disk / "base/runs").exists()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("how", ["read-only", "full"])
 def test_records_that_cannot_be_kept_stop_everything_before_it_begins(desk: Desk, small_disk: Path, how: str) -> None:
     if how == "full":

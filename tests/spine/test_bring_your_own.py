@@ -5,6 +5,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.spine.conftest import Desk, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +21,7 @@ def commands(heading: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
+@pytest.mark.campaign
 def test_the_page_takes_a_script_of_somebody_else_all_the_way(desk: Desk) -> None:
     theirs = desk.project.with_name("theirs")
     shutil.copytree(ROOT / "tests/projects/numpy_loop", theirs)

@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+import pytest
+
 from tests.spine.conftest import PATIENT, Desk
 
 
@@ -36,6 +38,7 @@ def test_a_run_is_started_watched_brought_home_and_proven(desk: Desk) -> None:
     desk("verify", "results")
 
 
+@pytest.mark.campaign
 def test_the_identical_run_does_nothing_while_it_lives_and_after_it_succeeded(slow: Desk) -> None:
     first = slow("run", "--json").json
     again = slow("run", "--json").json
@@ -57,6 +60,7 @@ def test_a_process_that_dies_at_once_is_told_with_the_end_of_its_log(desk: Desk)
     desk("status", "digits", "--exit-status", rc=100)
 
 
+@pytest.mark.campaign
 def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -74,6 +78,7 @@ def test_what_differs_is_named_down_to_the_file(desk: Desk) -> None:
     assert (again["id"], again["attempt"]) == ("digits-2", 1), "the identical job is the same run"
 
 
+@pytest.mark.campaign
 def test_what_is_no_code_makes_no_other_job(desk: Desk) -> None:
     desk.job(outputs=["result.json"])
     desk("run")
@@ -89,6 +94,7 @@ def test_what_is_no_code_makes_no_other_job(desk: Desk) -> None:
     assert "code (config.yaml)" in desk("run", "--json", rc=2).error["message"]
 
 
+@pytest.mark.campaign
 def test_plan_says_what_run_would_do_and_starts_nothing(desk: Desk) -> None:
     planned = desk("plan", "--json").json
     assert planned["decision"]["do"] == "new"
@@ -100,6 +106,7 @@ def test_plan_says_what_run_would_do_and_starts_nothing(desk: Desk) -> None:
     assert desk("run", "--dry-run", "--json").json["identity"] == planned["identity"]
 
 
+@pytest.mark.campaign
 def test_follow_shows_the_log_and_ends_with_the_run(desk: Desk) -> None:
     said = desk("run", "-f")
     assert "done" in said.out and "succeeded" in said.out
@@ -107,6 +114,7 @@ def test_follow_shows_the_log_and_ends_with_the_run(desk: Desk) -> None:
     desk("run", "-f", rc=1)
 
 
+@pytest.mark.campaign
 def test_parameters_reach_the_process_and_are_part_of_what_the_run_is(desk: Desk) -> None:
     desk.job("echo lr=$LR ${LR}", envs={"LR": "0.1"}, outputs=[])
     desk("run", "--env", "LR=0.3")
@@ -115,6 +123,7 @@ def test_parameters_reach_the_process_and_are_part_of_what_the_run_is(desk: Desk
     assert "envs" in desk("run", "--json", rc=2).error["message"]
 
 
+@pytest.mark.campaign
 def test_a_running_run_can_be_pulled_for_a_look_that_clears_nothing(slow: Desk) -> None:
     slow("run")
     slow.until(lambda row: (slow.root() / "checkpoints/best.pt").exists())
@@ -123,6 +132,7 @@ def test_a_running_run_can_be_pulled_for_a_look_that_clears_nothing(slow: Desk) 
     assert not slow.journal("pulled")
 
 
+@pytest.mark.campaign
 def test_a_script_that_was_edited_on_windows_runs_and_is_told_of(desk: Desk) -> None:
     (desk.project / "go.sh").write_bytes(b"set -e\r\ncd .\r\nexec python train.py 2 0.01\r\n")
     desk.job("bash go.sh")
@@ -132,6 +142,7 @@ def test_a_script_that_was_edited_on_windows_runs_and_is_told_of(desk: Desk) -> 
     assert desk.final()["state"] == "succeeded"
 
 
+@pytest.mark.campaign
 def test_status_shows_only_what_is_asked_for_and_cuts_no_name_in_a_pipe(desk: Desk) -> None:
     name = "a-name-of-sixty-three-characters-" + "x" * 30
     desk.job("true", name=name)
@@ -150,6 +161,7 @@ def test_status_shows_only_what_is_asked_for_and_cuts_no_name_in_a_pipe(desk: De
     assert "is no state" in desk("status", "--state", "fine", rc=2).err
 
 
+@pytest.mark.campaign
 def test_a_run_after_one_that_has_succeeded_starts_at_once(desk: Desk) -> None:
     desk.job("true", name="first", outputs=[])
     desk("run")
@@ -160,6 +172,7 @@ def test_a_run_after_one_that_has_succeeded_starts_at_once(desk: Desk) -> None:
     desk("run", rc=2)
 
 
+@pytest.mark.campaign
 def test_a_command_runs_without_a_job_file(desk: Desk) -> None:
     (desk.project / "sojourn.yaml").unlink(missing_ok=True)
     (desk.project / "fit it.py").write_text("import numpy as np, sys\nnp.savez('w.npz', a=1)\nprint(sys.argv[1:])\n")
@@ -173,6 +186,7 @@ def test_a_command_runs_without_a_job_file(desk: Desk) -> None:
     assert "nothing stands behind --" in desk("run", "--", rc=2).err
 
 
+@pytest.mark.campaign
 def test_a_command_gets_what_init_would_propose(desk: Desk) -> None:
     (desk.project / "fit.py").write_text("import numpy as np\nnp.savez('w.npz', a=1)\n")
     desk("run", "--name", "fit", "--", "python3", "fit.py")
@@ -181,6 +195,7 @@ def test_a_command_gets_what_init_would_propose(desk: Desk) -> None:
     assert json.loads((desk.root("fit") / "run.json").read_text())["persist"] == ["w.npz"]
 
 
+@pytest.mark.campaign
 def test_a_command_sees_what_the_training_sees(desk: Desk) -> None:
     desk.job("echo mine > note.txt; export INNER=1; sleep 300", envs={"LR": "0.3"}, outputs=[])
     desk("run", TOKEN="t0p-s3cret")
@@ -196,6 +211,7 @@ def test_a_command_sees_what_the_training_sees(desk: Desk) -> None:
     assert desk("ssh", "digits", SHELL="/bin/true").out == ""
 
 
+@pytest.mark.campaign
 def test_plan_and_smoke_take_a_sweep_and_its_cells_lead_to_the_sweep(desk: Desk) -> None:
     sweep = {"matrix": {"lr": ["0.1", "0.2"]}}
     desk.job("echo ${lr} > lr.txt", name="abl", outputs=["lr.txt"], smoke="echo smoke ${lr}", sweep=sweep)

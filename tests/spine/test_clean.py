@@ -63,6 +63,7 @@ def test_a_run_that_is_not_home_is_refused_with_the_list(done: Desk) -> None:
     assert "digits: result.json is not home" in said and "sojourn pull digits" in said
 
 
+@pytest.mark.campaign
 def test_a_run_that_is_home_goes_by_its_name_alone(done: Desk) -> None:
     done("pull")
     for words in ((), ("--confirm", "digit"), ("--confirm", "local"), ("-y",)):
@@ -79,6 +80,7 @@ def test_a_run_that_is_home_goes_by_its_name_alone(done: Desk) -> None:
     done("down", "digits", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_outputs_changed_on_the_box_or_at_home_stand_in_the_way(done: Desk) -> None:
     done("pull", "digits", "--to", "home")
     mine, theirs = done.project / "home/result.json", done.root() / "attempts/1/result.json"
@@ -90,6 +92,7 @@ def test_outputs_changed_on_the_box_or_at_home_stand_in_the_way(done: Desk) -> N
     assert "changed on the box" in refused(done, "digits", "--confirm", "digits")
 
 
+@pytest.mark.campaign
 def test_what_is_given_up_by_name_goes_and_is_journaled_first(done: Desk) -> None:
     said = refused(done, "--abandon", "digits")
     assert "GIVEN UP: result.json is not home" in said
@@ -99,6 +102,7 @@ def test_what_is_given_up_by_name_goes_and_is_journaled_first(done: Desk) -> Non
     assert [r["kind"] for r in done.journal()][-3:] == ["abandoned", "cleaning", "cleaned"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("words", [("digits",), ("--abandon", "digits")])
 def test_a_living_run_is_never_removed(slow: Desk, words: tuple[str, ...]) -> None:
     slow("run")
@@ -109,6 +113,7 @@ def test_a_living_run_is_never_removed(slow: Desk, words: tuple[str, ...]) -> No
     slow("stop", "digits", "--confirm", "digits")
 
 
+@pytest.mark.campaign
 def test_a_run_whose_next_attempt_was_asked_for_is_not_removed(done: Desk) -> None:
     done("pull")
     want = done.root() / "want.json"
@@ -116,6 +121,7 @@ def test_a_run_whose_next_attempt_was_asked_for_is_not_removed(done: Desk) -> No
     assert "attempt 2 was requested" in refused(done, "digits", "--confirm", "digits", rc=5)
 
 
+@pytest.mark.campaign
 def test_another_run_under_the_name_is_left(done: Desk) -> None:
     done("pull")
     spec = json.loads((done.root() / "run.json").read_text())
@@ -123,6 +129,7 @@ def test_another_run_under_the_name_is_left(done: Desk) -> None:
     assert "another one" in refused(done, "digits", "--confirm", "digits", rc=5)
 
 
+@pytest.mark.campaign
 def test_a_run_that_this_machine_does_not_know_is_listed_and_not_removed(done: Desk) -> None:
     shutil.rmtree(done.state)
     assert listed(done)["runs/digits"]["home"] == "unknown here"
@@ -130,6 +137,7 @@ def test_a_run_that_this_machine_does_not_know_is_listed_and_not_removed(done: D
     assert done("clean", "local", "digits", "--confirm", "digits", "--json", rc=2).error["code"] == "not-found"
 
 
+@pytest.mark.campaign
 def test_a_hook_that_says_no_keeps_it(desk: Desk) -> None:
     desk.job(hooks={"before_down": "echo not yet; false"})
     desk("run")
@@ -138,6 +146,7 @@ def test_a_hook_that_says_no_keeps_it(desk: Desk) -> None:
     assert "not yet" in refused(desk, "digits", "--confirm", "digits")
 
 
+@pytest.mark.campaign
 def test_what_a_run_refers_to_stays_and_the_rest_goes_by_the_sites_name(done: Desk) -> None:
     done("pull")
     age(done)
@@ -156,6 +165,7 @@ def test_what_a_run_refers_to_stays_and_the_rest_goes_by_the_sites_name(done: De
     done.final("next")
 
 
+@pytest.mark.campaign
 def test_what_was_just_sent_is_not_unused(done: Desk) -> None:
     done("pull")
     done("clean", "local", "digits", "--confirm", "digits")
@@ -165,6 +175,7 @@ def test_what_was_just_sent_is_not_unused(done: Desk) -> None:
     assert (done.base / "train").iterdir().__next__().exists()
 
 
+@pytest.mark.campaign
 def test_environments_of_setup_are_counted_and_removed_when_unused(desk: Desk) -> None:
     desk.job(setup="true")
     desk("run")
@@ -178,6 +189,7 @@ def test_environments_of_setup_are_counted_and_removed_when_unused(desk: Desk) -
     assert "envs" in {one["kind"] for one in answer["removed"]} and list((desk.base / "envs").iterdir()) == []
 
 
+@pytest.mark.campaign
 def test_several_runs_are_asked_for_at_once_by_the_sites_name(desk: Desk) -> None:
     for name in ("one", "two"):
         desk("run", "--name", name)
@@ -189,6 +201,7 @@ def test_several_runs_are_asked_for_at_once_by_the_sites_name(desk: Desk) -> Non
     assert list((desk.base / "runs").iterdir()) == []
 
 
+@pytest.mark.campaign
 def test_after_a_failed_run_was_removed_its_name_says_so(desk: Desk) -> None:
     desk.job("exit 3")
     desk("run", rc=1, program=PATIENT)
@@ -198,6 +211,7 @@ def test_after_a_failed_run_was_removed_its_name_says_so(desk: Desk) -> None:
     assert "removed from its box" in desk("resume", "digits", "--json", rc=2).error["message"]
 
 
+@pytest.mark.campaign
 def test_a_removal_that_was_cut_short_is_made_good(done: Desk) -> None:
     done("pull")
     aside = done.base / "runs/.removed-0123"
@@ -214,6 +228,7 @@ def test_a_removal_that_was_cut_short_is_made_good(done: Desk) -> None:
     assert len(done.journal("cleaned")) == 1
 
 
+@pytest.mark.campaign
 def test_a_root_that_is_a_symlink_is_not_followed(done: Desk, tmp_path: Path) -> None:
     done("pull")
     elsewhere = tmp_path / "elsewhere"
@@ -223,6 +238,7 @@ def test_a_root_that_is_a_symlink_is_not_followed(done: Desk, tmp_path: Path) ->
     assert (elsewhere / "run.json").exists()
 
 
+@pytest.mark.campaign
 def test_secrets_left_by_a_killed_keeper_go_with_down(desk: Desk) -> None:
     desk.job('python train.py 3 0.02; echo "$KEY"', secrets=["KEY"])
     desk("run", KEY="hush-hush")
@@ -234,6 +250,7 @@ def test_secrets_left_by_a_killed_keeper_go_with_down(desk: Desk) -> None:
     assert not left.exists()
 
 
+@pytest.mark.campaign
 def test_secrets_left_by_a_killed_keeper_go_with_pull_and_the_log_comes_home(desk: Desk) -> None:
     desk.job('python train.py 3 0.02; echo "the $KEY"', secrets=["KEY"])
     desk("run", KEY="hush-hush")

@@ -30,6 +30,7 @@ def test_before_a_pull_it_is_refused_with_the_list_and_the_next_command(done: De
     assert "sojourn pull digits" in said
 
 
+@pytest.mark.campaign
 def test_after_a_pull_it_is_let_go_and_nothing_is_deleted(done: Desk) -> None:
     done("pull")
     let_go = done("down", "digits", "--confirm", "local", "--json").json
@@ -41,6 +42,7 @@ def test_after_a_pull_it_is_let_go_and_nothing_is_deleted(done: Desk) -> None:
     assert len(done.journal("released")) == 1
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("given", [(), ("--confirm", "loca"), ("--confirm", "LOCAL"), ("--confirm", "digits")])
 def test_without_a_terminal_it_takes_the_exact_name(done: Desk, given: tuple[str, ...]) -> None:
     done("pull")
@@ -49,6 +51,7 @@ def test_without_a_terminal_it_takes_the_exact_name(done: Desk, given: tuple[str
     assert not done.journal("releasing") and not done.journal("clearing")
 
 
+@pytest.mark.campaign
 def test_a_file_changed_at_home_is_seen_and_mended_by_the_next_pull(done: Desk) -> None:
     done("pull", "digits", "--to", "home")
     mine = done.project / "home/result.json"
@@ -63,6 +66,7 @@ def test_a_file_changed_at_home_is_seen_and_mended_by_the_next_pull(done: Desk) 
     done("down", "local", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_a_file_changed_on_the_box_is_seen_though_size_and_time_are_the_same(done: Desk) -> None:
     done("pull")
     theirs = done.root() / "attempts/1/result.json"
@@ -75,12 +79,14 @@ def test_a_file_changed_on_the_box_is_seen_though_size_and_time_are_the_same(don
     done("down", "local", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_a_living_run_is_never_let_go_from_under(slow: Desk) -> None:
     slow("run")
     assert "digits: is running" in withheld(slow)
     assert slow.row()["state"] == "running"
 
 
+@pytest.mark.campaign
 def test_a_failed_run_is_let_go_once_what_it_made_is_home_and_what_it_never_made_is_listed(desk: Desk) -> None:
     desk.job("echo '{}' > result.json; exit 3")
     desk("run", rc=1, program=PATIENT)
@@ -94,6 +100,7 @@ def test_a_failed_run_is_let_go_once_what_it_made_is_home_and_what_it_never_made
     assert said["released"] and said["acknowledged"] == ["digits: checkpoints/best.pt was never made"]
 
 
+@pytest.mark.campaign
 def test_what_is_abandoned_is_named_exactly_and_journaled_first(done: Desk) -> None:
     done("run", "--name", "other")
     done.final("other")
@@ -107,12 +114,14 @@ def test_what_is_abandoned_is_named_exactly_and_journaled_first(done: Desk) -> N
     assert (done.root() / "attempts/1/result.json").exists()
 
 
+@pytest.mark.campaign
 def test_abandoning_without_the_leases_name_abandons_nothing(done: Desk) -> None:
     said = done("down", "local", "--abandon", "digits", "--json", rc=4).error
     assert said["next"] == "sojourn down local --confirm local --abandon digits"
     assert not done.journal("abandoned")
 
 
+@pytest.mark.campaign
 def test_an_artifact_that_does_not_load_is_not_home(desk: Desk) -> None:
     desk.job("mkdir -p checkpoints; echo '{}' > result.json; head -c 1000 /dev/urandom > checkpoints/best.pt")
     desk("run")
@@ -127,6 +136,7 @@ def test_an_artifact_that_does_not_load_is_not_home(desk: Desk) -> None:
     assert "checkpoints/best.pt was pulled but does not load" in withheld(desk)
 
 
+@pytest.mark.campaign
 def test_a_hook_that_says_no_blocks(desk: Desk) -> None:
     hook = desk.project / "check.sh"
     hook.write_text('#!/bin/sh\ntest -f "$SOJOURN_HOME/approved" || { echo not approved yet; exit 9; }\n')
@@ -141,6 +151,7 @@ def test_a_hook_that_says_no_blocks(desk: Desk) -> None:
     desk("down", "local", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_everything_on_the_lease_counts_not_only_the_run_that_was_named(done: Desk) -> None:
     done("run", "--name", "other")
     done.final("other")
@@ -148,18 +159,21 @@ def test_everything_on_the_lease_counts_not_only_the_run_that_was_named(done: De
     assert "other: result.json is not home" in withheld(done)
 
 
+@pytest.mark.campaign
 def test_when_the_box_has_lost_the_run_the_sealed_manifest_speaks(done: Desk, tmp_path: Path) -> None:
     done("pull", "digits", "--to", "home")
     done.root().rename(tmp_path / "gone")
     done("down", "local", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_when_the_box_has_lost_the_run_before_a_pull_it_takes_abandoning(done: Desk, tmp_path: Path) -> None:
     done.root().rename(tmp_path / "gone")
     assert "its outputs were never listed" in withheld(done)
     done("down", "local", "--confirm", "local", "--abandon", "digits")
 
 
+@pytest.mark.campaign
 def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)

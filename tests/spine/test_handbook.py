@@ -43,6 +43,7 @@ def bare(desk: Desk, lines: list[str], shell: str = "dash", timeout_s: float = 2
     return done.stdout + done.stderr
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_living_run_is_looked_at(slow: Desk, shell: str) -> None:
     slow("run")
@@ -53,6 +54,7 @@ def test_a_living_run_is_looked_at(slow: Desk, shell: str) -> None:
     assert "no such" not in said.lower() and "not found" not in said
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_run_is_stopped_with_time_to_save_and_goes_on(slow: Desk, shell: str) -> None:
     slow("run")
@@ -65,6 +67,7 @@ def test_a_run_is_stopped_with_time_to_save_and_goes_on(slow: Desk, shell: str) 
     bare(slow, commands(slow, "stop it, with time to save"), shell)
 
 
+@pytest.mark.campaign
 def test_a_run_without_a_keeper_is_stopped_by_pid_and_its_end_written(slow: Desk) -> None:
     slow("run")
     pid = slow.payload()
@@ -80,6 +83,7 @@ def test_a_run_without_a_keeper_is_stopped_by_pid_and_its_end_written(slow: Desk
     assert ended[0]["state"] in ("killed", "preempted") and slow.attempts() == [1]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_its_outputs_are_copied_and_checked_and_damage_is_seen(desk: Desk, shell: str) -> None:
     desk("run")
@@ -92,6 +96,7 @@ def test_its_outputs_are_copied_and_checked_and_damage_is_seen(desk: Desk, shell
     assert "result.json: FAILED" in bare(desk, [copy[0], copy[1], copy[2], copy[3], copy[-1]], shell)
 
 
+@pytest.mark.campaign
 def test_checkpoints_are_copied_while_it_runs(slow: Desk) -> None:
     slow("run")
     slow.until(lambda row: any((slow.root() / "checkpoints").iterdir()))
@@ -101,6 +106,7 @@ def test_checkpoints_are_copied_while_it_runs(slow: Desk) -> None:
     assert re.search(r"checkpoints/\S+: OK", said) and "FAILED" not in said
 
 
+@pytest.mark.campaign
 def test_secrets_are_asked_for_and_reach_the_next_attempt(desk: Desk) -> None:
     desk.job('test "$KEY" = hush-hush || exit 9; trap "exit 75" TERM; sleep 60 & wait', secrets=["KEY"], outputs=None)
     desk("run", KEY="hush-hush")
@@ -119,6 +125,7 @@ def test_secrets_are_asked_for_and_reach_the_next_attempt(desk: Desk) -> None:
     assert not (desk.root() / "secrets.json").exists()
 
 
+@pytest.mark.campaign
 def test_it_is_text_that_stands_alone(slow: Desk, tmp_path: Path) -> None:
     slow("run")
     text = slow("handbook", "digits").out
@@ -131,6 +138,7 @@ def test_it_is_text_that_stands_alone(slow: Desk, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.campaign
 def test_of_a_site_that_does_not_answer_it_says_what_is_known(desk: Desk, tmp_path: Path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)

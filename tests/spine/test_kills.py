@@ -37,6 +37,7 @@ def test_killing_the_keeper_alone_never_starts_a_second_training(desk: Desk) -> 
     assert desk.attempts() == [1] and value(desk) == result(8)
 
 
+@pytest.mark.campaign
 def test_an_adopted_run_ends_with_its_true_exit_code(desk: Desk) -> None:
     desk.job(f"while [ ! -e '{desk.gate}' ]; do sleep 0.05; done; exit 7")
     desk("run")
@@ -48,6 +49,7 @@ def test_an_adopted_run_ends_with_its_true_exit_code(desk: Desk) -> None:
     assert [event["rc"] for event in desk.events() if event["kind"] == "ended"] == [7]
 
 
+@pytest.mark.campaign
 def test_an_end_that_no_keeper_saw_is_recorded_by_whoever_looks(desk: Desk) -> None:
     desk.gated()
     desk("run")
@@ -60,6 +62,7 @@ def test_an_end_that_no_keeper_saw_is_recorded_by_whoever_looks(desk: Desk) -> N
     assert desk.attempts() == [1] and value(desk) == result(8)
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("whom", ["training", "both"])
 def test_the_identical_run_goes_on_from_the_checkpoint(desk: Desk, whom: str) -> None:
     desk.gated()
@@ -81,6 +84,7 @@ def test_the_identical_run_goes_on_from_the_checkpoint(desk: Desk, whom: str) ->
     assert "attempt 2 begins at epoch " in second and "begins at epoch 0\n" not in second
 
 
+@pytest.mark.campaign
 def test_two_clients_at_once_start_one_attempt(slow: Desk) -> None:
     said = [slow.finish(child) for child in [slow.start("run", "--json") for _ in range(3)]]
     assert [one.rc for one in said] == [0, 0, 0], said
@@ -98,6 +102,7 @@ def crashed(desk: Desk, at: int, when: str, *words: str) -> bool:
     return desk.finish(child).rc == -9
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_whose_client_dies_at_any_record_ends_the_same(desk: Desk, at: int, when: str) -> None:
@@ -110,6 +115,7 @@ def test_a_run_whose_client_dies_at_any_record_ends_the_same(desk: Desk, at: int
     assert value(desk) == result(3)
 
 
+@pytest.mark.campaign
 def test_a_run_whose_client_dies_at_any_moment_ends_the_same(desk: Desk) -> None:
     desk.job("python train.py 3 0.2")
     for after_s in (random.uniform(0.1, 1.2) for _ in range(5)):
@@ -122,6 +128,7 @@ def test_a_run_whose_client_dies_at_any_moment_ends_the_same(desk: Desk) -> None
     assert desk.attempts() == [1] and value(desk) == result(3)
 
 
+@pytest.mark.campaign
 def test_a_client_that_dies_at_any_record_of_any_later_command_leaves_it_repeatable(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -135,6 +142,7 @@ def test_a_client_that_dies_at_any_record_of_any_later_command_leaves_it_repeata
     assert not desk("leases", "--json").json["leases"]
 
 
+@pytest.mark.campaign
 def test_a_next_attempt_whose_client_dies_at_any_record_is_one_attempt(slow: Desk) -> None:
     slow("run")
     for at in (1, 2, 3):

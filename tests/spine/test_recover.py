@@ -57,6 +57,7 @@ def test_stop_and_resume_work_after_it_and_training_goes_on(desk: Desk) -> None:
     desk("stop", "digits", "--confirm", "digits")
 
 
+@pytest.mark.campaign
 def test_what_is_known_is_left_alone_and_twice_is_once(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -74,6 +75,7 @@ def test_what_is_known_is_left_alone_and_twice_is_once(desk: Desk) -> None:
     assert desk.row()["is_home"]
 
 
+@pytest.mark.campaign
 def test_cut_short_at_any_record_it_is_made_good_by_the_next(desk: Desk) -> None:
     desk("run")
     desk("run", "--name", "other")
@@ -93,6 +95,7 @@ def test_cut_short_at_any_record_it_is_made_good_by_the_next(desk: Desk) -> None
         assert [r["kind"] for r in records].count("leased") == kinds.count("leased") == 1
 
 
+@pytest.mark.campaign
 def test_a_second_client_takes_over_and_both_see_the_same(slow: Desk, second: Desk) -> None:
     slow("run")
     assert second("recover", "local", "--json").json["runs"][0]["did"] == "recovered"
@@ -109,6 +112,7 @@ def test_a_second_client_takes_over_and_both_see_the_same(slow: Desk, second: De
     slow("stop", "digits", "--confirm", "digits")
 
 
+@pytest.mark.campaign
 def test_another_run_of_the_same_name_is_named_and_left(desk: Desk, second: Desk) -> None:
     desk("run")
     desk.final()
@@ -123,6 +127,7 @@ def test_another_run_of_the_same_name_is_named_and_left(desk: Desk, second: Desk
     assert desk.journal("planned")[-1]["spec"]["argv"][-1] == "python train.py 4 0.02"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("damage", ["torn", "another", "none"])
 def test_a_root_that_cannot_be_read_is_named_and_the_others_are_taken(desk: Desk, damage: str) -> None:
     desk("run")
@@ -146,6 +151,7 @@ def test_an_empty_box_is_said_in_one_line(desk: Desk) -> None:
     assert not os.path.exists(desk.state / "journal.jsonl")
 
 
+@pytest.mark.campaign
 def test_a_run_that_died_unseen_is_recovered_with_its_end(slow: Desk) -> None:
     slow("run")
     slow.kill(slow.keeper())
@@ -168,6 +174,7 @@ def damage(desk: Desk, *kinds: str) -> None:
     path.write_bytes(b"".join(lines))
 
 
+@pytest.mark.campaign
 def test_a_flipped_bit_is_said_by_every_command_until_recover_has_taken_in_what_was_lost(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -184,6 +191,7 @@ def test_a_flipped_bit_is_said_by_every_command_until_recover_has_taken_in_what_
     assert desk("pull", "digits", "--json").json["receipts"] == 2
 
 
+@pytest.mark.campaign
 def test_a_lease_whose_record_was_lost_is_taken_in_again_with_its_runs(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -195,6 +203,7 @@ def test_a_lease_whose_record_was_lost_is_taken_in_again_with_its_runs(desk: Des
     assert desk("down", "digits", "--confirm", "local", "--json").json["released"]
 
 
+@pytest.mark.campaign
 def test_for_a_box_that_is_gone_the_gap_is_accepted_by_the_exact_name_of_its_lease(desk: Desk) -> None:
     desk("run")
     desk.final()

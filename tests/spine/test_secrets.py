@@ -87,6 +87,7 @@ def test_a_canary_is_seen_by_the_payload_and_by_nobody_else(desk: Desk, watcher:
     desk("down", "local", "--confirm", "local")
 
 
+@pytest.mark.campaign
 def test_the_pulled_log_is_that_of_the_sealed_manifest(desk: Desk) -> None:
     desk.job(PAYLOAD + "echo '{}' > result.json", outputs=["result.json"], secrets=["CANARY"])
     desk("run", CANARY=CANARY)
@@ -98,6 +99,7 @@ def test_the_pulled_log_is_that_of_the_sealed_manifest(desk: Desk) -> None:
     assert desk.row()["is_home"]
 
 
+@pytest.mark.campaign
 def test_a_look_at_a_living_run_brings_no_log_home(desk: Desk) -> None:
     desk.job("echo \"$CANARY\"; echo '{}' > result.json; sleep 60", outputs=["result.json"], secrets=["CANARY"])
     desk("run", CANARY=CANARY)
@@ -107,12 +109,14 @@ def test_a_look_at_a_living_run_brings_no_log_home(desk: Desk) -> None:
     assert holding(desk.project) == []
 
 
+@pytest.mark.campaign
 def test_the_end_of_a_log_in_an_error_is_masked(desk: Desk) -> None:
     desk.job('echo "cannot log in with $CANARY" >&2; exit 3', secrets=["CANARY"])
     said = desk("run", "--json", rc=1, program=PATIENT, CANARY=CANARY)
     assert "cannot log in with ***CANARY***" in said.json["log_tail"] and "second line" not in said.out + said.err
 
 
+@pytest.mark.campaign
 def test_stop_removes_it_and_resume_asks_for_it_again(desk: Desk) -> None:
     desk.job('test -n "$CANARY"; echo "$CANARY"; trap "exit 75" TERM; sleep 60 & wait', secrets=["CANARY"])
     desk("run", CANARY=CANARY)
@@ -130,6 +134,7 @@ def test_stop_removes_it_and_resume_asks_for_it_again(desk: Desk) -> None:
     assert holding(desk.home, desk.project) == []
 
 
+@pytest.mark.campaign
 def test_a_value_too_short_to_be_masked_is_said(desk: Desk) -> None:
     desk.job('echo "pin $PIN"', secrets=["PIN"], outputs=None)
     said = desk("run", "--json", rc=None, PIN="123")
@@ -145,6 +150,7 @@ def test_a_secret_that_is_not_set_is_named_before_anything_is_done(desk: Desk) -
     assert not (desk.state / "journal.jsonl").exists() or not desk.journal("planned")
 
 
+@pytest.mark.campaign
 def test_a_living_run_is_adopted_without_its_secrets(desk: Desk) -> None:
     desk.job('echo "$CANARY"; sleep 60', secrets=["CANARY"], outputs=None)
     desk("run", CANARY=CANARY)

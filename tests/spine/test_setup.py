@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.spine.conftest import PATIENT, Desk
 
 
@@ -60,6 +62,7 @@ def test_mounts_are_part_of_the_run_and_pushed_by_content(desk: Desk, tmp_path) 
     assert "file_mounts" in desk("run", "--json", rc=2).error["message"]
 
 
+@pytest.mark.campaign
 def test_the_first_candidate_that_answers_and_has_what_is_needed_is_taken(desk: Desk, tmp_path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)
@@ -81,6 +84,7 @@ def test_a_run_is_the_same_run_on_every_site(desk: Desk, tmp_path) -> None:
     assert said["code"] == "not-here" and "sojourn resume digits" in said["next"]
 
 
+@pytest.mark.campaign
 def test_another_client_that_took_the_name_on_the_box_is_noticed(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -97,6 +101,7 @@ def test_another_client_that_took_the_name_on_the_box_is_noticed(desk: Desk) -> 
     assert {run["id"]: run["did"] for run in taken} == {"digits": "recovered", "mine": "known"}
 
 
+@pytest.mark.campaign
 def test_what_the_job_file_has_and_we_ignore_is_warned_about(desk: Desk) -> None:
     path = desk.project / "sojourn.yaml"
     path.write_text(path.read_text() + "service: {port: 8080}\n")
@@ -104,6 +109,7 @@ def test_what_the_job_file_has_and_we_ignore_is_warned_about(desk: Desk) -> None
     assert "`service`" in said.err and "`service`" not in said.out
 
 
+@pytest.mark.campaign
 def test_a_limit_on_time_ends_the_process_and_has_its_own_exit_status(desk: Desk) -> None:
     desk.job("sleep 60", outputs=[], max_duration="1s")
     desk("run", rc=None)
@@ -111,6 +117,7 @@ def test_a_limit_on_time_ends_the_process_and_has_its_own_exit_status(desk: Desk
     desk("status", "digits", "--exit-status", rc=113)
 
 
+@pytest.mark.campaign
 def test_a_process_that_asks_to_be_run_again_is_run_again_and_watched_to_its_end(desk: Desk) -> None:
     again = "if [ $SOJOURN_ATTEMPT = 3 ]; then echo {} > done.json; else sleep 1.5; exit 75; fi"
     desk.job(again, outputs=["done.json"], retry={"attempts": 5, "on": ["preempted"]})

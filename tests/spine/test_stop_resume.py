@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-import time
+
+import pytest
 
 from tests.spine.conftest import Desk, alive, wait_for
 
@@ -36,6 +37,7 @@ def test_stop_ends_a_process_whose_keeper_is_gone(slow: Desk) -> None:
     assert not alive(payload)
 
 
+@pytest.mark.campaign
 def test_stopping_what_is_not_alive_changes_nothing(desk: Desk) -> None:
     desk("run")
     desk.final()
@@ -44,6 +46,7 @@ def test_stopping_what_is_not_alive_changes_nothing(desk: Desk) -> None:
     assert not desk.journal("stopping")
 
 
+@pytest.mark.campaign
 def test_resume_of_a_success_or_of_nothing_is_refused(desk: Desk) -> None:
     assert desk("resume", "digits", "--json", rc=2).error["code"] == "not-found"
     desk("run")
@@ -52,6 +55,7 @@ def test_resume_of_a_success_or_of_nothing_is_refused(desk: Desk) -> None:
     assert refused["code"] == "not-resumable" and refused["next"] == "sojourn pull digits"
 
 
+@pytest.mark.campaign
 def test_a_stop_request_outlives_the_client_that_made_it(slow: Desk) -> None:
     slow("run")
     child = slow.start("stop", "digits", "--confirm", "digits")
@@ -61,15 +65,16 @@ def test_a_stop_request_outlives_the_client_that_made_it(slow: Desk) -> None:
     assert slow.final()["state"] == "cancelled"
 
 
+@pytest.mark.campaign
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(desk: Desk) -> None:
     desk.job("trap '' TERM; while :; do sleep 0.2; done", outputs=[])
     desk("run")
-    began_s = time.monotonic()
     desk("stop", "digits", "--grace", "1s", "--confirm", "digits")
-    assert time.monotonic() - began_s < 28
     assert desk.row()["state"] == "cancelled"
+    assert [event["signal"] for event in desk.events() if event["kind"] == "signal"] == ["TERM", "KILL"]
 
 
+@pytest.mark.campaign
 def test_following_a_log_shows_what_comes_and_ends_with_the_attempt(desk: Desk) -> None:
     desk.job("for i in 1 2 3 4; do echo line $i; sleep 0.6; done", outputs=[])
     desk("run")
@@ -78,6 +83,7 @@ def test_following_a_log_shows_what_comes_and_ends_with_the_attempt(desk: Desk) 
     desk("logs", "digits", "--attempt", "2", rc=2)
 
 
+@pytest.mark.campaign
 def test_a_log_may_be_bytes_of_any_kind(desk: Desk) -> None:
     desk.job("printf '\\377\\000\\n'; head -c 3000000 /dev/zero; printf 'end'", outputs=[])
     desk("run")
@@ -87,6 +93,7 @@ def test_a_log_may_be_bytes_of_any_kind(desk: Desk) -> None:
     assert raw == b"\xff\x00\n" + bytes(3_000_000) + b"end"
 
 
+@pytest.mark.campaign
 def test_a_watch_with_a_limit_ends_by_itself(slow: Desk) -> None:
     slow("run")
     slow("watch", "digits", "--limit", "2s", rc=101)

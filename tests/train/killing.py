@@ -59,7 +59,7 @@ def run_killed(dice: random.Random, kills: int, longest_s: float, script: str, *
         assert process.returncode in (-signal.SIGKILL, -signal.SIGTERM, 75), said[-1]
 
 
-def wait_for(path: Path, glob: str, timeout_s: float = 60.0) -> Path:
+def wait_for(path: Path, glob: str, timeout_s: float = 240.0) -> Path:
     """The first file in `path` that fits `glob`, as soon as it is there."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -77,6 +77,7 @@ def holds(trained: tuple, at: str, folder: Path) -> bool:
     return True
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("at", ["fsync:5:EDQUOT", "rename:2:EIO"])
 def test_a_call_that_fails_ends_it_in_words_and_the_state_before_is_loaded(
     at: str, trained: tuple, tmp_path: Path
@@ -84,6 +85,7 @@ def test_a_call_that_fails_ends_it_in_words_and_the_state_before_is_loaded(
     assert holds(trained, at, tmp_path / "trial")
 
 
+@pytest.mark.campaign(keep=1)
 @MOUNTS
 @pytest.mark.lab
 @pytest.mark.parametrize("at", ["bytes:16384", "inodes:0"])
@@ -99,6 +101,7 @@ def test_a_full_disk_ends_it_in_words_and_the_state_before_is_loaded(
     assert "goes on from ckpt-t000001-s00000007: step 7, every byte checked" in finish(trained, disk)
 
 
+@pytest.mark.campaign(keep=1)
 def test_a_folder_that_another_training_has_is_refused(trained: tuple, tmp_path: Path) -> None:
     other = Folder(str(tmp_path / "ckpt"), None, 2, print)
     rc, said = fail(trained, "open:0:EIO", tmp_path)
@@ -107,7 +110,7 @@ def test_a_folder_that_another_training_has_is_refused(trained: tuple, tmp_path:
     finish(trained, tmp_path)
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
 @pytest.mark.timeout(3 * 3600)
 def test_every_call_fails_or_is_the_last(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Writes docs/reliability.md."""

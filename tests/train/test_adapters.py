@@ -34,6 +34,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield name, forge, (folder / "out").read_bytes(), folder / "ckpt"
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("seed", range(2))
 def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_little_twice(
     seed: int, trained: tuple, tmp_path: Path
@@ -43,12 +44,13 @@ def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_littl
     assert not verdict.breaches, trials.stories([verdict])
 
 
+@pytest.mark.campaign
 def test_with_one_of_two_processes_killed_it_ends_with_the_same_bytes(trained: tuple, tmp_path: Path) -> None:
     verdict = trials.Trials(trained[0] + "2", trained[1], tmp_path).play(0, kills=1, terms=0)
     assert not verdict.breaches, trials.stories([verdict])
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["hf", "lightning"])
 def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_an_attempt_that_was_overtaken_stops(trained: tuple, tmp_path: Path) -> 
 LOSSES = {"hf": "train_loss", "lightning": "val"}
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["hf", "lightning"])
 def test_what_the_trainer_logs_is_told_as_progress(name: str, tmp_path: Path) -> None:
     said = tmp_path / "progress.json"

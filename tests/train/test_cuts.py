@@ -139,11 +139,12 @@ def cut_at(kind: str, way: str, tmp_path: Path, counts: Any, flushed: bool) -> i
     return len(counts(len(calls)))
 
 
+@pytest.mark.campaign(keep=1)
 @ROOT
 @pytest.mark.lab
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_a_power_cut_after_a_call_loses_nothing_that_was_committed(kind: str, tmp_path: Path) -> None:
-    """Around the calls that matter: every fsync and rename, and the very end. Every single one in `make soak`."""
+    """Around the calls that matter: every fsync and rename, and the very end. Every single one in `make campaign`."""
     calls, _ = recorded(tmp_path, "there")
     turning = {i + 1 for i, (name, _, _) in enumerate(calls) if name in ("fsync", "rename")} | {len(calls)}
     (tmp_path / "lab").mkdir()
@@ -152,7 +153,7 @@ def test_a_power_cut_after_a_call_loses_nothing_that_was_committed(kind: str, tm
 
 @ROOT
 @pytest.mark.lab
-@pytest.mark.soak
+@pytest.mark.campaign
 @pytest.mark.timeout(3600)
 def test_a_power_cut_after_every_single_call_loses_nothing_that_was_committed(tmp_path: Path) -> None:
     """Writes docs/reliability.md."""

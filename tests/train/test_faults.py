@@ -57,6 +57,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("call, which, fault, may_load, says", FAULTS, ids=["%s-%d-%s" % row[:3] for row in FAULTS])
 def test_a_call_of_the_writer_that_goes_wrong(
     call: str, which: int, fault: str, may_load: set[int], says: str, tmp_path: Path

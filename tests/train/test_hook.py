@@ -73,6 +73,7 @@ def needs(name: str) -> None:
         pytest.importorskip({"savez": "numpy", "savez_compressed": "numpy"}.get(module, module))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.torch
 @pytest.mark.parametrize("name", SAVES)
 def test_a_save_is_whole_in_its_place_and_the_one_before_is_kept(tmp_path: Path, name: str) -> None:
@@ -89,6 +90,7 @@ def test_a_save_is_whole_in_its_place_and_the_one_before_is_kept(tmp_path: Path,
     assert python(work, f"{imports}\nprint({load})").stdout == "2\n"
 
 
+@pytest.mark.campaign
 @pytest.mark.torch
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -101,6 +103,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert os.listdir(tmp_path) == ["m.pt"]
 
 
+@pytest.mark.campaign
 def test_modes_links_and_what_is_no_file_stay_as_they_were(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     (tmp_path / "real").mkdir()
@@ -187,13 +190,14 @@ def killed(folder: Path, seed: int, kills: int, is_protected: bool) -> int:
     return lost
 
 
+@pytest.mark.campaign
 @pytest.mark.torch
 def test_a_kill_in_the_middle_loses_nothing_that_was_saved(tmp_path: Path) -> None:
     assert killed(tmp_path, 1, 3, is_protected=True) == 0
 
 
 @pytest.mark.torch
-@pytest.mark.soak
+@pytest.mark.campaign
 def test_twenty_kills_lose_nothing_where_the_plain_save_loses_many(tmp_path: Path) -> None:
     assert killed(tmp_path, 2, 20, is_protected=False) > 3
     assert killed(tmp_path, 2, 20, is_protected=True) == 0

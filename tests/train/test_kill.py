@@ -33,7 +33,9 @@ def check_folder(folder: Path) -> None:
     assert all(torch_zip.walk(str(folder / name)).problems == () for name in good)
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(6, 100))])
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.campaign) for seed in range(6, 100))]
+)
 def test_ends_with_the_same_bytes_after_any_number_of_kills(seed: int, tmp_path: Path, whole: tuple) -> None:
     dice = random.Random(seed)
     pace = dice.choice(["every_steps=1", "every_steps=7", "every_s=0.05", "every_s=1000"])
@@ -64,14 +66,14 @@ def die_and_finish(tmp_path: Path, at: int) -> bytes:
 
 
 def test_survives_a_kill_at_everything_it_does_to_the_disk(tmp_path: Path) -> None:
-    """Every tenth here, every single one in `make soak`."""
+    """Every tenth here, every single one in `make campaign`."""
     count = effects(tmp_path)
     assert count > 40
     for at in range(1, count + 1, 10):
         assert die_and_finish(tmp_path, at) == (tmp_path / "count-out").read_bytes(), "killed at effect %d" % at
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
 def test_survives_a_kill_at_every_single_thing_it_does_to_the_disk(tmp_path: Path) -> None:
     for at in range(1, effects(tmp_path) + 1):
         assert die_and_finish(tmp_path, at) == (tmp_path / "count-out").read_bytes(), "killed at effect %d" % at

@@ -47,6 +47,7 @@ def trained(request: pytest.FixtureRequest, forge: Forge, tmp_path_factory: pyte
     return request.param, trials.outcome(folder), folder / "ckpt"
 
 
+@pytest.mark.campaign(keep=1)
 def test_with_any_of_its_processes_struck_it_ends_with_the_same_bytes(
     trained: tuple, forge: Forge, tmp_path: Path
 ) -> None:
@@ -64,6 +65,7 @@ def newest_of(folder: Path) -> Path:
     return sorted(path for path in folder.glob("ckpt-*"))[-1]
 
 
+@pytest.mark.campaign
 def test_another_number_of_processes_goes_on_from_the_end_of_an_epoch_with_the_very_same_state(
     trained: tuple, forge: Forge, tmp_path: Path
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_script_without_ddp_reads_what_ddp_saved(forge: Forge, trained: tuple,
         assert trials.outcome(tmp_path)[0][: STATE[kind]] == whole[0][: STATE[kind]]
 
 
+@pytest.mark.campaign
 def test_the_first_kind_of_fsdp_resumes_too(forge: Forge, tmp_path: Path) -> None:
     for folder, epochs in (("a", 2), ("b", 1), ("b", 2)):
         args = ("fsdp_net.py", tmp_path / folder, tmp_path / (folder + "out"), epochs, "old=1")
@@ -171,6 +174,7 @@ def die_and_finish(kind: str, at: str, whole: list[bytes], forge: Forge, folder:
 
 # Of the second process: in the middle of its first part, and of a later one. Of the first: before, while and after it
 # seals a folder, or writes a file.
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("at", ["1:1", "1:8", "0:9", "0:40"])
 def test_a_process_that_dies_in_the_middle_of_a_save_loses_that_save_and_no_other(
     at: str, trained: tuple, forge: Forge, tmp_path: Path
@@ -180,7 +184,7 @@ def test_a_process_that_dies_in_the_middle_of_a_save_loses_that_save_and_no_othe
         die_and_finish(kind, at, whole, forge, tmp_path / "die")
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
 @pytest.mark.timeout(3 * 3600)
 def test_a_process_that_dies_at_any_thing_it_does_to_the_disk_loses_one_save_at_most(
     forge: Forge, tmp_path: Path
@@ -207,6 +211,7 @@ def test_a_process_that_dies_at_any_thing_it_does_to_the_disk_loses_one_save_at_
     reliability.put(KILLED, lines, time.monotonic() - began_s)
 
 
+@pytest.mark.campaign(keep=1)
 def test_torchrun_restarts_it_where_it_stood(trained: tuple, tmp_path: Path) -> None:
     """The second process is SIGKILLed in the middle of a save; torchrun starts both again."""
     kind, whole, _ = trained

@@ -70,6 +70,7 @@ def test_memory_that_is_not_to_be_had_is_an_answer_and_not_the_end_of_the_writer
     background.close()
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("what", ["descriptors", "threads", "addresses"])
 def test_a_training_that_is_short_of_something_else_saves_all_the_same(what: str, tmp_path: Path) -> None:
     """It has more than a thousand files open; no thread is to be had; or no place to map the memory to."""

@@ -228,6 +228,7 @@ def test_a_resumable_sampler_hands_on_what_is_asked_of_the_wrapped_one() -> None
     assert len(list(copy.copy(sampler))) == 5
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("workers", [0, 2])
 def test_torchdatas_stateful_loader_goes_on_behind_the_batch_it_was_stopped_at(workers: int) -> None:
     """The real one."""

@@ -28,6 +28,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[trials.Trials]:
         yield trials.Trials("torch", forge, tmp_path_factory.mktemp("trials"))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("seed", range(len(trials.KINDS["torch"].ways)))
 def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_little_twice(
     seed: int, played: trials.Trials
@@ -36,6 +37,7 @@ def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_littl
     assert not verdict.breaches, trials.stories([verdict])
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", ["here", "workers"])
 def test_a_signal_to_the_whole_process_group_saves_and_leaves_with_75(
     kind: str, tmp_path: Path, played: trials.Trials

@@ -6,7 +6,6 @@ A tenth of it is in test_torch_kill, test_adapters and test_ranks. One trial aga
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from tests.train import trials
 from tests.train.forging import Forge
+from tests.violation import held
 
 TITLE = "Training is killed at random"
 WHAT = """\
@@ -38,24 +38,27 @@ NAMES = {
 }  # fmt: skip
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
+@pytest.mark.trials(campaign=3, soak=20)
 @pytest.mark.adapters
 @pytest.mark.timeout(6 * 3600)
-def test_a_hundred_kills_of_every_kind_of_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Writes docs/reliability.md. SOJOURN_SOAK_TRIALS: how many trials of each kind, of six signals each."""
+def test_a_hundred_kills_of_every_kind_of_training(
+    trial_count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Writes docs/reliability.md. `trial_count`: trials of each kind, of six signals each."""
     from tests import reliability
 
-    count, began_s = int(os.environ.get("SOJOURN_SOAK_TRIALS", "20")), time.monotonic()
+    began_s = time.monotonic()
     verdicts = []
     for kind, about in trials.KINDS.items():
         with Forge(*about.modules) as forge:
             played = trials.Trials(kind, forge, tmp_path)
-            for seed in range(1000, 1000 + count):
+            for seed in range(1000, 1000 + trial_count):
                 verdicts.append(played.play(seed))
                 with capsys.disabled():  # a silent hour would be a bug
                     print(verdicts[-1], flush=True)
     reliability.put(TITLE, [WHAT, "", HELD, "", AGAIN, "", *table(verdicts)], time.monotonic() - began_s)
-    assert not trials.stories(verdicts), trials.stories(verdicts)
+    held(not trials.stories(verdicts), trials.stories(verdicts))
 
 
 def table(verdicts: Sequence[trials.Verdict]) -> list[str]:

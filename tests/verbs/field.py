@@ -6,9 +6,11 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
@@ -76,7 +78,7 @@ class Field:
 
     def until(self, holds: Callable[[dict[str, str]], Any]) -> dict[str, str]:
         """Look until `holds` of the cells' states."""
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 240
         while True:
             states = self.states()
             if holds(states):
@@ -87,7 +89,7 @@ class Field:
     def over(self) -> dict[str, str]:
         """Wait until every cell has ended and is sealed."""
         self.until(lambda states: not set(states.values()) & {"queued", "starting", "running", "planned"})
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 240
         while not all(r.is_settled or r.heard.attempt == 0 for r in self.ctx.store.index.cells("ab")):
             assert time.monotonic() < deadline
             time.sleep(0.25)
@@ -123,3 +125,20 @@ def command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
+
+
+Make = Callable[[str], Field]
+
+
+@pytest.fixture
+def field(world: World, tmp_path: Path) -> Iterator[Make]:
+    made = []
+
+    def make(names: str) -> Field:
+        made.append(Field(world, tmp_path, names))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.open()
+        one.ctx.store.close()

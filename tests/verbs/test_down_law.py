@@ -125,6 +125,7 @@ def test_a_run_in_another_base_of_the_same_user_holds(world: World, rented: Prov
     assert let_go(world, abandon=[f"local:{base}/theirs"]).released
 
 
+@pytest.mark.campaign
 def test_an_own_run_in_another_base_of_the_box_is_listed_again_there(
     world: World, rented: Provider, tmp_path: Path, private_home: Path
 ) -> None:
@@ -141,8 +142,9 @@ def test_an_own_run_in_another_base_of_the_box_is_listed_again_there(
     assert let_go(world).released
 
 
+@pytest.mark.campaign
 def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provider, tmp_path: Path) -> None:
-    world.ended("test -e again && sleep 600; touch again; exit 3", outputs=["out.json"])
+    world.ended("test $SOJOURN_ATTEMPT = 2 && sleep 600; exit 3", outputs=["out.json"])
     list(pull(world.ctx))
     with second_client(world, tmp_path) as other:
         recover(other, "local")
@@ -152,6 +154,7 @@ def test_a_run_that_another_client_resumed_is_alive(world: World, rented: Provid
         stop(other, "digits", confirm=lambda ask: ask.name)
 
 
+@pytest.mark.campaign
 def test_work_of_an_earlier_attempt_is_owed(world: World, rented: Provider) -> None:
     world.ended('test $SOJOURN_ATTEMPT = 1 && echo "[1]" > out.json; exit 3', outputs=["out.json"])
     resume(world.ctx, "digits")
@@ -164,6 +167,7 @@ def test_work_of_an_earlier_attempt_is_owed(world: World, rented: Provider) -> N
     assert let_go(world).released
 
 
+@pytest.mark.campaign
 def test_the_checkpoint_of_a_run_that_did_not_succeed_is_owed(world: World, rented: Provider) -> None:
     script = "head -c 64 /dev/zero > $SOJOURN_CHECKPOINT_DIR/ckpt-t000001-s00000075.pt; exit 9"
     world.ended(script, outputs=["result.json"])
@@ -177,6 +181,7 @@ def test_the_checkpoint_of_a_run_that_did_not_succeed_is_owed(world: World, rent
     assert any("GIVEN UP" in line and "checkpoint" in line for line in asked[0].lines)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("where", ["box", "home"])
 def test_what_changes_while_the_prompt_waits_is_seen(world: World, rented: Provider, where: str) -> None:
     world.ended("echo '{}' > out.json", outputs=["out.json"])
@@ -192,12 +197,14 @@ def test_what_changes_while_the_prompt_waits_is_seen(world: World, rented: Provi
     assert not rented.released
 
 
+@pytest.mark.campaign
 def test_what_a_hook_changes_is_seen(world: World, rented: Provider) -> None:
     world.ended("echo '{}' > out.json", outputs=["out.json"], hooks={"before_down": 'rm "$SOJOURN_HOME/out.json"'})
     list(pull(world.ctx))
     assert "no longer at" in refused(world)[0]
 
 
+@pytest.mark.campaign
 def test_another_list_than_the_one_shown_is_asked_about_again_and_not_answered_beforehand(
     world: World, tmp_path: Path
 ) -> None:
@@ -231,6 +238,7 @@ def test_an_output_that_was_sealed_and_deleted_is_lost_and_not_never_made(world:
     assert let_go(world, abandon=["digits"]).released
 
 
+@pytest.mark.campaign
 def test_a_failed_run_that_left_nothing_does_not_hold_another(world: World, rented: Provider) -> None:
     world.ended("exit 3", name="failed", outputs=["out.json"])
     world.ended("echo '{}' > out.json", outputs=["out.json"])
@@ -266,6 +274,7 @@ def by_hand(world: World) -> None:
     world.ctx = world.client(by_hand_provider.Backend(site))
 
 
+@pytest.mark.campaign
 def test_repeating_it_never_says_that_the_user_stopped_the_machine(world: World) -> None:
     by_hand(world)
     world.ended("echo '{}' > out.json", outputs=["out.json"])

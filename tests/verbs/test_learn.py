@@ -187,6 +187,7 @@ SECRETS = [
 ]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_reaches_a_draft_a_patch_or_a_note(tmp_path: Path, secret: str) -> None:
     log, draft = filled(tmp_path)

@@ -181,6 +181,7 @@ def test_a_copy_that_the_user_made_already_is_proven_where_it_lies(world: World,
     assert answer.ok and answer.receipts == 2 and answer.moved_files == 2  # small.json and the log
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize(
     ("proved", "kind", "is_settled"),
     [
@@ -209,6 +210,7 @@ def test_a_run_that_was_never_launched_has_nothing_to_bring(world: World) -> Non
     assert list(pull(world.ctx)) == []
 
 
+@pytest.mark.campaign
 def test_one_site_that_does_not_answer_does_not_keep_other_runs_from_coming_home(world: World) -> None:
     world.ended(MAKE, outputs=OWED)
     site = replace(world.site, name="far")

@@ -102,6 +102,7 @@ def test_a_row_of_another_form_is_an_error_of_that_box_or_is_not_taken(
         pulled(world, tmp_path / "home")
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -176,6 +177,7 @@ def test_a_transfer_that_was_cut_asks_only_for_what_is_lacking(world: World, tmp
     assert world.transport.asked == [(f"{world.root()}/attempts/3/big.bin", 70_000)]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("what", ["pipe", "link", "device-link"])
 @pytest.mark.parametrize("where", ["home", "staged", "staging"])
 def test_a_pipe_or_a_link_where_a_file_of_ours_should_be_is_never_read_and_is_replaced(

@@ -60,6 +60,7 @@ def test_what_an_ended_run_left_behind_is_named_with_its_proof_and_ended_by_name
     assert answer.exit_status == 0 and "SIGTERM" in "\n".join(show.lines(answer, 100))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("word", [None, "y", "yes", "local", "{pid}", "{pid}@1"])
 def test_nothing_is_ended_without_the_exact_name(world: World, word: str | None) -> None:
     world.ended("true")

@@ -167,7 +167,7 @@ def test_a_run_has_its_line_while_it_lives_and_the_keeper_takes_it_away(world: W
     world.run("while [ ! -e $SOJOURN_RUN_DIR/go ]; do sleep 0.05; done")
     assert len(lines(table)) == 1
     (world.root() / "go").touch()
-    deadline_s = time.monotonic() + 120
+    deadline_s = time.monotonic() + 240
     while (world.root() / "reboot.json").exists():  # no client has to look for that
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
@@ -177,7 +177,7 @@ def test_a_run_has_its_line_while_it_lives_and_the_keeper_takes_it_away(world: W
 def test_a_run_that_ends_at_once_leaves_no_line(world: World, table: Path) -> None:
     hooked(world)
     world.run("exit 3")
-    deadline_s = time.monotonic() + 120
+    deadline_s = time.monotonic() + 240
     while table.exists():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)

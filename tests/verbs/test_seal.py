@@ -70,6 +70,7 @@ def test_a_sealed_run_is_never_written_again(root: Path, layout: Layout) -> None
     assert verify([str(root / "export/lr3")], str(root / "export/lr3.manifest.json")).ok
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("fault", ["damaged", "missing", "key", "link", "nothing"])
 def test_what_does_not_prove_is_set_aside_with_the_reason(fault: str, root: Path, layout: Layout) -> None:
     active = root / "active/lr3"
@@ -174,6 +175,7 @@ def test_the_machine_that_made_it_does_not_accept_it_and_one_is_not_two(
         compare(a, a)
 
 
+@pytest.mark.campaign
 def test_what_does_not_prove_is_not_accepted(root: Path, tmp_path: Path, layout: Layout) -> None:
     seal(str(root), "lr3", layout)
     shutil.copytree(root / "export/lr3", tmp_path / "copy")
@@ -192,6 +194,7 @@ def test_what_does_not_prove_is_not_accepted(root: Path, tmp_path: Path, layout:
     assert to.read_text() == "mine"
 
 
+@pytest.mark.campaign
 def test_acceptances_that_differ_say_where_and_changed_ones_are_refused(
     root: Path, tmp_path: Path, layout: Layout
 ) -> None:

@@ -94,7 +94,7 @@ def states(seen: Shown) -> dict[str, str]:
 
 
 def until_over(world: World) -> None:
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 240
     while not all(record.is_settled for record in world.ctx.store.index.runs()):
         assert time.monotonic() < deadline
         shown(world.ctx)
@@ -162,6 +162,7 @@ def random_step(records: Records, rng: random.Random) -> str:
     return f"{what} {run}"
 
 
+@pytest.mark.campaign
 def test_after_whatever_is_written_the_kept_rows_say_what_is_known(tmp_path: Path) -> None:
     kept_rows = kept_sweeps = 0
     for seed in range(12):
@@ -295,6 +296,7 @@ def test_a_row_is_kept_in_the_transaction_in_which_its_run_was_read(records: Rec
     other.close()
 
 
+@pytest.mark.campaign
 def test_where_nothing_can_be_kept_the_answer_is_the_same(records: Records) -> None:
     for n in range(3):
         records.finish(f"digits-{n}")
@@ -321,6 +323,7 @@ def test_an_index_from_before_rows_were_kept_is_built_anew(records: Records) -> 
     again.store.close()
 
 
+@pytest.mark.campaign
 def test_a_cell_that_another_client_resumed_is_shown_alive_while_a_run_beside_it_is_heard(
     world: World, tmp_path: Path
 ) -> None:
@@ -349,6 +352,7 @@ def test_a_cell_that_another_client_resumed_is_shown_alive_while_a_run_beside_it
     other.store.close()
 
 
+@pytest.mark.campaign
 def test_a_run_that_is_stopped_is_shown_so(world: World) -> None:
     world.run("sleep 60")
     assert states(shown(world.ctx)) == {"digits": "running"}

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
 
+@pytest.mark.campaign
 def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_cut_off_and_requeued(
     client: Client, tmp_path: Path, shared_connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_f
         client.run("true")
 
 
+@pytest.mark.campaign
 def test_a_running_job_is_stopped_by_its_own_keeper_within_a_beat(client: Client) -> None:
     client.run("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done")
     client.is_ready()
@@ -101,6 +103,7 @@ def test_an_error_of_the_script_stays_a_failure_and_is_not_requeued(client: Clie
     assert any("cgroup" in name for name in document["probes"]), "taken by the keeper on the node"
 
 
+@pytest.mark.campaign
 def test_a_keeper_killed_with_all_it_started_leaves_its_end_to_slurms_record(client: Client) -> None:
     client.run("sleep 300")
     events = client.root() / "events.jsonl"
@@ -116,6 +119,7 @@ def test_a_keeper_killed_with_all_it_started_leaves_its_end_to_slurms_record(cli
     assert answer.attempt == 2
 
 
+@pytest.mark.campaign
 def test_a_module_that_init_loads_is_there_and_a_clean_container_gets_what_is_the_runs(client: Client) -> None:
     client.site("local", init="module load apptainer")
     (client.project / "image.sif").touch()
@@ -127,6 +131,7 @@ def test_a_module_that_init_loads_is_there_and_a_clean_container_gets_what_is_th
     assert log.startswith("hello r [") and "SLURM_JOB_ID" not in log and "SOJOURN_CHECKPOINT_DIR" in log, log
 
 
+@pytest.mark.campaign
 def test_checkpoints_in_what_ends_with_the_job_are_refused(client: Client) -> None:
     code = "import os; from sojourn.train import Checkpointer as C; C(x={}, folder=os.environ['TMPDIR'] + '/ckpt')"
     client.run(f'python3 -c "{code}"')
@@ -134,6 +139,7 @@ def test_checkpoints_in_what_ends_with_the_job_are_refused(client: Client) -> No
     assert "would end with the job" in client.logs() and client.verdict() == "slurm-checkpoints-on-tmpdir", row
 
 
+@pytest.mark.campaign
 def test_a_login_node_needs_no_settings_be_it_this_machine_or_one_over_ssh(
     client: Client, shared_connections: Path
 ) -> None:

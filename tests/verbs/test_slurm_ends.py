@@ -58,6 +58,7 @@ def started(client: Client, *names: str) -> None:
         client.cluster.sh(f"scontrol update job={client.native(name)} requeue=0")
 
 
+@pytest.mark.campaign
 def test_memory_and_scancel_are_told_apart_each_with_its_finding(client: Client) -> None:
     client.site("local", begin="now+1hour")
     client.run("true", "waits")
@@ -99,6 +100,7 @@ def test_a_node_that_fails_is_told_and_what_lives_on_there_writes_nothing_that_c
     assert stop(client.ctx, "told", confirm=lambda ask: ask.name).state is State.CANCELLED
 
 
+@pytest.mark.campaign
 def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_goes_on_after_it(client: Client) -> None:
     _, second, third = client.cluster.nodes
     client.site("local", partition="spot", nodelist=second)
@@ -115,6 +117,7 @@ def test_a_job_that_comes_first_takes_their_machines_and_what_may_be_put_back_go
     assert [event["state"] for event in client.events("ended", "again")] == ["preempted", "succeeded"]
 
 
+@pytest.mark.campaign
 def test_a_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_not(client: Client) -> None:
     client.site("local", time=10)
     client.run(SAVES, "saves")
@@ -133,6 +136,7 @@ def test_a_time_limit_puts_a_run_that_saves_back_and_times_out_one_that_does_not
     ends(client, State.TIMEOUT, ("deaf", "deaf-too"), "walltime", "time limit")
 
 
+@pytest.mark.campaign
 def test_a_job_that_could_not_be_started_is_told_and_one_that_is_held_for_it_waits(client: Client) -> None:
     client.site("local", hold=True)
     for name in ("told", "untold"):
@@ -161,6 +165,7 @@ def test_a_job_that_could_not_be_started_is_told_and_one_that_is_held_for_it_wai
     assert client.becomes(State.SUCCEEDED, "held").attempt == 1
 
 
+@pytest.mark.campaign
 def test_a_run_that_was_put_back_and_is_held_waits_and_is_no_hang(client: Client) -> None:
     client.run(SAVES, stall_after="1s")
     client.is_ready()
@@ -173,6 +178,7 @@ def test_a_run_that_was_put_back_and_is_held_waits_and_is_no_hang(client: Client
     assert client.becomes(State.SUCCEEDED, attempt=2).attempt == 2
 
 
+@pytest.mark.campaign
 def test_completed_in_slurm_without_a_record_of_our_own_is_no_success(client: Client) -> None:
     name = job_name(str(client.root()))
     other = client.cluster.sh(f"sbatch --parsable -H -J {name} -o /dev/null --wrap true").strip()
@@ -184,6 +190,7 @@ def test_completed_in_slurm_without_a_record_of_our_own_is_no_success(client: Cl
     assert client.verdict() == "completed-but-unfinished"
 
 
+@pytest.mark.campaign
 def test_a_machine_that_is_not_as_the_job_needs_is_found_out_before_anything_starts_on_it(
     client: Client,
     nvml: dict[str, str],
@@ -209,7 +216,7 @@ def test_a_machine_that_is_not_as_the_job_needs_is_found_out_before_anything_sta
     assert client.becomes(State.SUCCEEDED, "well") and client.events("checked", "well")[0]["writes"] == "ok"
 
 
-@pytest.mark.soak
+@pytest.mark.campaign
 @pytest.mark.timeout(1200)
 def test_a_real_time_limit_of_a_minute_and_what_it_cuts_goes_on_bit_for_bit(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

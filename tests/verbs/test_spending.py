@@ -15,7 +15,7 @@ def test_cells_in_several_slots_of_one_lease_add_up_to_no_more_than_the_lease(wo
     script = f"until [ -e {gate} ]; do sleep 0.05; done"
     job = world.job(script, name="ab", outputs=[], sweep={"matrix": {"lr": [1, 2, 3, 4]}})
     sweep(world.ctx, job, slots=4, oversubscribe=True)
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + 240
     while {row.state.value for row in status(world.ctx).rows} != {"running"}:
         assert time.monotonic() < deadline
         time.sleep(0.1)

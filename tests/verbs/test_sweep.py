@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,26 +23,11 @@ from sojourn.verbs.sweep.repair import StillThere
 from sojourn.verbs.sweep.slots import Oversubscribed
 from sojourn.verbs.sweep.stop_sweep import stop_sweep
 from sojourn.verbs.sweep.sweep import SweepTaken
-from sojourn.verbs.takeover.recover import recover
 from sojourn.wire.errors import Refusal, Unreachable
 from tests.verbs.conftest import World
-from tests.verbs.field import Field
+from tests.verbs.field import Field, Make, field
 
-Make = Callable[[str], Field]
-
-
-@pytest.fixture
-def field(world: World, tmp_path: Path) -> Iterator[Make]:
-    made = []
-
-    def make(names: str) -> Field:
-        made.append(Field(world, tmp_path, names))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.open()
-        one.ctx.store.close()
+__all__ = ["field"]
 
 
 def all_home(field: Field) -> None:
@@ -180,6 +164,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(field: Make, world: World) 
     assert world.journal() == [] and not (boxes.bases["a"] / "runs").exists()
 
 
+@pytest.mark.campaign
 def test_stop_takes_what_waits_and_ends_what_lives_and_resume_continues_one(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})
@@ -195,6 +180,7 @@ def test_stop_takes_what_waits_and_ends_what_lives_and_resume_continues_one(fiel
     assert resume(boxes.ctx, said.taken[0]).state.value in ("running", "succeeded")
 
 
+@pytest.mark.campaign
 def test_one_cell_that_waits_can_be_stopped(field: Make) -> None:
     boxes = field("a")
     boxes.sweep({"lr": [1, 2]})
@@ -215,6 +201,7 @@ def test_a_lease_with_a_cell_that_waits_is_not_let_go(field: Make) -> None:
     assert "ab-lr2" in str(caught.value.fields)
 
 
+@pytest.mark.campaign
 def test_failed_cells_are_told_by_cause_and_repaired_with_the_identical_specification(field: Make) -> None:
     boxes = field("a")
     (boxes.folder / "fail-ab-lr2").touch()
@@ -232,6 +219,7 @@ def test_failed_cells_are_told_by_cause_and_repaired_with_the_identical_specific
     assert [boxes.begun().count(f"ab-lr{n}") for n in (1, 2, 3)] == [1, 2, 1]
 
 
+@pytest.mark.campaign
 def test_cells_that_failed_of_one_known_cause_are_one_group(field: Make) -> None:
     boxes = field("a")
     script = """
@@ -258,6 +246,7 @@ def test_cells_that_failed_of_one_known_cause_are_one_group(field: Make) -> None
     assert [(one["cause"], one["cells"]) for one in causes] == [("disk-full", ["ab-lr2", "ab-lr3"]), (None, ["ab-lr4"])]
 
 
+@pytest.mark.campaign
 def test_a_box_that_is_cut_off_goes_on_and_nothing_is_concluded(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})
@@ -272,6 +261,7 @@ def test_a_box_that_is_cut_off_goes_on_and_nothing_is_concluded(field: Make) -> 
     assert sorted(boxes.begun()) == [f"ab-lr{n}" for n in (1, 2, 3, 4)]
 
 
+@pytest.mark.campaign
 def test_a_box_that_is_gone_for_good_is_given_up_by_name_and_its_cells_run_elsewhere(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})
@@ -292,6 +282,7 @@ def test_a_box_that_is_gone_for_good_is_given_up_by_name_and_its_cells_run_elsew
     assert all(count == 1 for cell, count in counts.items() if cell not in lost)
 
 
+@pytest.mark.campaign
 def test_what_two_boxes_began_is_told_and_a_box_that_comes_back_begins_no_more(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})
@@ -308,6 +299,7 @@ def test_what_two_boxes_began_is_told_and_a_box_that_comes_back_begins_no_more(f
     assert seen.exit_status == 1 and boxes.begun().count(ours[1]) == 1
 
 
+@pytest.mark.campaign
 def test_a_root_that_its_box_has_lost_is_missing_and_is_made_anew(field: Make) -> None:
     boxes = field("a")
     boxes.open()
@@ -331,6 +323,7 @@ def test_a_queue_whose_keeper_died_goes_on_when_somebody_looks(field: Make) -> N
     assert boxes.begun() == ["ab-lr1", "ab-lr2"]
 
 
+@pytest.mark.campaign
 def test_a_cell_whose_keeper_died_before_it_began_anything_waits_in_its_queue_again(field: Make) -> None:
     boxes = field("a")
     boxes.sweep({"lr": [1, 2]})
@@ -358,6 +351,7 @@ def test_a_sweep_is_named_by_a_beginning_that_only_it_and_its_cells_have(field: 
     boxes.over()
 
 
+@pytest.mark.campaign
 def test_balance_moves_what_waits_on_a_slow_box_and_nothing_runs_twice(field: Make) -> None:
     boxes = field("a b")
     boxes.sweep({"lr": [1, 2, 3, 4]})
@@ -371,27 +365,3 @@ def test_balance_moves_what_waits_on_a_slow_box_and_nothing_runs_twice(field: Ma
     boxes.open()
     boxes.over()
     assert sorted(boxes.begun()) == sorted(boxes.sites())
-
-
-def test_a_client_that_lost_its_records_finds_the_sweep_on_its_box(field: Make) -> None:
-    boxes = field("a")
-    boxes.sweep({"lr": [1, 2]})
-    boxes.until(lambda states: "running" in states.values())
-    boxes.ctx.store.close()
-    shutil.rmtree(boxes.ctx.store.state_dir)
-    boxes.ctx = boxes.client()
-    assert recover(boxes.ctx, "a").exit_status == 0
-    assert boxes.states() == {"ab-lr1": "running", "ab-lr2": "queued"}
-    boxes.open()
-    assert set(boxes.over().values()) == {"succeeded"}
-    assert boxes.begun() == ["ab-lr1", "ab-lr2"]
-
-
-def test_every_cell_finds_the_secret_and_none_leaves_it_behind(field: Make, world: World) -> None:
-    boxes = field("a")
-    world.ctx.environ = boxes.ctx.environ = {**os.environ, "TOKEN": "a-long-secret-value"}
-    boxes.open()
-    boxes.sweep({"lr": [1, 2]}, {"secrets": ["TOKEN"]})
-    assert boxes.over() == {"ab-lr1": "succeeded", "ab-lr2": "succeeded"}
-    held = [path for path in boxes.bases["a"].rglob("*") if path.is_file() and b"a-long-secret" in path.read_bytes()]
-    assert held == []

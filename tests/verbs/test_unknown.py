@@ -47,6 +47,7 @@ def test_nothing_is_concluded_while_the_line_is_cut_though_the_process_is_dead(w
     assert status(world.ctx).rows[0].state in (State.KILLED, State.LOST)
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("verb", ["run", "resume", "stop", "logs", "pull"])
 def test_a_verb_that_needs_the_box_says_unreachable_and_records_no_intent(world: World, verb: str) -> None:
     world.run("sleep 60")
@@ -90,6 +91,7 @@ def test_what_to_do_about_a_site_that_does_not_answer_is_told(world: World) -> N
     assert status(world.ctx).rows[0].reach.next == faulty.CUT.next_step != ""
 
 
+@pytest.mark.campaign
 def test_a_resume_by_another_client_is_heard_beside_any_other_run_of_that_box(world: World, tmp_path: Path) -> None:
     world.ended("test -e go && sleep 60; exit 3")
     run(world.ctx, world.job("sleep 60", name="other"))
@@ -105,6 +107,7 @@ def test_a_resume_by_another_client_is_heard_beside_any_other_run_of_that_box(wo
     assert world.record().heard.attempt == 2  # it is in the records, not only on the screen
 
 
+@pytest.mark.campaign
 def test_a_start_that_was_not_heard_is_made_good_by_the_identical_run(world: World) -> None:
     real, lost = world.transport.call, []
 
@@ -123,6 +126,7 @@ def test_a_start_that_was_not_heard_is_made_good_by_the_identical_run(world: Wor
     assert world.journal().count("launching") == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("wrong", [[], ["python3", "-I", "-S", "elsewhere.pyz", "supervise", "--root", "/elsewhere"]])
 def test_a_keeper_that_is_started_otherwise_than_believed_is_started_as_the_box_says(
     world: World, wrong: list[str]
@@ -134,6 +138,7 @@ def test_a_keeper_that_is_started_otherwise_than_believed_is_started_as_the_box_
     assert (world.record().handle or {})["facts"]["root"] == str(world.root())
 
 
+@pytest.mark.campaign
 def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(world: World) -> None:
     world.run("while [ ! -e go ]; do sleep 0.05; done")
     slept: list[float] = []
@@ -154,6 +159,7 @@ def test_watch_looks_ever_more_rarely_while_nothing_moves_and_says_what_is_new(w
     assert sum(look.is_last for look in looks) == 1
 
 
+@pytest.mark.campaign
 def test_watch_says_when_a_site_stops_answering_and_gives_up_after_an_hour(world: World) -> None:
     world.run("sleep 60")
 

@@ -36,6 +36,7 @@ def done(world: World) -> None:
     list(pull(world.ctx))
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("module", [by_hand, unmetered])
 def test_what_an_unpriced_box_costs_is_unknown_in_every_command(world: World, module: Any) -> None:
     at(world, module, provider=module.__name__.rpartition(".")[2])
@@ -100,6 +101,7 @@ def cleared(world: World) -> None:
     assert record.state == "releasing"
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("answer", [None, "loca", "failing", "y"])
 @pytest.mark.parametrize("verb", ["run", "resume"])
 def test_nothing_starts_on_a_lease_that_was_cleared_unless_its_name_is_given(
@@ -115,6 +117,7 @@ def test_nothing_starts_on_a_lease_that_was_cleared_unless_its_name_is_given(
     assert [one.state for one in world.ctx.store.index.leases()] == ["releasing"]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("verb", ["run", "resume"])
 def test_the_name_opens_a_cleared_lease_again_and_that_is_journaled(world: World, verb: str) -> None:
     cleared(world)
@@ -130,6 +133,7 @@ def test_the_name_opens_a_cleared_lease_again_and_that_is_journaled(world: World
     assert (record.state, record.meter) == ("open", Meter.RUNNING)
 
 
+@pytest.mark.campaign
 def test_a_plan_warns_of_a_cleared_lease_and_asks_nothing(world: World) -> None:
     cleared(world)
     world.ctx.confirm = lambda ask: pytest.fail("a plan asked")
@@ -145,6 +149,7 @@ def test_a_free_box_between_clearing_and_release_asks_nothing(world: World) -> N
     assert world.run("true", name="late").did == "launched"
 
 
+@pytest.mark.campaign
 def test_down_says_that_the_cost_is_unknown_and_how_the_disk_is_kept(world: World) -> None:
     at(world, by_hand, provider="by_hand", options={"stop": "press Destroy", "keep_disk": "press Stop"})
     done(world)

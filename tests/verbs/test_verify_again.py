@@ -105,6 +105,7 @@ def test_a_shard_is_judged_again_when_its_neighbour_went(tmp_path: Path) -> None
     assert [(a.problem, a.remembered) for a in found.artifacts] == [("missing-shard", "")]
 
 
+@pytest.mark.campaign
 def test_a_verify_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     root.mkdir()

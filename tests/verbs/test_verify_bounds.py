@@ -43,6 +43,7 @@ def test_a_named_device_is_refused(path: str) -> None:
     assert [a.problem for a in verify([path]).artifacts] == ["escapes-root"]
 
 
+@pytest.mark.campaign(keep=1)
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 @pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/environ", "/proc/self", "/proc", "/sys/kernel"])
 def test_what_the_kernel_makes_up_is_refused(path: str) -> None:
@@ -127,6 +128,7 @@ def test_an_open_waits_for_nobody(tmp_path: Path) -> None:
     assert regular.hashed(str(tmp_path / "file"), 4)[0] == 5  # it grew: one byte more than expected is enough to say so
 
 
+@pytest.mark.campaign
 def test_the_command_says_it(tmp_path: Path) -> None:
     (tmp_path / "all").symlink_to("/")
     ended = subprocess.run(

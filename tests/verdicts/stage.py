@@ -169,7 +169,7 @@ class Stage:
     def close(self) -> None:
         """End every keeper, shim and payload of this box, and all that they started."""
         mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + 240
         while ours := [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]:
             assert time.monotonic() < deadline_s, f"still there: {ours}"
             for pid in ours:
