@@ -169,11 +169,9 @@ with Context.open() as ctx, ThreadPoolExecutor(4) as pool:
 
 def _end_all(home: Path) -> None:
     """End what carries this home: the masters of shared connections."""
-    from tests.spine.conftest import environment, processes
+    from tests.ending import end_all
 
-    for pid in processes():
-        if f"HOME={home}".encode() in environment(pid):
-            os.kill(pid, 9)
+    end_all(f"HOME={home}")
 
 
 def _living(desk: Desk, boxes: list[Any], settings: Path) -> None:

@@ -1,11 +1,12 @@
-"""What a checkpoint costs a training, against the limits of this machine and against PyTorch's own ways.
+"""What a checkpoint costs a training, against the limits of this machine and against other ways.
 
 The state is 1 GB of float32 in 64 tensors, on a GPU where there is one. SOJOURN_BENCH_GB sets another size; of more
 than 2 GB our own part is measured alone, since the others' copies would not fit beside it. The limits are a memcpy of
 the state, and its bytes to this disk by O_DIRECT and buffered, both fsynced, and from it. Each round takes them right
 before and right after what we do, and the mean is the round's: on a rented box one and the same read took three times
 as long a few seconds later. Every reading begins when the disk has nothing left to do, and removing the checkpoint
-before is in none of them, nor in the others', but for `torch.save` and its rename. A training is held up in two ways:
+before is in none of them, nor in the others', but for
+`torch.save`, `save_file` and their renames. A training is held up in two ways:
 one that computes on every core, and one that leaves a core free, as most do whose work is on a GPU; what it loses is
 taken against the same training without a save right before and right after, for a minute later this box computes a
 tenth faster or slower. Without PyTorch there is nothing to compare and nothing is measured.
@@ -26,6 +27,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.other_savers import dcp, safetensors_save, torch_save
 from benchmarks.protocol import Row
 
 GB = float(os.environ.get("SOJOURN_BENCH_GB", "1"))
@@ -113,7 +115,7 @@ def prepare(folder: Path) -> Iterator[dict[str, Callable[[], float]]]:
 
 def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: Any) -> dict[str, Callable[[], float]]:
     """PyTorch's two ways, what a training loses by each, and reading back."""
-    save = torch_save(torch, state, folder)
+    save, save_safe = torch_save(torch, state, folder), safetensors_save(state, folder)
     begin_dcp, end_dcp = dcp(state, folder)
     cores = torch.get_num_threads()
 
@@ -133,7 +135,12 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
             return calm(lambda: work.run(begin, end))
 
         def late() -> dict[str, float]:
-            ways = {"ours": (lambda: ckpt.step(), lambda: ckpt.wait()), "save": (save,), "dcp": (begin_dcp, end_dcp)}
+            ways: dict[str, tuple[Callable[[], Any], ...]] = {
+                "ours": (lambda: ckpt.step(), lambda: ckpt.wait()),
+                "save": (save,),
+                "safe": (save_safe,),
+                "dcp": (begin_dcp, end_dcp),
+            }
             told, before_s = {}, run()
             for way, acts in ways.items():
                 with_s, after_s = run(*acts), run()
@@ -141,12 +148,13 @@ def others(torch: Any, state: dict[str, Any], folder: Path, device: str, ckpt: A
                 before_s = after_s
             return told
 
-        return Readings(late).all(f"{name}_ours", f"{name}_save", f"{name}_dcp")
+        return Readings(late).all(f"{name}_ours", f"{name}_save", f"{name}_safe", f"{name}_dcp")
 
     return {
         **trained("all", Work(torch, device, cores)),
         **trained("some", Work(torch, device, max(1, cores - 1))),
         "save": partial(calm, lambda: timed(save)),
+        "safe": partial(calm, lambda: timed(save_safe)),
         **Readings(lambda: calm(lambda: by_dcp(begin_dcp, end_dcp))).all("dcp_stall", "dcp_durable"),
         **Readings(restore).all("cold", "restore"),
         "load": lambda: read(partial(torch.load, weights_only=True)),
@@ -182,6 +190,7 @@ def rows(medians: dict[str, float]) -> list[Row]:
         *own,
         Row("stall: `dcp.async_save`", m["dcp_stall"], "s"),
         Row("stall: `torch.save`, fsync, rename", m["save"], "s"),
+        Row("stall: `safetensors.torch.save_file`, fsync, rename", m["safe"], "s"),
         Row("durable: `dcp.async_save`", m["dcp_durable"], "s"),
         Row("durable: Checkpointer, in `dcp.async_save`s", m["durable"] / m["dcp_durable"], "x", limit=1, goal=0.5),
         *lost(m, "all", "on every core"),
@@ -200,6 +209,7 @@ def lost(m: dict[str, float], name: str, what: str) -> list[Row]:
         Row(f"a training {what} ends later by, Checkpointer", ours_s, "s"),
         Row("the same, `dcp.async_save`", m[f"{name}_dcp"], "s"),
         Row("the same, `torch.save`", save_s, "s"),
+        Row("the same, `safetensors.torch.save_file`", m[f"{name}_safe"], "s"),
         Row("lost by Checkpointer, of `torch.save`'s", ours_s / max(1e-3, save_s), "x", limit=0.5, goal=0.1),
     ]
 
@@ -257,45 +267,6 @@ class Work:
         end()
         self.torch.set_num_threads(threads)
         return took_s
-
-
-def torch_save(torch: Any, state: dict[str, Any], folder: Path) -> Callable[[], None]:
-    """What a careful script does by hand."""
-
-    def save() -> None:
-        with open(folder / "aside", "wb") as f:
-            torch.save(state, f)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(folder / "aside", folder / "saved.pt")
-
-    return save
-
-
-def dcp(state: dict[str, Any], folder: Path) -> tuple[Callable[[], None], Callable[[], None]]:
-    """(begin, end) of `torch.distributed.checkpoint.async_save` with a stager whose buffers are kept."""
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.checkpoint.filesystem import FileSystemWriter
-    from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-    from torch.distributed.checkpoint.state_dict_saver import async_save
-
-    if not dist.is_initialized():
-        dist.init_process_group("gloo", init_method=f"file://{folder / 'rendezvous'}", rank=0, world_size=1)
-    pinned = torch.cuda.is_available()
-    options = {"use_pinned_memory": pinned, "use_non_blocking_copy": pinned}
-    stager = DefaultStager(StagingOptions(use_shared_memory=True, use_async_staging=False, **options))
-    running: list[Any] = []
-
-    def begin() -> None:
-        target = FileSystemWriter(str(folder / "dcp"), sync_files=True)
-        done = async_save(state, storage_writer=target, async_stager=stager)
-        running.append(getattr(done, "upload_completion", done))
-
-    def end() -> None:
-        running.pop().result()
-
-    return begin, end
 
 
 def by_dcp(begin: Callable[[], None], end: Callable[[], None]) -> dict[str, float]:

@@ -40,10 +40,11 @@ from sojourn.verbs.observe.costs import costs_of
 from sojourn.verbs.sweep.cells import prepare_sweep
 from sojourn.verbs.context import Context
 from sojourn.verbs.sweep.reconcile import reconcile
+from sojourn.verbs.sweep.request import SweepRequest
 
 began = time.perf_counter()
 with Context(Store(sys.argv[1])) as ctx:
-    prepared = prepare_sweep(ctx, sys.argv[2], {})
+    prepared = prepare_sweep(ctx, SweepRequest(sys.argv[2]))
     wanted = {cell.id: spread.Wanted(cell.cell.values, cell.cell.epochs) for cell in prepared.cells}
     costs, _ = costs_of([], wanted)
     placed = spread.place(costs, [spread.Lanes(f"box{n}", 4, 1.0 + n % 3) for n in range(100)])
@@ -112,6 +113,7 @@ def _big_sweep(desk: Desk) -> Path:
     """The job file of a sweep all of whose cells are home, as the records have it. One file stands for all."""
     from sojourn.verbs.context import Context
     from sojourn.verbs.sweep.cells import prepare_sweep, shared
+    from sojourn.verbs.sweep.request import SweepRequest
 
     job = desk.folder / "sojourn.yaml"
     matrix = {"lr": [n / 1000 for n in range(1, CELLS // 100 + 1)], "seed": list(range(100))}
@@ -121,7 +123,7 @@ def _big_sweep(desk: Desk) -> Path:
     home.write_text('{"accuracy": 0.5}')
     store = Store(str(desk.state))
     with Context(store) as ctx:
-        prepared = prepare_sweep(ctx, str(job), {})
+        prepared = prepare_sweep(ctx, SweepRequest(str(job)))
         on_site = prepared.on_site(Site("box0"), keeper="keeper-k.pyz", train="train-t.pyz", now_s=0.0)
         template, rest = shared([{**cell.spec, **on_site, "root": f"/b/runs/{cell.id}"} for cell in prepared.cells])
         cells = [

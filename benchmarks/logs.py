@@ -171,6 +171,21 @@ def ray(dice: random.Random) -> Iterator[bytes]:
         ).encode()
 
 
+def matching(dice: random.Random) -> Iterator[bytes]:
+    """Nothing but messages that the catalog knows, no two alike and of many ranks."""
+    kinds = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n} MiB for {word}",
+        "OSError: [Errno 28] No space left on device: '/data/{word}/{n}.pt'",
+        "RuntimeError: DataLoader worker (pid {n}) is killed by signal: Killed. {word}",
+        "[E ProcessGroupNCCL.cpp:{n}] Watchdog caught collective operation timeout: WorkNCCL({word})",
+        "ConnectionResetError: [Errno 104] Connection reset by peer {word}",
+        "ModuleNotFoundError: No module named '{word}'",
+    )
+    for n in itertools.count():
+        word = "".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=9))
+        yield f"[rank{dice.randrange(64)}]: {dice.choice(kinds).format(n=n, word=word)}\n".encode()
+
+
 KINDS: dict[str, Callable[[random.Random], Iterator[bytes]]] = {
     "bars of tqdm": bars,
     "NCCL INFO of 64 ranks": nccl,
@@ -184,6 +199,7 @@ KINDS: dict[str, Callable[[random.Random], Iterator[bytes]]] = {
     "samples of a language model": prose,
     "paths with hashes": names,
     "actors of Ray": ray,
+    "only messages of errors": matching,
 }
 
 

@@ -91,7 +91,7 @@ class Demo:
         while not (log.exists() and b"\n" in log.read_bytes()) and time.monotonic() < deadline:
             time.sleep(0.05)
         first = log.read_text().partition("\n")[0]
-        promise("goes on from ckpt-" in first, "attempt %d began with: %s" % (attempt, first))
+        promise("resumes from ckpt-" in first, "attempt %d began with: %s" % (attempt, first))
         print("\nits log begins\n%s" % textwrap.fill(first, 80), flush=True)
 
     def kill(self, **victims):
@@ -124,7 +124,7 @@ class Demo:
         promise(is_alive(first) and len(self.events("started")) == 1, "a second training was started")
         say("The identical command gave it a new keeper. Still one training, process %d." % first)
 
-        act("3  The training is killed", "The identical command goes on from the latest checkpoint.")
+        act("3  The training is killed", "The identical command resumes from the latest checkpoint.")
         self.train_until(0.3)
         self.kill(training=first)
         self.sojourn("run")

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
 
-from scripts import knowledge_pages, observations_page
+from scripts import files_page, knowledge_pages
+from sojourn.verbs.explain import observations
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES, SITE = ROOT / "build/pages", ROOT / "build/site"
@@ -31,8 +32,9 @@ CODE_OR_LINK = re.compile(r"```.*?```|\[(?P<label>(?:[^\[\]]|\\.)*)\]\((?P<targe
 
 
 def built_pages() -> dict[str, str]:
-    """The text of each page that is made from data, by the path it would have in the repository."""
-    return {**knowledge_pages.pages(), "docs/observations.md": observations_page.text()}
+    """The text of each page that is made from data or code, by the path it would have in the repository."""
+    made = {"docs/observations.md": observations.text(), "docs/files.md": files_page.text()}
+    return {**knowledge_pages.pages(), **made}
 
 
 def pages() -> dict[str, str]:

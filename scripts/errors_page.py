@@ -108,7 +108,7 @@ def page(classes: list[type[SojournError]]) -> str:
         "",
         "## Exit status of `watch` and of `status RUN --exit-status`",
         "",
-        "It speaks of the run, not of the command. Of several runs it is the worst, the first in this table.",
+        "It describes the run, not the command. For several runs, the worst one counts: the first in this table.",
         "",
         *table(("exit", "the run"), [(str(number), meaning) for number, meaning in RUN_EXITS.items()]),
         "",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.house_source import Breach, Source
 from scripts.old_python import old_python
 
 # A room may import rooms on lower floors only. `testing` may import all and is imported by none.
@@ -59,42 +60,11 @@ IMPURE_METHODS = {
 
 # Slow to import. At module top only in a file whose docstring says `Wraps: NAME`, and such a file is itself imported
 # at module top only by a file that wraps the same; so no command pays for what it does not use.
-HEAVY = {"numpy", "yaml", "rich", "torch", "safetensors", "pathspec", "shtab", "sklearn"}
+HEAVY = {"numpy", "yaml", "rich", "torch", "safetensors", "pathspec", "shtab", "sklearn", "urllib3", "keyring"}
+HEAVY |= {"lightkube", "httpx2", "httpcore2", "wsproto"}
 
 # Rooms that run where Python may be 3.8: stdlib names that came later. (vermin knows most others; these are methods.)
 OLD_ROOMS = {"wire", "formats", "box", "train"}
-
-
-@dataclass(frozen=True)
-class Breach:
-    """One broken rule: `where` is path:line from the tree's root, `rule` its short name, `what` says it to a person."""
-
-    where: str
-    rule: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.rule}: {self.what}"
-
-
-@dataclass(frozen=True)
-class Source:
-    """One parsed file. `room` is "" for files that lie directly in the package."""
-
-    path: Path
-    name: str
-    room: str
-    tree: ast.Module
-    lines: int
-
-    @property
-    def doc(self) -> str:
-        """The module docstring, "" without one."""
-        return ast.get_docstring(self.tree) or ""
-
-    def breach(self, node: ast.AST | SyntaxError | None, rule: str, what: str) -> Breach:
-        """A breach at the line of `node`, or at line 1."""
-        return Breach(f"{self.name}:{getattr(node, 'lineno', 1)}", rule, what)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from sojourn.cli.show import platforms as show
 from sojourn.core.gotcha import Gotcha
 from sojourn.store.gotchas import gotchas
 from sojourn.store.platforms import document, platforms
-from sojourn.verbs.explain.platforms import shown
+from sojourn.verbs.explain.platforms import show_platform
 
 HEAD = "Generated from data; to change it, change the data."
 
@@ -56,6 +56,8 @@ def _facts(one: Gotcha, home: dict[str, str]) -> Iterable[str]:
     yield f"- fix: {_text(one.fix)}"
     if one.never:
         yield f"- never: {_text(one.never.removeprefix('never '))}"
+    for check in one.check:
+        yield f"- check: {_code(check.run)}: {_text(check.shows)}"
     if one.confirm:
         yield "- confirmed by: " + " or ".join(_code(condition) for condition in one.confirm)
     if one.refute:
@@ -99,7 +101,7 @@ def _platforms() -> str:
         for row in document(name).get("clock", ()):
             lines.append("| " + " | ".join(map(_cell, (name, row["what"], row["at"], row["loses"]))) + " |")
     for name in platforms():
-        lines += ["", f"## {name}", "", "```text", *show.shown(shown(name), 80), "```"]
+        lines += ["", f"## {name}", "", "```text", *show.page(show_platform(name), 80), "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scripts.house import Breach, Source
+from scripts.house_source import Breach, Source
 
 GENERIC = ("list", "dict", "tuple", "set", "frozenset", "type")
 AFTER_38 = {

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE, CHANGELOG, CHANGES = ROOT / "src/sojourn/__init__.py", ROOT / "CHANGELOG.md", ROOT / "changes"
 DIST = ROOT / "dist"
 VERSION = re.compile(r'(?m)^__version__ = "(\d+\.\d+\.\d+)"$')
-BUILD = "import sys, flit_core.buildapi as b; print(b.build_wheel(sys.argv[1])); print(b.build_sdist(sys.argv[1]))"
+BUILD = "import sys, sojourn_build as b; print(b.build_wheel(sys.argv[1])); print(b.build_sdist(sys.argv[1]))"
 TIMEOUT_S = 900.0
 
 
@@ -79,7 +79,8 @@ def prepare(version: str, day: str) -> int:
 def build() -> list[Path]:
     """The wheel and the sdist, in dist/."""
     DIST.mkdir(exist_ok=True)
-    return [DIST / name for name in _run([sys.executable, "-c", BUILD, str(DIST)], ROOT).split()]
+    backend = f"import sys; sys.path.insert(0, {str(ROOT / 'scripts/backend')!r}); {BUILD}"
+    return [DIST / name for name in _run([sys.executable, "-c", backend, str(DIST)], ROOT).split()]
 
 
 def attempt(file: Path, version: str) -> str:
@@ -92,6 +93,8 @@ def attempt(file: Path, version: str) -> str:
         said = _run([program, "--version"], empty).strip()
         if said != f"sojourn {version}":
             return f"--version says {said!r}, and {version} was wanted"
+        if "On a Slurm cluster" not in _run([program, "help", "slurm"], empty):
+            return "help slurm does not show its page"
         if "out-of-memory" not in _run([program, "gotchas", "search", "oom"], empty):
             return "gotchas search oom finds no gotcha about memory"
     return ""

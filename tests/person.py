@@ -31,10 +31,10 @@ class Person:
             "HOME": str(self.home),
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join([str(package), str(ROOT / "src")]),
-            **{name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")},
+            **{name: value for name, value in os.environ.items() if name.startswith(("SOJOURN_TEST", "OMP_"))},
         }
 
-    def job(self, epochs: int = 40, more: str = "") -> None:
+    def job(self, epochs: int = 12, more: str = "") -> None:
         """The example's job file, for this site and so many epochs: each takes half a second or more."""
         text = (EXAMPLE / "sojourn.yaml").read_text()
         new = {

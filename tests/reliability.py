@@ -9,7 +9,9 @@ from pathlib import Path
 from benchmarks import page as pages
 
 PAGE = Path(__file__).parents[1] / "docs/reliability.md"
-HEAD = "# Reliability\n\nWritten by `make campaign`. A section says what one campaign did, what held, where and when.\n"
+HEAD = (
+    "# Reliability\n\nWritten by `make campaign`. Each section says what one campaign did, what held, where and when.\n"
+)
 
 
 def put(title: str, lines: list[str], took_s: float, page: Path = PAGE) -> None:

@@ -53,6 +53,10 @@ def test_every_condition_reads_and_speaks_of_observations_that_exist() -> None:
     assert wrong == []
 
 
+def test_every_entry_says_what_to_type_and_what_it_shows() -> None:
+    assert [g.id for g in CATALOG.values() if not g.check] == []
+
+
 def test_every_gotcha_that_another_names_exists() -> None:
     named = {name for g in CATALOG.values() for name in (*g.refines, *g.see)}
     assert named - set(CATALOG) == set()
@@ -101,10 +105,10 @@ zh = "现象"
     ("extra", "says"),
     [
         ("", "needs either conditions"),
-        ('confirm = ["run.alive == false"]\nundecidable = "both"', "keys stand"),
+        ('confirm = ["run.alive == false"]\nundecidable = "both"', "keys are not"),
         ('undecidable = "reason"\nconfirm = ["run.alive == false"]', "needs either conditions"),
         ('colour = "red"', "unknown key"),
-        ('tier = 3\nconfirm = ["run.alive == false"]', "keys stand in another order"),
+        ('tier = 3\nconfirm = ["run.alive == false"]', "keys are not in the order"),
     ],
 )
 def test_a_file_that_breaks_the_schema_is_refused_by_name(extra: str, says: str) -> None:

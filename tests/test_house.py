@@ -62,19 +62,42 @@ def exists(module: str, name: str) -> bool:
 
 # Files of a scheduler: its launcher, its client, and what a diagnosis reads of its records. All else goes by the port
 # and by data. Named here is what speaks of it and decides nothing by it.
-ITS_FILES = ("backends/launcher/sbatch.py", "backends/slurm/", "diagnose/facts/slurm.py")
-MENTIONS = {
-    "box/run/masking.py": "variables that hold no secret",
-    "verbs/project/source/flags.py": "variables that a person does not set",
-    "store/scripts.py": "endings of names of shell scripts",
-    "diagnose/case.py": "scopes of gotchas",
-    "diagnose/reason.py": "themes of gotchas",
-    "diagnose/logend.py": "texts that logs end with",
-    "cli/commands/gotchas.py": "help",
+SCHEDULERS = {
+    r"(?i)slurm|sbatch|squeue|sacct|scontrol|\bsrun": (
+        ("backends/launcher/sbatch.py", "backends/slurm/", "diagnose/facts/slurm.py"),
+        {
+            "box/run/masking.py": "variables that hold no secret",
+            "verbs/project/source/flags.py": "variables that a person does not set",
+            "store/scripts.py": "endings of names of shell scripts",
+            "diagnose/case.py": "scopes of gotchas",
+            "diagnose/reason.py": "themes of gotchas",
+            "diagnose/pasted.py": "heads of tables that people paste",
+            "diagnose/facts/machine.py": "a variable of the environment, which tells the cores asked for",
+            "diagnose/logend.py": "texts that logs end with",
+            "cli/commands/gotchas.py": "help",
+            "store/job/keys.py": "the key of a job's own options",
+            "store/job/scalars.py": "how such an option is written, in a job file and on a command line",
+            "cli/parser.py": "the flag for them",
+        },
+    ),
+    r"(?i)kube|k8s": (
+        ("backends/launcher/k8s_job.py", "backends/transport/kube.py", "backends/kube/", "diagnose/facts/pods.py"),
+        {
+            "box/run/masking.py": "a variable that holds no secret",
+            "diagnose/case.py": "scopes of gotchas",
+            "diagnose/evidence.py": "texts that a cluster keeps",
+            "diagnose/pasted.py": "heads of tables that people paste",
+            "diagnose/reason.py": "themes of gotchas",
+            "diagnose/vocabulary_world.py": "observations",
+            "store/gotchas.py": "streams of texts",
+        },
+    ),
 }
 
 
-def test_nothing_but_its_own_files_and_data_knows_a_scheduler_by_name() -> None:
+@pytest.mark.parametrize("named", SCHEDULERS)
+def test_nothing_but_its_own_files_and_data_knows_a_scheduler_by_name(named: str) -> None:
+    its_files, mentions = SCHEDULERS[named]
     found = set()
     for path in sorted((ROOT / "src/sojourn").rglob("*.py")):
         tree, name = ast.parse(path.read_text()), path.relative_to(ROOT / "src/sojourn").as_posix()
@@ -86,9 +109,9 @@ def test_nothing_but_its_own_files_and_data_knows_a_scheduler_by_name() -> None:
         }  # type: ignore[attr-defined]
         words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
         words += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        if re.search(r"(?i)slurm|sbatch|squeue|sacct|scontrol|\bsrun", " ".join(map(str, words))):
+        if re.search(named, " ".join(map(str, words))):
             found.add(name)
-    assert {name for name in found if not name.startswith(ITS_FILES)} == set(MENTIONS)
+    assert {name for name in found if not name.startswith(its_files)} == set(mentions)
 
 
 def test_no_test_script_or_benchmark_is_longer_than_a_file_may_be() -> None:

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from scripts import knowledge_pages, observations_page
+from scripts import knowledge_pages
 from scripts.docs_site import built_pages
 from sojourn.diagnose.evidence import from_document
 from sojourn.diagnose.reason import reason
@@ -14,6 +14,7 @@ from sojourn.diagnose.search import Search, compile_index
 from sojourn.diagnose.vocabulary import observations
 from sojourn.store.gotchas import KEYS, gotchas, parse_gotcha
 from sojourn.store.platforms import platforms
+from sojourn.verbs.explain import observations as observations_page
 from sojourn.verbs.explain.gotchas import search_index
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -91,6 +91,7 @@ def test_a_process_that_is_left_running_is_run_again_too(tmp_path: Path) -> None
     assert rc == 1 and "FAILED test_leaves.py::test_that_leaves_a_process - left running" in said
 
 
+@pytest.mark.campaign
 def test_eleven_unstable_tests_are_a_failure(tmp_path: Path) -> None:
     rc, said, noted = judged(tmp_path, **{f"n{n}": ONCE.replace("was-here", f"was-{n}") for n in range(11)})
     assert rc == 1 and "11 tests are unstable" in said and len(noted) == 11
@@ -101,6 +102,7 @@ def test_a_file_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
     assert rc == 2 and "nothing_of_that_name" in said
 
 
+@pytest.mark.campaign(keep=2)
 @pytest.mark.parametrize(
     ("size", "trials", "played"),
     [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import docs_site
+from scripts import docs_site, files_page
 
 needs_sphinx = pytest.mark.skipif(not docs_site.has_sphinx(), reason="Sphinx is not installed (scripts/setup docs)")
 
@@ -54,3 +54,10 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path, capfd: pytest
     (tmp_path / "pages/index.md").write_text("# One\n[two](#gone)\n")
     assert docs_site.build(tmp_path / "pages", tmp_path / "site") != 0
     assert "gone" in capfd.readouterr().err
+
+
+def test_the_page_of_files_has_every_file_with_its_numbers() -> None:
+    page = files_page.text()
+    files = [path for path in files_page.PACKAGE.rglob("*.py") if path.name != "__init__.py"]
+    assert page.count("\n- **`") == len(files) > 500
+    assert "`GRACE_S = 30.0`" in page and "`wait_proven()`" in page

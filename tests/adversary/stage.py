@@ -10,7 +10,6 @@ import io
 import json
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from sojourn.verbs import context
 from sojourn.verbs.context import Box, Context
 from sojourn.wire import framing
 from sojourn.wire.errors import WorldError
+from tests import ending
 
 # In an order in which each finds what it needs.
 COMMANDS = [
@@ -111,7 +111,9 @@ def key_of(argv: Sequence[str], stdin: bytes) -> Key:
 
 
 class Recorder(local.Backend):
-    """The real transport, writing down."""
+    """The real transport, writing down. Without streams: what comes is to be in `files`, by its path."""
+
+    stream = None  # type: ignore[assignment]
 
     def __init__(self, site: Site | None = None) -> None:
         super().__init__(site)
@@ -336,24 +338,7 @@ class Stage:
 
     def end_all(self) -> None:
         """End every keeper and payload of these boxes."""
-        mark = f"XDG_STATE_HOME={self.env['XDG_STATE_HOME']}".encode()
-        for _ in range(200):
-            found = [
-                int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid() and _has(pid, mark)
-            ]
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            if not found:
-                return
-            time.sleep(0.02)
-
-
-def _has(pid: str, mark: bytes) -> bool:
-    try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+        ending.end_all(f"XDG_STATE_HOME={self.env['XDG_STATE_HOME']}")
 
 
 def spoken(argv: list[str]) -> tuple[int, bytes, str]:

@@ -177,7 +177,7 @@ def test_a_refusal_is_decoded_too(said: Any, error: type[Exception]) -> None:
 
 def test_a_frame_of_too_many_parts_is_refused_before_it_takes_memory() -> None:
     bomb = framing.pack(b'{"ok":true,"x":[' + b"[]," * 4_500_000 + b"[]]}", b"J")
-    with pytest.raises(NoFrames, match="more than any of ours"):
+    with pytest.raises(NoFrames, match="larger than any valid one"):
         Keeper(Replying(Ended(0, bomb, b"")), Site("gpu1", base="/b", python="/p")).ask("look")  # type: ignore[arg-type]
 
 

@@ -114,7 +114,7 @@ def test_one_question_tells_of_all_jobs_those_too_that_nobody_knows(
     assert [word.pulse for word in words] == [Pulse.ALIVE, Pulse.GONE, Pulse.ALIVE]
     assert [word.is_waiting for word in words] == [True, False, False]
     assert "held by its owner" in words[0].reason and f"scontrol release {held.native}" in words[0].reason
-    assert words[1].state is None and "knows no such job" in words[1].reason
+    assert words[1].state is None and "no longer knows this job" in words[1].reason
 
 
 def test_a_controller_that_does_not_answer_leaves_all_unknown(

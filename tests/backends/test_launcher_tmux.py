@@ -157,7 +157,8 @@ def test_where_there_is_no_tmux_nothing_is_started(
     monkeypatch.setenv("PATH", str(tools))
     with pytest.raises(tmux.NoTmux) as caught:
         tmux.Backend(Site("gpu")).start(at(transport), ["touch", str(tmp_path / "made")], root)
-    assert caught.value.message == "There is no tmux on gpu, and its launcher is tmux; nothing was started."
+    said = caught.value.message
+    assert said == "gpu is set to launch runs with tmux, which is not installed there. Nothing was started."
     assert caught.value.exit_status == 5 and "setsid" in caught.value.next
     assert not (tmp_path / "made").exists()
 

@@ -203,7 +203,7 @@ def test_one_infinite_number_among_tensors_is_a_remark_and_nan_is_not(tmp_path: 
         torch.save({"w": torch.ones(3), "kth_value": torch.tensor(value)}, tmp_path / "a.ckpt")
         found = judged(tmp_path / "a.ckpt")
         assert found.problem == problem
-        assert problem or "infinite: kth_value" in found.remarks[0]
+        assert problem or "infinite numbers in it: kth_value" in found.remarks[0]
 
 
 @pytest.mark.torch

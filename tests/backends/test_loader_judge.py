@@ -48,7 +48,7 @@ def test_an_unknown_type_is_named_unknown_and_not_condemned(name: str, tmp_path:
     path.write_bytes(b"" if name.startswith("empty") else b"step 1 loss 0.5\n" * 50)
     found = judge_file(str(path), name)
     assert (found.kind, found.problem, found.proved) == ("unknown", "", ())
-    assert "no loader knows this type" in found.remarks[0]
+    assert "unknown format" in found.remarks[0]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,10 @@ def test_letting_go_by_hand_says_what_to_do_now_what_it_costs_until_then_and_tha
     box = by_hand.Backend(OWN)
     lease = box.take(box.offers(Need())[0], "t", NOW_S)
     line = box.release(lease, cleared(lease))
-    assert line.startswith("the meter runs at 1.19 EUR/h until you do this now: destroy the box") and "no undo" in line
+    assert (
+        line.startswith("the meter runs at 1.19 EUR/h until you do this: destroy the box")
+        and "cannot be undone" in line
+    )
 
 
 def test_without_a_rate_a_box_stopped_by_hand_is_let_go_as_one_whose_meter_may_run() -> None:
@@ -113,7 +116,7 @@ def test_without_a_rate_a_box_stopped_by_hand_is_let_go_as_one_whose_meter_may_r
     lease = box.take(box.offers(Need())[0], "t", NOW_S)
     assert not lease.is_rate_known and not lease.is_free
     line = box.release(lease, cleared(lease))
-    assert line.startswith("the meter may be running (its rate is not known) until you do this now: destroy the box")
+    assert line.startswith("the meter may be running (its rate is not known) until you do this: destroy the box")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ def test_a_site_without_settings_is_free_where_its_platform_is(tmp_path, name: s
     lease = box.take(box.offers(Need())[0], "t", NOW_S)
     assert (site.provider, lease.is_free) == ("unmetered", is_free)
     line = box.release(lease, cleared(lease))
-    assert line.startswith("nothing to stop" if is_free else "nothing was stopped: whether this box costs money")
+    assert line.startswith("nothing to stop" if is_free else "nothing was stopped; whether this box costs money")
 
 
 def test_the_stop_that_keeps_the_disk_is_the_platforms_or_the_users_own(tmp_path) -> None:

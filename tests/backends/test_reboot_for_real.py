@@ -13,6 +13,7 @@ from sojourn.core.values import State
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Context
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.observe.status import status
 from sojourn.wire.errors import Unreachable
@@ -105,10 +106,10 @@ def begun(ctx: Context, job: str) -> Launch:
     """The identical command again where the link broke: such a box is slow enough for ssh to give a copy up."""
     for _ in range(3):
         try:
-            return run(ctx, job)
+            return run(ctx, RunRequest(job))
         except Unreachable:
             time.sleep(2)
-    return run(ctx, job)
+    return run(ctx, RunRequest(job))
 
 
 def step() -> int:

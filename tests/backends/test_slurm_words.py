@@ -1,5 +1,7 @@
 """What Slurm prints, read without a Slurm: recorded from 22.05 in tests/lab/slurm, and the forms of older ones."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from sojourn.backends.slurm import output as slurm_output
 from sojourn.backends.slurm import script as slurm_script
 from sojourn.backends.slurm import share as slurm_share
+from sojourn.backends.slurm.choice import CHOOSE
 from sojourn.backends.slurm.states import hint, word
 from sojourn.core.ports import LaunchRequest, SchedulerStatus
 from sojourn.core.values import Pulse, State
@@ -43,13 +46,13 @@ def said(text: str, job: str) -> SchedulerStatus:
 def test_memory_is_seen_in_a_step_though_the_job_merely_failed() -> None:
     found = said(OOM, "8")
     assert found.pulse is Pulse.GONE and found.state is State.OOM
-    assert "the 150M that it asked for (it was seen to use 150M): ask for --mem=180M" in found.reason
+    assert "the 150M it requested (peak seen: 150M): request --mem=180M" in found.reason
 
 
 def test_what_a_row_does_not_tell_yet_scontrol_does() -> None:
     text = OOM.replace("n1||150M", "n1||16?") + "sojourn:scontrol\nJobId=8 JobState=FAILED TRES=cpu=1,mem=150M,node=1\n"
     found = said(text, "8")
-    assert found.state is State.OOM and "ask for --mem=180M (Slurm job 8: FAILED 1:0)" in found.reason
+    assert found.state is State.OOM and "request --mem=180M (Slurm job 8: FAILED 1:0)" in found.reason
 
 
 def test_of_a_job_that_ran_several_times_the_last_one_counts() -> None:
@@ -80,18 +83,18 @@ def test_accounting_that_lags_behind_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("row", "state", "words"),
     [
-        ("NODE_FAIL|1:0", State.LOST, "its machine n1 failed"),
-        ("PREEMPTED|0:0", State.PREEMPTED, "for a job that comes first"),
+        ("NODE_FAIL|1:0", State.LOST, "its node n1 failed"),
+        ("PREEMPTED|0:0", State.PREEMPTED, "to a job with a higher priority"),
         ("CANCELLED by 1000|0:0", State.CANCELLED, "scancel) by 1000"),
         ("DEADLINE|0:0", State.TIMEOUT, "deadline"),
         ("BOOT_FAIL|0:0", State.LOST, "did not boot"),
-        ("OUT_OF_MEMORY|0:125", State.OOM, "ask for --mem=360M"),
-        ("FAILED|125:0", State.OOM, "ask for --mem=360M"),
+        ("OUT_OF_MEMORY|0:125", State.OOM, "request --mem=360M"),
+        ("FAILED|125:0", State.OOM, "request --mem=360M"),
         ("FAILED|0:9", State.KILLED, "signal 9"),
         ("FAILED|73:0", State.FAILED, "TMPDIR"),
-        ("FAILED|3:0", None, "no record of its own"),
-        ("FAILED|75:0", State.PREEMPTED, "wanted its machine back"),
-        ("FAILED|0:53", State.LOST, "logs/ of its root was not to be opened"),
+        ("FAILED|3:0", None, "left no record of how it ended"),
+        ("FAILED|75:0", State.PREEMPTED, "reclaimed its node"),
+        ("FAILED|0:53", State.LOST, "could not open logs/ in its root"),
     ],
 )
 def test_each_end_in_slurm_is_a_state_of_ours_with_what_to_do(row: str, state: State | None, words: str) -> None:
@@ -111,19 +114,19 @@ def test_a_launch_failure_by_signal_9_is_memory_where_there_are_no_control_group
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("(Resources)", "it is next"),
-        ("Priority", "other jobs come first; expected at 2026-11-22 08:00:00"),
+        ("(Resources)", "it is next in line"),
+        ("Priority", "jobs with a higher priority come first; expected at 2026-11-22 08:00:00"),
         ("BeginTime", "Slurm holds it until 2026-11-22 08:00:00"),
-        ("QOSMaxGRESPerUser", "its quality of service has reached its limit of GPUs (gres) a user; it starts when"),
+        ("QOSMaxGRESPerUser", "its quality of service has reached its limit of GPUs (gres) per user; it starts when"),
         ("AssocGrpCpuLimit", "its account has reached its limit of CPUs"),
         ("AssocGrpCPUMinutesLimit", "its account has used up its minutes of CPUs"),
-        ("QOSMaxWallDurationPerJobLimit", "it will never start: ask for less (Slurm"),
-        ("QOSMinGRES", "takes only jobs that ask for more (GPUs"),
-        ("job requeued in held state", "it was put back and is held (scontrol release 5) (Slurm"),
-        ("launch failed requeued held", "its start failed, so Slurm holds it (scontrol release 5) (Slurm"),
+        ("QOSMaxWallDurationPerJobLimit", "it will never start: request less (Slurm"),
+        ("QOSMinGRES", "accepts only larger requests (GPUs"),
+        ("job requeued in held state", "it was requeued and is held (scontrol release 5) (Slurm"),
+        ("launch failed requeued held", "it failed to start, so Slurm holds it (scontrol release 5) (Slurm"),
         ("DependencyNeverSatisfied", "it will never start"),
         ("ReqNodeNotAvail, UnavailableNodes:n2", "not available"),
-        ("SomethingNew", "it waits (Slurm job 5: SomethingNew)"),
+        ("SomethingNew", "it is waiting (Slurm job 5: SomethingNew)"),
     ],
 )
 def test_a_reason_to_wait_is_said_in_words_with_slurms_own_beside_it(reason: str, words: str) -> None:
@@ -136,7 +139,7 @@ def test_every_reason_that_slurm_knows_is_said_in_words() -> None:
     assert len(known) > 180
     for reason in known:
         text = said(f"sojourn:squeue 0\n5|PENDING|{reason}|N/A||18:00\n", "5").reason
-        assert f"(Slurm job 5: {reason})" in text and not text.startswith("it waits ("), text
+        assert f"(Slurm job 5: {reason})" in text and not text.startswith("it is waiting ("), text
 
 
 @pytest.mark.parametrize("state", ["REQUEUE_HOLD", "SPECIAL_EXIT", "PENDING"])
@@ -165,7 +168,7 @@ sojourn:sacct 0
 def test_each_task_of_an_array_is_told_apart() -> None:
     found = {number: said(ARRAY, f"9_{number}") for number in range(8)}
     assert found[0].pulse is Pulse.ALIVE and not found[0].is_waiting
-    assert found[1].is_waiting and "may at once" in found[1].reason
+    assert found[1].is_waiting and "as many cells as it may" in found[1].reason
     assert found[2].pulse is Pulse.GONE and found[2].state is None
     assert [found[n].state for n in (3, 5, 6)] == [State.CANCELLED] * 3
     assert found[4].state is None and "before it began" in found[4].if_unbegun, "no record: it never had one"
@@ -259,8 +262,8 @@ sojourn:sacct
 
 def test_what_was_used_is_said_in_hours_and_as_a_share() -> None:
     assert slurm_share.line(SHARE) == (
-        "its jobs took 3.00 CPU hours and 2.00 GPU hours; "
-        "fair share of me in account lab: 0.731000 (1 is untouched, 0 used up)"
+        "its jobs used 3.00 CPU hours and 2.00 GPU hours; "
+        "fair share of me in account lab: 0.731000 (1 is unused, 0 is used up)"
     )
     assert "keeps no accounting" in slurm_share.line("")
 
@@ -271,3 +274,24 @@ def test_a_hint_names_the_site() -> None:
 
 def test_no_json_is_asked_of_slurm() -> None:
     assert "json" not in Path(slurm_output.__file__).read_text().partition('"""')[2].partition('"""')[2].lower()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "features", "lines"),
+    [
+        ("gpu:a100:4,gpu:h100:8(S:0-1)", "ib,A100,h100", ["--gres=gpu:2", "--constraint=A100|h100"]),
+        ("gpu:a100:4,gpu:h100:8", "ib,a100", ["--gres=gpu:a100:2"]),
+        ("gpu:h100:8", "(null)", ["--gres=gpu:h100:2"]),
+        ("gpu:8", "(null)", ["--gres=gpu:a100:2"]),
+    ],
+)
+def test_any_of_several_gpus_is_asked_for_as_far_as_the_cluster_can_tell_them_apart(
+    tmp_path: Path, kinds: str, features: str, lines: list[str]
+) -> None:
+    (tmp_path / "sinfo").write_text(f"#!/bin/sh\ncase $* in *%G*) echo '{kinds}' ;; *) echo '{features}' ;; esac\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    text = script(resources={"accelerators": ["A100:2", "H100:2"]})
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", CHOOSE + 'choose "$1"', "sh", text], env=env, capture_output=True, text=True)
+    chosen = [line for line in done.stdout.splitlines() if "gres" in line[:20] or "constraint" in line[:24]]
+    assert chosen == [f"#SBATCH {line}" for line in lines], done

@@ -10,6 +10,7 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.sweep.reconcile import reconcile
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from sojourn.wire.errors import Unreachable
 from tests.backends.test_reboot_for_real import far, kbox, site, until
@@ -35,12 +36,12 @@ def queued(ctx: Context, job: str) -> None:
     """The identical command again where the link broke: such a box is slow enough for ssh to give a copy up."""
     for _ in range(3):
         try:
-            done = sweep(ctx, job)
+            done = sweep(ctx, SweepRequest(job))
         except Unreachable:
             continue
         if done.exit_status == 0:
             return
-    assert sweep(ctx, job).exit_status == 0
+    assert sweep(ctx, SweepRequest(job)).exit_status == 0
 
 
 @pytest.mark.parametrize("has_hook", [True, False])

@@ -10,7 +10,7 @@ from sojourn import backends
 from sojourn.backends.transport.local import Backend, NotCopied
 from sojourn.core.values import Ended, NoAnswer
 from tests.box.rig import gone, until
-from tests.spine.conftest import environment, processes
+from tests.ending import environment, processes
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 from sojourn import backends
 from sojourn.backends.transport.ssh import Backend
 from sojourn.core.values import Place, Site
-from sojourn.testing.contracts.transport import TransportContract
+from sojourn.testing.contracts.transport import StreamContract
 
 pytest_plugins = ["tests.lab.fixtures"]
 
 
 @pytest.mark.lab
-class TestContract(TransportContract):
+class TestContract(StreamContract):
     """As every transport."""
 
     @pytest.fixture(params=["own", "off"])

@@ -1,9 +1,13 @@
 """How an end is judged: evidence in, one word out."""
 
+import os
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 
+from sojourn.box.run import lastwords
+from sojourn.box.run.root import Root
 from sojourn.box.supervise.ending import Exit, classify_exit, may_retry, words
 
 
@@ -41,6 +45,32 @@ def test_an_end_is_judged_by_what_is_known(
     rc: Optional[int], signal: Optional[int], why: str, oom: int, state: str
 ) -> None:
     assert classify_exit(Exit(rc, signal, "shim"), why, oom) == state
+
+
+@pytest.mark.parametrize(("why", "state"), [("", "preempted"), ("shutdown", "preempted"), ("stop", "cancelled")])
+def test_a_zero_after_a_sigterm_that_cut_it_short_is_no_success(why: str, state: str) -> None:
+    assert classify_exit(Exit(0, None, "shim"), why, 0, is_cut=True) == state
+
+
+@pytest.mark.parametrize(
+    ("log", "is_told", "is_cut"),
+    [
+        ("Epoch 0:  26%| | 103/400 [00:15<00:45, 6.5it/s]\r[rank: 0] Received SIGTERM: 15\n", False, True),
+        ("step 400/400 | loss 1.0\ncaught signal SIGTERM\n", False, False),
+        ("loss 1.0\nSIGTERM received, saving\n", False, True),
+        ("step 40/100 | loss 1.0\nearly stopping\n", False, False),
+        ("step 40/100 | loss 1.0\nsaving\n", True, True),
+        ("step 100/100 | loss 1.0\n", True, False),
+        ("saved\n", True, False),
+        (None, True, False),
+    ],
+)
+def test_its_log_says_whether_it_was_cut_short(tmp_path: Path, log: Optional[str], is_told: bool, is_cut: bool) -> None:
+    root = Root(str(tmp_path / "runs" / "r"))
+    os.makedirs(root.logs)
+    if log is not None:
+        Path(root.log(1)).write_text(log)
+    assert lastwords.tells_of_being_cut(root, 1, is_told) is is_cut
 
 
 @pytest.mark.parametrize("why", ["", "stop", "budget", "shutdown"])

@@ -211,14 +211,14 @@ def test_what_looks_like_a_password_is_not_shown_of_a_command(words: Any, shown:
 @pytest.mark.lab
 def test_a_mount_that_never_answers_costs_its_own_row_and_nothing_else(rig: Rig, tmp_path: Path) -> None:
     with machine_faults.dead_mount(tmp_path) as dead:
-        root = rig.place("exec sleep 300", envs={"HF_HOME": str(dead / "cache"), "TMPDIR": str(dead)})
+        where, wanted = {"HF_HOME": f"{dead}/cache", "TMPDIR": str(dead)}, {"set": {"HF_ENDPOINT": "https://m.example"}}
+        root = rig.place("exec sleep 300", envs=where, platform_env=wanted)
         rig.supervise(root)
         heard(root, "beat")
         evidence = rig.evidence(root)  # comes at all: the mount never answers
         df = evidence["probes"]["df -Pk"]
         assert df["rc"] == 1 and "%s: no answer" % dead in df["stderr"] and len(df["stdout"].splitlines()) > 1
-        assert evidence["probes"]["write probe"]["stdout"] == "ok\n"
-        assert set(evidence["probes"]) >= ALWAYS
+        assert evidence["probes"]["write probe"]["stdout"] == "ok\n" and set(evidence["probes"]) >= ALWAYS
         assert not [name for name, entry in evidence["probes"].items() if entry["stderr"].startswith("no answer")]
         rig.close()
 
@@ -230,7 +230,7 @@ def test_a_root_on_a_dead_mount_is_an_answer_in_time(rig: Rig, tmp_path: Path) -
         root = rig.place("true")
         about = AttemptContext(root, 0, 1024)
         about.root = Root(str(dead / "base/runs/r"))
-        asked = [bounded.Question("room", lambda: room.take(about), 20.0)]
+        asked = [bounded.Question("room", lambda: room.collect(about), 20.0)]
         assert bounded.ask(asked)["room"].value["df -Pk"]["rc"] == 1
 
 

@@ -237,7 +237,7 @@ def told_to_nobody(rig: Rig, folder: Path) -> None:
 
 
 TITLE = "Evidence of a machine at fault"
-ABOUT = """Each fault is planted for real, and what decides it must stand in the raw evidence of the run that it hit."""
+ABOUT = """Each planted fault is real, and the raw evidence of the affected run must contain what decides it."""
 FAULTS: list[planting.Fault] = [
     out_of_memory,
     out_of_memory_in_a_child,

@@ -149,7 +149,7 @@ def windows_line_ends(rig: Rig, folder: Path) -> None:
 
 
 TITLE = "Evidence of a process at fault"
-ABOUT = """Each end or state is real, and what decides it must stand in the raw evidence of the run."""
+ABOUT = """Each end or state is real, and the raw evidence of the run must contain what decides it."""
 FAULTS: list[planting.Fault] = [
     crash,
     killed_by_hand,

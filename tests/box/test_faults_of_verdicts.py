@@ -209,9 +209,8 @@ def a_living_run_holds_the_card(rig: Rig, folder: Path) -> None:
 
 
 TITLE = "Verdicts on real faults"
-ABOUT = """Each fault is planted for real on a run of its own, and the evidence that `why RUN` asks for is judged:
-wrong is every verdict that is not the fault's own. In the last row nothing is wrong with the holder of the card, and
-wrong is whoever calls it an orphan."""
+ABOUT = """Each real fault is planted on a separate run, and the evidence behind `why RUN` is judged: any verdict but
+the fault's own is wrong. In the last row the process on the GPU is healthy, and calling it an orphan is wrong."""
 FAULTS: list[planting.Fault] = [
     port_of_another_run,
     port_that_the_log_names,

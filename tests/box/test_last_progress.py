@@ -41,3 +41,20 @@ def test_progress_told_while_no_keeper_lived_is_read_by_the_one_that_records_the
     assert end["state"] == "succeeded" and told(root)[-1] == (600, 0.25)
     assert [(one["step"], one["seq"] < end["seq"]) for one in found(root, "checkpoint")] == [(600, True)]
     heard(root, "sealed")
+
+
+def test_every_checkpoint_between_two_looks_is_an_event(rig: Rig) -> None:
+    """The keeper looks once a beat; a training may save more often."""
+    row = '{"path":"checkpoints/%d.pt","step":%d,"bytes":9}'
+    saved = [row % (n, n) for n in range(1, 5)]
+    script = 'f="$SOJOURN_PROGRESS"; tell() { echo "$1" >"$f.new"; mv "$f.new" "$f"; }; '
+    for count in (1, 2, 4):
+        script += 'tell \'{"step":%d,"checkpoint":%s,"saved":[%s]}\'; sleep 0.3; ' % (
+            count,
+            saved[count - 1],
+            ",".join(saved[:count]),
+        )
+    root = rig.place(script)
+    rig.finish(root)
+    assert [event["step"] for event in found(root, "checkpoint")] == [1, 2, 3, 4]
+    assert all("saved" not in (beat.get("progress") or {}) for beat in found(root, "beat"))

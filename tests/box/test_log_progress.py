@@ -26,13 +26,18 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
             "step": 10,
             "total": 120,
             "epoch": 0,
-            "metrics": {"loss": 3.894, "grad_norm": 1.554, "learning_rate": 3e-05},
+            "metrics": {"loss": 3.894, "grad_norm": 1.554, "learning_rate": 3e-05, "epoch": 0.07812},
         },
     ),
     "hf that evaluates": (
         " 50%|##### | 60/120 [00:01<00:11,  9.6it/s]\n{'loss': 2.0, 'epoch': 1.0}\n"
         " 10%|# | 1/13 [00:00<00:01, 9it/s]\n{'eval_loss': 1.8, 'eval_accuracy': 0.4, 'epoch': 1.0}\n",
-        {"step": 60, "total": 120, "epoch": 1, "metrics": {"loss": 2.0, "eval_loss": 1.8, "eval_accuracy": 0.4}},
+        {
+            "step": 60,
+            "total": 120,
+            "epoch": 1,
+            "metrics": {"loss": 2.0, "epoch": 1.0, "eval_loss": 1.8, "eval_accuracy": 0.4},
+        },
     ),
     "keras 2": (
         "Epoch 3/10\n\r  1/469 [....] - ETA: 1:00 - loss: 2.3\r"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import time
 import zipfile
 from pathlib import Path
@@ -15,10 +14,10 @@ import pytest
 
 from sojourn.box.run import copying, job, saved_files
 from sojourn.box.run.root import Root
-from sojourn.box.supervise import persist, spares
+from sojourn.box.supervise import persist
 from sojourn.box.system import machine
 from sojourn.wire import atomic
-from tests.box.rig import Rig, found, heard, kill, log, until
+from tests.box.rig import Rig, found, log
 
 END = "kill -9 $$"  # of the payload, as a kernel does it
 
@@ -188,6 +187,24 @@ def test_a_folder_of_the_trainer_is_carried_only_when_it_is_whole(rig: Rig) -> N
     assert found(root, "prepared")[-1]["carried"] == ["out/checkpoint-10"]
 
 
+def test_a_folder_that_lacks_what_the_one_before_it_has_is_not_whole(tmp_path: Path) -> None:
+    for name, files, at_s in (
+        ("checkpoint-10", ("config.json", "model.safetensors", "optimizer.bin", "rng_0.pkl"), 100),
+        ("checkpoint-20", ("config.json", "model.safetensors", "optimizer.bin", "rng_0.pkl", "rng_1.pkl"), 200),
+        ("checkpoint-30", ("config.json", "model.safetensors"), 300),
+        ("best-1", ("config.json",), 300),
+        ("weights-1", ("config.json", "model.safetensors"), 300),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in files:
+            data = {"json": b"{}", "safetensors": safetensors(64), "pkl": b"\x80\x04K\x01."}
+            (folder / file).write_bytes(data.get(file.split(".")[1], b"x"))
+        os.utime(folder, (at_s, at_s))
+    whole = {path.name for path in tmp_path.iterdir() if saved_files.is_whole(str(path))}
+    assert whole == {"checkpoint-10", "checkpoint-20", "weights-1"}
+
+
 # ---- The second command line
 
 
@@ -204,6 +221,30 @@ def test_resume_runs_in_place_of_run_once_there_is_a_checkpoint(rig: Rig) -> Non
     assert log(root, 3) == "resumes attempts/3/out/model.pt\n"
 
 
+def test_what_resumes_is_the_last_rather_than_the_best_of_one_save(rig: Rig) -> None:
+    root = rig.place("true", persist=["out"])
+    root.make_folders()
+    folder = Path(root.attempt(1), "out")
+    folder.mkdir(parents=True)
+    spec: Any = {"persist": ["out"]}
+    for name, age_s in (("epoch_1.pt", 9), ("last.pt", 2), ("best.pt", 1)):
+        (folder / name).write_bytes(archive(name.encode()))
+        os.utime(folder / name, (time.time() - age_s, time.time() - age_s))
+    assert persist.checkpoint(root, spec, 1) == str(folder / "last.pt")
+    os.utime(folder / "last.pt", (1e9, 1e9))
+    os.utime(folder / "epoch_1.pt", (1e9, 1e9))
+    assert persist.checkpoint(root, spec, 1) == str(folder / "best.pt"), "it is much newer"
+    for name in ("model.pt", "optimizer.pt"):
+        (folder / name).write_bytes(archive(name.encode()))
+    (folder / "best.pt").unlink()
+    assert persist.checkpoint(root, spec, 1) == str(folder / "model.pt")
+    (folder / "checkpoint-9").mkdir()
+    (folder / "checkpoint-9/model.safetensors").write_bytes(safetensors(64))
+    os.utime(folder / "checkpoint-9/model.safetensors", (1e9, 1e9))
+    (folder / "model.safetensors").write_bytes(safetensors(64))  # as the Trainer does in the end
+    assert persist.checkpoint(root, spec, 1) == str(folder / "checkpoint-9")
+
+
 @pytest.mark.campaign
 def test_a_torn_file_in_a_persisted_folder_is_put_aside(rig: Rig) -> None:
     root = rig.place(
@@ -215,94 +256,6 @@ def test_a_torn_file_in_a_persisted_folder_is_put_aside(rig: Rig) -> None:
     assert log(root, 2).split("\n")[0] == ".torn-model.pt"
     assert found(root, "prepared")[-1]["torn"] == ["out/model.pt"]
     assert "resumes" not in found(root, "prepared")[-1]
-
-
-# ---- Spares of what is written over in place
-
-
-@pytest.mark.campaign
-def test_a_checkpoint_torn_while_it_was_written_over_gets_its_spare_back(rig: Rig) -> None:
-    script = "cp ../../whole.pt model.pt; touch saved; sleep 600"
-    root = rig.place(script, outputs=["model.pt"])
-    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
-    rig.supervise(root)
-    spare = os.path.join(root.spares(1), "model.pt")
-    assert until(lambda: os.path.exists(spare))
-    model = Path(root.attempt(1), "model.pt")
-    model.write_bytes(archive(b"weights")[:50])  # as far as the next save came
-    kill({heard(root, "started")["pid"]}, signal.SIGKILL)
-    assert until(lambda: found(root, "sealed"))
-    assert model.read_bytes() == archive(b"weights")
-    assert Path(root.attempt(1), ".torn-model.pt").read_bytes() == archive(b"weights")[:50]
-    answer = rig.call("manifest", run="r")
-    assert [row["path"] for row in answer["manifest"]["files"] if row["role"] == "output"] == ["model.pt"]
-
-
-@pytest.mark.campaign
-def test_every_version_that_comes_to_rest_is_spared(rig: Rig) -> None:
-    root = rig.place(
-        "cp ../../one.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done; cp ../../two.pt model.pt; sleep 600"
-    )
-    Path(root.path, "one.pt").write_bytes(archive(b"one"))
-    Path(root.path, "two.pt").write_bytes(archive(b"two"))
-    rig.supervise(root)
-    spare = Path(root.spares(1), "model.pt")
-    assert until(lambda: spare.exists() and spare.read_bytes() == archive(b"one"))
-    Path(root.path, "go").touch()
-    assert until(lambda: spare.read_bytes() == archive(b"two"))
-
-
-@pytest.mark.campaign
-def test_checkpoints_with_names_of_their_own_need_no_spares(rig: Rig) -> None:
-    root = rig.place("for n in 1 2 3; do cp ../../whole.pt epoch_$n.pt; done; sleep 600")
-    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
-    rig.supervise(root)
-    heard(root, "beat", 20)  # ten times as many looks as a spare would take
-    assert not os.path.exists(root.spares(1))
-
-
-@pytest.mark.campaign
-def test_a_job_whose_saves_are_protected_needs_no_spares(rig: Rig) -> None:
-    root = rig.place("cp ../../whole.pt model.pt; sleep 600", protect="saves")
-    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
-    rig.supervise(root)
-    heard(root, "beat", 20)  # ten times as many looks as a spare would take
-    assert not os.path.exists(root.spares(1))
-
-
-def test_a_spare_is_only_made_of_what_is_whole_and_stays_as_it_is(tmp_path: Path) -> None:
-    root = Root(str(tmp_path / "runs" / "r"))
-    folder = Path(root.attempt(1))
-    folder.mkdir(parents=True)
-    (folder / "torn.pt").write_bytes(archive(b"weights")[:-1])
-    assert spares.main([root.path, "1", "torn.pt"]) == 1
-    (folder / "whole.pt").write_bytes(archive(b"weights"))
-    assert spares.main([root.path, "1", "whole.pt"]) == 0
-    assert os.listdir(root.spares(1)) == ["whole.pt"]
-    assert spares.main([root.path, "1", "absent.pt"]) == 1
-
-
-def test_what_the_script_removed_itself_does_not_come_back(tmp_path: Path) -> None:
-    root = Root(str(tmp_path / "runs" / "r"))
-    folder, kept = Path(root.attempt(1)), Path(root.spares(1))
-    folder.mkdir(parents=True)
-    kept.mkdir(parents=True)
-    (kept / "step_1.pt").write_bytes(archive(b"1"))
-    (folder / "step_2.pt").write_bytes(archive(b"2"))
-    assert spares.mend(root, 1, 1) == []
-    (folder / "step_2.pt").unlink()
-    assert spares.mend(root, 1, 1) == ["step_1.pt"]
-
-
-@pytest.mark.campaign
-def test_spares_go_with_the_success_of_the_run(rig: Rig) -> None:
-    root = rig.place("cp ../../whole.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done")
-    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
-    keeper = rig.supervise(root)
-    assert until(lambda: os.path.exists(os.path.join(root.spares(1), "model.pt")))
-    Path(root.path, "go").touch()
-    assert keeper.wait(60) == 0
-    assert not os.path.exists(root.spares(1))
 
 
 # ---- What is whole

@@ -3,17 +3,19 @@
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
 
 from sojourn.box.run import tree
 from sojourn.wire import manifest
 from tests.box.rig import Rig, found, heard, keeper_log, log, until
+from tests.train import cuts
 
 
 def row(path: str, data: bytes, role: str = "f") -> Dict[str, Any]:
@@ -112,37 +114,87 @@ def test_symlinks_inside_the_tree_come_along(rig: Rig) -> None:
     assert rig.finish(root)["state"] == "succeeded" and log(root) == "1"
 
 
-def test_small_trees_are_copied_and_of_large_ones_the_rest_is_linked(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    digest = rig.snapshot({"small": b"s" * 10, "large": b"L" * 5000})
-    done = tree.copy(str(rig.base), digest, str(tmp_path / "all"))
-    assert done == {"files": 2, "bytes": 5010, "linked": 0}
-    assert os.access(tmp_path / "all/large", os.W_OK) and (tmp_path / "all/large").stat().st_nlink == 1
-    monkeypatch.setattr(tree, "COPIED_BYTES", 1000)
-    done = tree.copy(str(rig.base), digest, str(tmp_path / "some"))
-    assert done == {"files": 2, "bytes": 5010, "linked": 1}
-    assert (tmp_path / "some/large").stat().st_nlink == 2
-    assert oct((tmp_path / "some/large").stat().st_mode)[-3:] == "444"
-    assert oct((tmp_path / "some/small").stat().st_mode)[-3:] == "644"
+def test_what_a_run_writes_in_place_never_reaches_the_next_one(rig: Rig) -> None:
+    """A tree of more than 64 MiB: as root even a read-only file is written to."""
+    digest = rig.snapshot({"large": bytes(66 << 20), "small": b"s" * 10}, executable=("small",))
+    script = (
+        "for f in large small; do cut -z -c 1-4 $f | tr '\\0' 0 | cut -c 1-4; printf XXXX | dd of=$f conv=notrunc; done"
+    )
+    for run in ("first", "second"):
+        root = rig.place(script, run=run, code=digest)
+        end = rig.finish(root)
+        assert end["state"] == "succeeded", end
+        said = log(root).splitlines()
+        assert "XXXX" not in said and "ssss" in said, said
+        with open(os.path.join(root.attempt(1), "large"), "rb") as f:
+            assert f.read(4) == b"XXXX"
 
 
-@pytest.mark.parametrize("limit", [1000, 1 << 20], ids=["linked", "copied"])
-def test_a_snapshot_that_was_written_to_starts_nothing(
-    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
-) -> None:
-    monkeypatch.setattr(tree, "COPIED_BYTES", limit)
-    digest = rig.snapshot({"large": b"L" * 5000})
+def test_a_working_copy_is_its_own_and_as_it_was_pushed(rig: Rig, tmp_path: Path) -> None:
+    digest = rig.snapshot({"small": b"s" * 10, "large": b"L" * 500_000, "go": b"#!"}, executable=("go",))
+    done = tree.copy(str(rig.base), digest, str(tmp_path / "copy"))
+    assert done == {"files": 3, "bytes": 500_012, "linked": 0, "shared": 0}
+    for name, mode in (("small", "644"), ("large", "644"), ("go", "755")):
+        seen = (tmp_path / "copy" / name).stat()
+        assert (oct(seen.st_mode)[-3:], seen.st_nlink) == (mode, 1)
+    assert (tmp_path / "copy/large").read_bytes() == b"L" * 500_000
+
+
+@pytest.fixture
+def xfs(tmp_path: Path) -> Iterator[Path]:
+    """A file system that shares blocks."""
+    if os.getuid() != 0 or not shutil.which("mkfs.xfs"):
+        pytest.skip("missing: root, or the Debian package xfsprogs")
+    cuts.make("xfs", tmp_path / "image")
+    with cuts.disk(tmp_path / "image", tmp_path / "xfs") as folder:
+        yield folder
+
+
+def test_where_the_disk_can_share_blocks_large_files_are_not_copied(xfs: Path) -> None:
+    rig = Rig(xfs)
+    try:
+        assert rig.call("hello")["has"]["reflinks"] is True
+        digest = rig.snapshot({"large": os.urandom(64 << 20), "small": b"s"})
+        stored = rig.base / "snapshots" / digest / "tree/large"
+        os.sync()
+        free_bytes = shutil.disk_usage(xfs).free
+        done = tree.copy(str(rig.base), digest, str(xfs / "copy"))
+        assert (done["shared"], done["linked"]) == (1, 0)
+        os.sync()
+        assert free_bytes - shutil.disk_usage(xfs).free < 8 << 20
+        with open(xfs / "copy/large", "r+b") as f:
+            f.write(b"mine")
+        tree.check(str(rig.base), digest)
+        with open(stored, "r+b") as f:
+            f.write(b"harm")
+        with pytest.raises(tree.Damaged, match="large was changed"):
+            tree.copy(str(rig.base), digest, str(xfs / "again"))
+    finally:
+        rig.close()
+
+
+@pytest.mark.parametrize("size", [5000, 500_000])
+def test_a_snapshot_that_was_written_to_starts_nothing_and_is_pushed_anew(rig: Rig, size: int) -> None:
+    digest = rig.snapshot({"large": b"L" * size})
     victim = rig.base / "snapshots" / digest / "tree/large"
     os.chmod(victim, 0o644)
-    victim.write_bytes(b"X" * 5000)
-    with pytest.raises(tree.Damaged, match="large was changed"):
-        tree.copy(str(rig.base), digest, str(tmp_path / "copy"))
-    if limit > 5000:
-        root = rig.place('touch "$SOJOURN_RUN_DIR/ran"', code=digest)
-        end = rig.finish(root)
-        assert (end["state"], end["why"]) == ("failed", "prepare") and "large was changed" in end["detail"]
-        assert not os.path.exists(os.path.join(root.path, "ran"))
+    victim.write_bytes(b"X" * size)
+    root = rig.place('touch "$SOJOURN_RUN_DIR/ran"', code=digest)
+    end = rig.finish(root)
+    assert (end["state"], end["why"]) == ("failed", "prepare") and "large was changed" in end["detail"]
+    assert not os.path.exists(os.path.join(root.path, "ran"))
+    assert rig.call("have", kind="snapshots", names=[digest])["missing"] == [digest]
+    assert rig.snapshot({"large": b"L" * size}) == digest and victim.read_bytes() == b"L" * size
+    assert os.listdir(rig.base / "staging") == [] and os.listdir(rig.base / "snapshots") == [digest]
+    assert rig.finish(rig.place("cmp large large", run="again", code=digest))["state"] == "succeeded"
+
+
+def test_what_is_mounted_at_an_absolute_path_is_proven_before_each_attempt(rig: Rig, tmp_path: Path) -> None:
+    data, target = rig.snapshot({"x.txt": b"xxx"}), str(tmp_path / "abs")
+    script = "printf y | dd of='%s/x.txt' conv=notrunc" % target
+    assert rig.finish(rig.place(script, mounts={target: data}))["state"] == "succeeded"
+    end = rig.finish(rig.place("true", run="again", mounts={target: data}))
+    assert (end["state"], end["why"]) == ("failed", "prepare") and "x.txt was changed" in end["detail"]
 
 
 def test_code_that_is_not_on_the_box_is_said_plainly(rig: Rig) -> None:

@@ -208,15 +208,17 @@ def test_the_next_seal_does_not_read_again_what_an_earlier_one_hashed(
     assert len(read) == 1 and again["files"][0]["sha256"] != rows[0]["sha256"]
 
 
-def test_what_changed_through_a_mapping_of_memory_is_read_again(rig: Rig) -> None:
-    root = run_of(rig, ["failed"], {"attempts/1/out/a": "0" * 4096})
-    with open(os.path.join(root.path, "attempts/1/out/a"), "r+b") as f, mmap.mmap(f.fileno(), 4096) as memory:
+@pytest.mark.parametrize("count", [1, 20], ids=["synced alone", "synced with its whole disk"])
+def test_what_changed_through_a_mapping_of_memory_is_read_again(rig: Rig, count: int) -> None:
+    paths = ["attempts/1/out/%02d" % n for n in range(count)]
+    root = run_of(rig, ["failed"], dict.fromkeys(paths, "0" * 4096))
+    with open(os.path.join(root.path, paths[-1]), "r+b") as f, mmap.mmap(f.fileno(), 4096) as memory:
         memory[0] = 1
-        (before,) = [row for row in taken(rig)["files"] if row["role"] == "output"]
+        before = [row for row in taken(rig)["files"] if row["role"] == "output"]
         memory[0] = 2
-        known = {before["from"]: {key: before[key] for key in ("stat", "bytes", "sha256")}}
-        (after,) = [row for row in taken(rig, known=known)["files"] if row["role"] == "output"]
-    assert after["sha256"] != before["sha256"]
+        known = {row["from"]: {key: row[key] for key in ("stat", "bytes", "sha256")} for row in before}
+        after = [row for row in taken(rig, known=known)["files"] if row["role"] == "output"]
+    assert [a["sha256"] == b["sha256"] for a, b in zip(after, before)] == [True] * (count - 1) + [False]
 
 
 @pytest.mark.campaign(keep=1)

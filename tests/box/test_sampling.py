@@ -50,4 +50,4 @@ def test_a_machine_without_torch_names_every_python_that_was_tried(tmp_path: Pat
 def test_cards_in_use_are_left_alone() -> None:
     name = "nvidia-smi --query-gpu=index,memory.total,memory.used,utilization.gpu --format=csv,noheader"
     text = "0, 81559 MiB, 4 MiB, 0 %\n1, 81559 MiB, 70000 MiB, 99 %\n2, 16384 MiB, 16000 MiB, 0 %\n"
-    assert sampling._idle(name, text) == (["0"], "card 1 is busy (99 %), card 2 has 384 MiB free")
+    assert sampling._idle(name, text) == (["0"], "GPU 1 is busy (99 %), GPU 2 has 384 MiB free")

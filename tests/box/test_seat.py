@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Dict
 
@@ -50,7 +51,7 @@ def test_a_machine_that_is_not_as_the_job_needs_is_looked_at_and_nothing_starts_
     assert seated(rig, root, "7:0", **nvml).wait(PATIENCE_S) == 0
     end = found(root, "ended")[0]
     assert (end["state"], end["why"], end["by"]) == ("failed", "preflight", "keeper")
-    for words in ("needs 4096 CPUs", "needs 900000 GiB of memory", "card 1 is lost here (NVML error 15)"):
+    for words in ("needs 4096 CPUs", "needs 900000 GiB of memory", "GPU 1 is lost here (NVML error 15)"):
         assert words in end["detail"], end
     assert not found(root, "prepared") and found(root, "checked")[0]["writes"] == "ok"
     assert json.loads(Path(root.evidence(1)).read_text())["probes"]
@@ -85,7 +86,7 @@ def test_only_the_cards_that_are_the_runs_own_are_looked_at(rig: Rig, nvml: Dict
     assert [card["name"] for card in found(root, "checked")[0]["cards"]["gpus"][:1]] == ["NVIDIA A100-SXM4-80GB"]
     more = rig.place("echo began", run="more", resources={"accelerators": ["A100:2"]})
     assert seated(rig, more, "8:0", CUDA_VISIBLE_DEVICES="0", **nvml).wait(PATIENCE_S) == 0
-    assert "the job needs 2 cards, and 1 are to be seen here" in found(more, "ended")[0]["detail"]
+    assert "the job needs 2 GPUs, but only 1 are visible here" in found(more, "ended")[0]["detail"]
 
 
 def test_without_a_scheduler_the_machine_was_judged_before_and_is_not_again(rig: Rig) -> None:
@@ -167,7 +168,7 @@ def test_a_run_that_was_stopped_does_not_go_on_in_the_next_seat(rig: Rig) -> Non
 def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
     rig: Rig, script: str, status: int
 ) -> None:
-    root = rig.place("trap '%s' TERM; echo on; while :; do sleep 0.05; done" % script)
+    root = rig.place("trap '%s' TERM; echo on; while :; do sleep 0.05; done" % script, signal="TERM@600")
     keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="600", SOJOURN_SEAT_GRACE_S="1")
     until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
     heard(root, "beat")
@@ -179,7 +180,9 @@ def test_told_that_its_seat_ends_the_keeper_says_whether_another_one_would_help(
 
 @pytest.mark.campaign
 def test_the_time_to_save_is_the_seats_and_gets_short_when_it_is_told_again(rig: Rig) -> None:
-    root = rig.place("trap 'echo saving' TERM; echo on; while :; do sleep 0.05 || :; done", grace_s=0.0)
+    root = rig.place(
+        "trap 'echo saving' TERM; echo on; while :; do sleep 0.05 || :; done", grace_s=0.0, signal="TERM@600"
+    )
     keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="600", SOJOURN_SEAT_GRACE_S="1")
     until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
     heard(root, "beat")
@@ -190,6 +193,34 @@ def test_the_time_to_save_is_the_seats_and_gets_short_when_it_is_told_again(rig:
     keeper.wait(PATIENCE_S)
     end = found(root, "ended")[0]
     assert end["state"] == "timeout" and (end["signal"], end["rc"]) in ((9, None), (None, 137))
+
+
+def test_what_cannot_save_has_its_whole_time_and_what_says_so_later_is_told_then(rig: Rig) -> None:
+    script = "trap 'exit 75' TERM; echo on; until [ -e \"$SOJOURN_RUN_DIR/go\" ]; do sleep 0.05; done"
+    root, late = rig.place(script), rig.place(script, run="late")
+    keepers = [seated(rig, one, "7:0", SOJOURN_SEAT_LEAD_S="20") for one in (root, late)]
+    for one, keeper in zip((root, late), keepers):
+        until(lambda one=one: os.path.exists(one.log(1)) and "on" in log(one))
+        heard(one, "beat")
+        keeper.send_signal(signal.SIGINT)
+    open(late.hears(1), "w").close()
+    assert keepers[1].wait(PATIENCE_S) == 75 and found(late, "signal")[0]["why"] == "walltime"
+    open(os.path.join(root.path, "go"), "w").close()
+    assert keepers[0].wait(PATIENCE_S) == 0
+    assert found(root, "ended")[0]["state"] == "succeeded" and not found(root, "signal")
+
+
+def test_a_quick_save_is_asked_for_late_and_by_the_signal_of_the_job_file(rig: Rig) -> None:
+    root = rig.place("trap 'echo heard; exit 75' USR1; echo on; while :; do sleep 0.05; done", signal="USR1@2")
+    os.makedirs(root.exits, exist_ok=True)
+    keeper = seated(rig, root, "7:0", SOJOURN_SEAT_LEAD_S="600")
+    until(lambda: os.path.exists(root.log(1)) and "on" in log(root))
+    with open(root.seat_left("7:0"), "w") as f:
+        f.write("4")
+    began_s = time.monotonic()
+    keeper.send_signal(signal.SIGINT)
+    assert keeper.wait(PATIENCE_S) == 75 and "heard" in log(root) and time.monotonic() - began_s >= 2
+    assert found(root, "signal")[0]["signal"] == "USR1"
 
 
 def judged(rig: Rig, root: Root, **fields: Any) -> str:

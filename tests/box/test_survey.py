@@ -200,3 +200,12 @@ def test_other_users_are_counted_only(rig: Rig, tmp_path: Path) -> None:
         child.kill()
         child.wait(PATIENCE_S)
     assert after["runs"] >= before["runs"] + 1 and after["uids"] >= 1 and set(after) == {"uids", "runs"}
+
+
+def test_an_attempt_asked_for_after_one_succeeded_keeps_nothing_alive(rig: Rig) -> None:
+    """A client that lost its line asks for another attempt before it knows that the last one succeeded."""
+    for run, script, lives in (("good", "true", ""), ("bad", "exit 3", "attempt 2 was requested and has not started")):
+        root = rig.place(script, run=run)
+        rig.finish(root)
+        assert rig.call("want", run=run, attempt=2, by="run")["attempt"] == 2
+        assert next(row["lives"] for row in rig.call("survey")["bases"][0]["runs"] if row["id"] == run) == lives

@@ -11,7 +11,7 @@ from sojourn.box.run.history import History
 from sojourn.box.run.logfile import Log
 from sojourn.box.run.progress import Progress, parse
 from sojourn.box.run.root import Root
-from sojourn.box.supervise.vitals import Stillness
+from sojourn.box.supervise.stall import StallDetector
 from sojourn.wire import atomic
 from tests.box.rig import Rig, found, heard, log, until
 
@@ -107,13 +107,13 @@ def still(**beat: Any) -> "dict[str, Any]":
 
 
 def test_a_stall_needs_quiet_in_every_way_and_a_first_step() -> None:
-    s = Stillness(60)
-    assert [s.look(t, still(), None) for t in (0, 100, 1000)] == ["", "", ""]  # loading data, compiling: no step yet
-    assert s.look(1005, still(), 1) == ""
-    assert s.look(1060, still(), 1) == ""
-    assert s.look(1066, still(), 1) == "stalled" and s.quiet_s(1066) == 61
-    assert s.look(1100, still(), 1) == ""  # told once
-    assert s.look(1105, still(), 2) == "moving"
+    s = StallDetector(60)
+    assert [s.update(t, still(), None) for t in (0, 100, 1000)] == ["", "", ""]  # loading data, compiling: no step yet
+    assert s.update(1005, still(), 1) == ""
+    assert s.update(1060, still(), 1) == ""
+    assert s.update(1066, still(), 1) == "stalled" and s.quiet_s(1066) == 61
+    assert s.update(1100, still(), 1) == ""  # told once
+    assert s.update(1105, still(), 2) == "moving"
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,21 @@ def test_a_stall_needs_quiet_in_every_way_and_a_first_step() -> None:
     ids=["log", "cpu", "gpu"],
 )
 def test_any_movement_is_no_stall(moving: "dict[str, Any]") -> None:
-    s = Stillness(60)
-    s.look(0, still(), 1)
-    s.look(59, dict(still(), **moving), 1)
-    assert s.look(61, dict(still(), **moving), 1) == ""
+    s = StallDetector(60)
+    s.update(0, still(), 1)
+    s.update(59, dict(still(), **moving), 1)
+    assert s.update(61, dict(still(), **moving), 1) == ""
 
 
 def test_a_thread_that_only_wakes_now_and_then_is_no_movement() -> None:
-    s = Stillness(60)
-    told = [s.look(t, still(cpu_s=1.0 + t * 0.002), 1) for t in range(0, 70, 5)]
+    s = StallDetector(60)
+    told = [s.update(t, still(cpu_s=1.0 + t * 0.002), 1) for t in range(0, 70, 5)]
     assert "stalled" in told
 
 
 def test_without_stall_after_nothing_is_ever_called_stalled() -> None:
-    s = Stillness(None)
-    assert [s.look(t, still(), 1) for t in (0, 1e6)] == ["", ""]
+    s = StallDetector(None)
+    assert [s.update(t, still(), 1) for t in (0, 1e6)] == ["", ""]
 
 
 def test_a_real_stall_is_told_and_so_is_its_end(rig: Rig) -> None:

@@ -90,7 +90,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
         quiet = [Snapshot(LOOK, (), float(s), 0.1, s == 500) for s in range(0, 501, 20)]
         live.lines(iter(quiet), screen)
     if how == "log":
-        show([b"\x1b[31mred\x1b[0m\x1b[2J\n10%\r", b"20%\r30%\n"], screen, args.json)
+        show([b"\x1b[31mred\x1b[0m\x1b[2J\n10%\r", b"20%\r30%\n"], screen, args.json, is_raw=True)
     if how == "letters":
         screen.show(["zażółć 数字"])
     return 0

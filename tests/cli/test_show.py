@@ -141,13 +141,41 @@ LEASE = LeaseRow(
     meter=Meter.RUNNING,
     spent_micro=1_190_000,
     idle_s=720.0,
-    clocks=({"what": "stopped pods are deleted", "at": "2026-11-28T12:00:00Z", "loses": "the volume"},),
+    clocks=(
+        {"what": "stopped pods are deleted", "at": "2026-11-28T12:00:00Z", "loses": "the volume", "left_s": 518_220.0},
+        {"what": "the balance reaches 0", "at": "when it is used up", "loses": "every pod", "left_s": None},
+    ),
     stop_verb="terminate",
     is_final=True,
     runs=("digits", "pixel"),
+    idle_spent_micro=238_000,
+    disk_rate_micro_per_h=2_740,
+    disk_micro=2_740,
+    traffic_micro=12_000,
 )
 FREE = replace(
-    LEASE, id="local", site="local", rate_micro_per_h=0, meter=Meter.FREE, spent_micro=0, idle_s=None, clocks=()
+    LEASE,
+    id="local",
+    site="local",
+    rate_micro_per_h=0,
+    meter=Meter.FREE,
+    spent_micro=0,
+    idle_s=None,
+    clocks=(),
+    idle_spent_micro=None,
+    disk_rate_micro_per_h=None,
+    disk_micro=None,
+    traffic_micro=None,
+)
+BALANCES = (
+    {
+        "provider": "vastai",
+        "leases": ["gpu-1"],
+        "balance": {"amount": 8.4, "currency": "USD", "micro": 8_400_000},
+        "lasts_s": 25_352.9,
+        "why": None,
+    },
+    {"provider": "runpod", "leases": ["gpu-2"], "balance": None, "lasts_s": None, "why": "its API does not tell"},
 )
 COST = answers.Leases(
     "cost",
@@ -238,7 +266,9 @@ SHOWN: dict[str, Callable[[], list[str]]] = {
     "pull": lambda: pull.lines(PULL, 80),
     "pull-good": lambda: pull.lines(GOOD_PULL, 80),
     "verify": lambda: verify.lines(Verified(ARTIFACTS, 4, 2_000_000_712, 1.5, {}), 80),
-    "leases": lambda: leases.lines(answers.Leases("leases", (LEASE, FREE), ((1_190_000, "USD"),), (), AT), 80),
+    "leases": lambda: leases.lines(
+        answers.Leases("leases", (LEASE, FREE), ((1_190_000, "USD"),), (), AT, balances=BALANCES), 80
+    ),
     "cost": lambda: leases.lines(COST, 80),
     "plan": lambda: plan.lines(PLAN, 80),
     "down": lambda: down.lines(DOWN, 80),

@@ -1,9 +1,10 @@
 """What a sweep looks like at 80 columns."""
 
-from sojourn.cli.show import reconcile, sweep, tally
+from sojourn.cli.show import reconcile, status, sweep, tally
 from sojourn.cli.show.text import width
 from sojourn.core.values import Meter, State
 from sojourn.verbs.answers import Reach, Row, StatusReport
+from sojourn.verbs.observe.tally import tally as counted
 from sojourn.verbs.sweep.sweep import Part, Swept
 
 AT = "2026-11-21T13:03:00.000Z"
@@ -96,3 +97,15 @@ def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
         "next     sojourn watch ab",
     ]
     assert answer.exit_status == 1 and answer.as_json()["present"] == ["ab-0", "ab-1"]
+
+
+def test_two_hundred_cells_that_ended_alike_are_one_line_of_status() -> None:
+    reason = "pruned: acc is 0.%d at step %d, behind the best 7 of %d cells"
+    rows = [row(f"ab-r{n}", State.CANCELLED, reason=reason % (n, 100 + n, 20 + n)) for n in range(200)]
+    notes = [line for line in status.lines(StatusReport(tuple(rows), AT, 103), 200, finals=200) if "pruned" in line]
+    assert notes == [
+        "200 cells of ab cancelled: pruned: acc is 0.0 at step 100, behind the best 7 of 20 cells"
+        " (ab-r0, ab-r1, ab-r2, ab-r3, ...)"
+    ]
+    causes = counted([], rows)[0]["causes"]
+    assert [(one["what"], len(one["cells"])) for one in causes] == [("cancelled", 200)]

@@ -99,6 +99,18 @@ def test_a_progress_bar_is_seen_while_it_moves_whichever_end_its_returns_stand()
     assert [lines.feed(b"all\r"), lines.feed(b"\nnext\r\n")] == [["all"], ["next"]]
 
 
+def test_in_a_pipe_a_bar_is_its_last_form_and_all_else_stays_as_it_came() -> None:
+    lines = Lines(is_plain=True)
+    assert lines.feed(b"\x1b[31mred\t\xff\n10%\r20%\r") == ["\x1b[31mred\t\udcff", "20%"]
+    assert lines.feed(b"100%\ndone\r\n") == ["100%", "done"]
+
+
+def test_who_does_not_follow_sees_a_bar_that_has_not_ended_once() -> None:
+    lines = Lines(is_live=False)
+    assert lines.feed(b"a\n10%\r20%\r") == ["a"] and lines.feed(b"30%\r4") == []
+    assert lines.feed(b"0%\r\nb\r" + b"x\r" * 100_000) == ["40%"] and lines.end() == ["x"]
+
+
 @given(st.lists(st.text("ab\u00e4\u6570\n", max_size=8)))
 def test_a_log_reads_the_same_however_its_bytes_arrive(texts: list[str]) -> None:
     whole = "".join(texts).encode()

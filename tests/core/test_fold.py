@@ -83,7 +83,7 @@ def test_a_next_attempt_begins_anew_and_keeps_what_outlives_an_attempt() -> None
 def test_a_stall_is_a_state_and_movement_ends_it() -> None:
     events = told(ATTEMPT, STARTED, ("stalled", {"quiet_s": 1200.0}), ("moving", {"quiet_s": 1300.0}))
     stalled = fold(events[:3], Status())
-    assert stalled.state is State.STALLED and stalled.reason == "no output, no step and no movement for 20 m 00 s"
+    assert stalled.state is State.STALLED and stalled.reason == "no output, steps or activity for 20 m 00 s"
     moving = fold(events[3:], stalled)
     assert (moving.state, moving.reason) == (State.RUNNING, "")
 
@@ -197,11 +197,11 @@ def test_only_both_gone_is_lost_and_not_knowing_moves_nothing(keeper: str, paylo
 
 
 def test_a_process_without_its_keeper_is_running_and_says_so() -> None:
-    assert "until a new keeper adopts it" in settle(RUNNING, "gone", "alive", 1).reason
+    assert "and a new keeper will adopt it" in settle(RUNNING, "gone", "alive", 1).reason
 
 
 def test_something_that_lives_without_its_keeper_is_not_lost_and_says_so() -> None:
-    assert "something of the attempt lives" in settle(RUNNING, "gone", "held", 1).reason
+    assert "part of the attempt is still alive" in settle(RUNNING, "gone", "held", 1).reason
 
 
 @pytest.mark.parametrize("state", [state for state in State if state.is_final])
@@ -224,6 +224,12 @@ def test_an_attempt_that_was_asked_for_and_did_not_begin_leaves_the_state_and_sa
         State.FAILED,
         1,
     ) and shown.reason == "attempt 2 was requested and has not started"
+
+
+@pytest.mark.parametrize("keeper", ["alive", "gone"])
+def test_no_attempt_follows_one_that_succeeded_though_it_was_asked_for_meanwhile(keeper: str) -> None:
+    over = fold(told(ATTEMPT, STARTED, ended("succeeded", rc=0)), Status())
+    assert settle(over, keeper, "gone", 2) == over
 
 
 def test_what_settle_shows_is_never_folded_into() -> None:

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.outcome import Outcome, best, comparisons, direction, grouped, is_seed, spread
+from sojourn.core.outcome import (
+    Group,
+    Outcome,
+    best,
+    comparisons,
+    direction,
+    grouped,
+    is_seed,
+    short,
+    spread,
+    with_plan,
+)
 
 
 def cell(run: str, metrics: dict[str, float], **values: str) -> Outcome:
@@ -44,6 +55,28 @@ def test_seeds_repeat_a_group_and_the_rest_makes_it() -> None:
     assert groups[0].values == {"lr": "0.1", "wd": "0"}
     assert groups[0].spreads["acc"].mean == pytest.approx(0.6)
     assert "loss" not in groups[2].spreads
+
+
+def planned(*missing: str) -> tuple[Group, ...]:
+    """Groups a, b and c; the plan has one seed of c, and two of the others."""
+    return with_plan(
+        grouped([one for one in CELLS if one.run not in missing], ["seed"]),
+        {one.run: one.values for one in CELLS},
+        is_seed,
+    )
+
+
+def test_a_group_that_lost_a_seed_is_not_the_best() -> None:
+    assert best(planned(), "acc", "max") == (1,)
+    assert best(planned("b0"), "acc", "max") == (0, 2) and short(planned("b0"), "acc") == (1,)
+
+
+def test_a_group_planned_with_fewer_seeds_is_whole() -> None:
+    assert short(planned(), "acc") == () and best(planned(), "acc", "min") == (0, 2)
+
+
+def test_groups_that_all_lost_a_seed_are_ranked() -> None:
+    assert best(planned("a1", "b1"), "acc", "max") == (1,)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class Verdict:
     story: list[str] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)  # those that took effect
-    vain: Counter[str] = field(default_factory=Counter)  # those that found nothing to befall before all was done
+    vain: Counter[str] = field(default_factory=Counter)  # those that found nothing to hit before all was done
     ends: Counter[str] = field(default_factory=Counter)  # exit statuses, by command
     attempts: int = 0
     commands: int = 0

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.crash.schedule import Strike
-from tests.spine.conftest import alive, environment, processes
+from tests.ending import environment, processes
+from tests.spine.conftest import alive
 
 TICK_S = 0.002
 PATIENCE_S = 6.0  # what never changes is not waited for longer

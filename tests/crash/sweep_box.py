@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash import judge
-from tests.spine.conftest import alive, processes
+from tests.ending import processes
+from tests.spine.conftest import alive
 
 DISK_MIB = 96  # preflight wants some 70
 HOLD = """

@@ -80,3 +80,19 @@ def test_a_memory_kill_that_the_end_knows_nothing_of_hit_somebody_else() -> None
         for log in (error, worker)
     }
     assert [one.verdict.id for one in found.values() if one.verdict] == ["program-error", "memory-limit-kill"]
+
+
+def test_the_command_says_where_the_epochs_come_from_and_how_few_workers_are_enough() -> None:
+    launch = {**LAUNCH, "argv": ["bash", "-c", "torchrun --nnodes=2:4 train.py --epochs 30"]}
+    seen = evidence.from_document({"launch": launch}, gotchas())
+    assert (seen.value("cfg.epochs_source"), seen.value("mn.min_np")) == ("cli", 2)
+    plain = evidence.from_document({"launch": {**LAUNCH, "argv": ["python", "train.py"]}}, gotchas())
+    assert (plain.value("cfg.epochs_source"), plain.value("mn.min_np")) == (None, None)
+
+
+def test_a_run_that_its_scheduler_holds_or_whose_machine_was_restarted_does_not_go_on() -> None:
+    moved = {"run.step_advancing": True}
+    assert case({}, facts=moved).goes_on
+    for held in ({"sl.state": "SUSPENDED"}, {"sl.state": "REQUEUED"}, {"box.pid1_changed": True}):
+        assert not case({}, facts={**moved, **held}).goes_on
+    assert case({}, facts={**moved, "box.boot_id_changed": True, "run.alive": True}).goes_on

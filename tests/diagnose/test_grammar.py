@@ -32,8 +32,8 @@ def truth(condition: str, kept: dict[str, Any] | None = None, **facts: Any) -> T
         ("xfer.rc in 12,20,30", {"xfer__rc": 20}, YES),
         ("ssh.class in refused,auth", {"ssh__class": "ok"}, NO),
         ("k.last =~ /exitCode.*137/", {"k__last": {"reason": "Error", "exitCode": 137}}, YES),
-        ("run.log_text !~ /oom/", {"run__log_text": None}, YES),
-        ("run.log_text =~ /OUT of/i", {"run__log_text": "a\nout of memory"}, YES),
+        ("log.ended_by !~ /oom/", {"log__ended_by": None}, YES),
+        ("log.ended_by =~ /OUT of/i", {"log__ended_by": "a\nout of memory"}, YES),
         ("gpu.torch_cuda > gpu.driver_cuda", {"gpu__torch_cuda": "12.10", "gpu__driver_cuda": "12.4"}, YES),
         ("gpu.torch_cuda > gpu.driver_cuda", {"gpu__torch_cuda": "12.10"}, UNKNOWN),
         ("cg.cpu_quota < 0.6 * box.nproc", {"cg__cpu_quota": 4, "box__nproc": 64}, YES),
@@ -60,7 +60,18 @@ def test_it_says_what_decided_and_what_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "alive == true", "run.alive = true", "run.alive absent 3", "run.alive ==", "run.x =~ a"]
+    "text",
+    [
+        "",
+        "alive == true",
+        "run.alive = true",
+        "run.alive absent 3",
+        "run.alive ==",
+        "run.x =~ a",
+        "run.log_text =~ /CUDA out of memory/",
+        "run.log_text present",
+        "sl.out =~ /oom/",
+    ],
 )
 def test_what_is_not_of_the_grammar_is_refused(text: str) -> None:
     with pytest.raises(BadCondition):

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import logs
 from sojourn.diagnose import evidence, lines, logend, scan
-from sojourn.diagnose.prefilter import Sieve
+from sojourn.diagnose.prefilter import Prefilter
 from sojourn.diagnose.reason import reason
 from sojourn.store.gotchas import gotchas
 
@@ -192,7 +192,7 @@ def test_a_piece_that_is_sieved_tells_what_one_that_is_searched_tells(
 
 def test_every_gate_is_found_by_the_sieve_wherever_it_stands() -> None:
     gates = sorted({pattern.gate.encode() for gotcha in gotchas() for pattern in gotcha.patterns if pattern.gate})
-    sifted = Sieve(gates)
+    sifted = Prefilter(gates)
     kinds = b"\n".join(b"xq" + gate + b"zj" for gate in gates) + b"\nnothing\n"
     wanted, none = sifted.tables()
     near = {index for _, index, _ in sifted.near(kinds, wanted).lines()}

@@ -177,7 +177,7 @@ class Cluster:
     def env(self, home, **more):
         home.mkdir(parents=True, exist_ok=True)
         registry = str(self.folder / "volume/registry")
-        tests = {name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")}
+        tests = {name: value for name, value in os.environ.items() if name.startswith(("SOJOURN_TEST", "OMP_"))}
         return {"HOME": str(home), "PATH": os.environ["PATH"], "SOJOURN_BOX_REGISTRY": registry, **tests, **more}
 
     def create(self, name, root, argv):

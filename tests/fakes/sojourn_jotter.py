@@ -180,7 +180,7 @@ class Service:
         self.versions.append(one)
         env = {"HOME": str(working), "PATH": os.environ["PATH"], "SOJOURN_SEAT": f"{id}:0"}
         env["SOJOURN_BOX_REGISTRY"] = f"{working}/registry"
-        tests = {name: value for name, value in os.environ.items() if name.startswith("SOJOURN_TEST")}
+        tests = {name: value for name, value in os.environ.items() if name.startswith(("SOJOURN_TEST", "OMP_"))}
         words = [word.replace(BASE, str(working)) for word in argv]
         run = subprocess.Popen(words, cwd=working, start_new_session=True, env={**env, **tests})
         threading.Thread(target=self._wait, args=(one, run), daemon=True).start()

@@ -112,6 +112,7 @@ def boxes(*words: str, timeout_s: float = 300.0, **knobs: str) -> str:
         timeout=timeout_s,
     )
     if done.returncode:
+        print(done.stderr, file=sys.stderr)  # the error itself shows none of it
         raise subprocess.CalledProcessError(done.returncode, ["boxes", *words], done.stdout, done.stderr)
     return done.stdout
 

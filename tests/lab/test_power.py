@@ -29,10 +29,10 @@ pytestmark = [
 WAIT_S = 240.0
 TITLE = "Power is cut while training saves"
 WHAT = """\
-A box with a kernel and an ext4 disk of its own (User Mode Linux) saves 2 MiB again and again, inside `step` or by the
-writer process, and tells each save that it calls durable to its client. The kernel is killed at a random moment and
-booted again. Held: no save that was told is missing, every file that bears a checkpoint's name is whole, and the next
-start goes on from the newest of them."""
+A box with its own kernel and ext4 disk (User Mode Linux) saves 2 MiB again and again, inside `step` or by the writer
+process, and reports each save that it calls durable to its client. The kernel is killed at a random moment and
+rebooted. Held: no reported save is missing, every file with a checkpoint's name is whole, and the next start resumes
+from the newest of them."""
 
 
 SSH = [
@@ -120,7 +120,7 @@ def test_a_box_that_loses_its_power_while_it_saves_has_all_that_was_said_to_be_s
 
     began_s, dice = time.monotonic(), random.Random(7)
     told = {"here": 0, "there": 0}  # the last one
-    facts = {"power cuts": 0, "saves told": 0, "went on from the last one told": 0, "went on from a later one": 0}
+    facts = {"power cuts": 0, "saves reported": 0, "resumed from the last reported": 0, "resumed from a later one": 0}
     for trial in range(trial_count + len(told)):  # the last two only look
         way, saves = ("here", "there")[trial % 2], dice.randint(1, 4) if trial < trial_count else 0
         found, said = save_until_dark(way, saves, dice.uniform(0.0, 1.5))
@@ -129,8 +129,8 @@ def test_a_box_that_loses_its_power_while_it_saves_has_all_that_was_said_to_be_s
         assert found["newest"] >= told[way], (trial, found, told)
         if trial >= len(told):
             facts["power cuts"] += 1
-            facts["went on from the last one told"] += found["newest"] == told[way]
-            facts["went on from a later one"] += found["newest"] > told[way]
-        facts["saves told"] += max(0, said - found["newest"])
+            facts["resumed from the last reported"] += found["newest"] == told[way]
+            facts["resumed from a later one"] += found["newest"] > told[way]
+        facts["saves reported"] += max(0, said - found["newest"])
         told[way] = max(said, found["newest"])
     reliability.put(TITLE, [WHAT, "", *reliability.table("measured", facts)], time.monotonic() - began_s)

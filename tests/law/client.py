@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from sojourn.store.home import Store
 from sojourn.store.settings import read_site
 from sojourn.verbs.confirm import Ask
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.release.down import LOOK_S, down
+from sojourn.verbs.rent.gone import LOOK_S
 from tests.law.machine import ByHand, Line, Machine, Rented, WatchedKeeper
 
 FOLDERS = {
@@ -28,7 +27,6 @@ FOLDERS = {
     "XDG_DATA_HOME": ".local/share",
     "XDG_CACHE_HOME": ".cache",
 }
-FLAGS = frozenset(inspect.signature(down).parameters)  # what this version of `down` can be given
 
 
 class Client:
@@ -110,8 +108,3 @@ def typed(first: Callable[[], None], *, is_script: bool, name: str, lines: list[
         return name or ask.name
 
     return answer
-
-
-def only_known(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Of these flags of `down`, those that this version has."""
-    return {key: value for key, value in flags.items() if key in FLAGS}

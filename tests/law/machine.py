@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from sojourn.backends.transport import local
 from sojourn.core import law
 from sojourn.core.ports import Offer
 from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
+from tests import ending
 from tests.law.quick import Answering
 
 OFF = NoAnswer(sent=False, kind="timeout", detail="the machine is not there", next_step="look at its provider's page")
@@ -67,20 +66,17 @@ class Machine:
         self.is_on = self.is_cleared = False
         shutil.rmtree(self.folder)
 
+    @property
+    def _mark(self) -> str:
+        return f"SOJOURN_BOX_REGISTRY={self.folder / 'registry'}"
+
     def processes(self) -> list[int]:
         """Everything that runs on it."""
-        mark = f"SOJOURN_BOX_REGISTRY={self.folder / 'registry'}".encode()
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and mark in _environment(name)]
+        return ending.carriers(self._mark)
 
     def end_all(self) -> None:
         """End them, those too that one of them starts meanwhile."""
-        while found := self.processes():
-            for pid in found:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            time.sleep(0.01)
+        ending.end_all(self._mark)
 
 
 class Line:
@@ -182,10 +178,3 @@ class WatchedKeeper(Keeper):
         if not root.exists():
             self._machine.blame(found)
         return answer
-
-
-def _environment(pid: str) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sojourn.verbs.context import Context
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.launch.stop import stop
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.clean import clean
 from sojourn.verbs.release.down import down
+from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.takeover.recover import accept_gap, recover
 from sojourn.wire.errors import SojournError
 from tests.law import payload
 from tests.law.blobs import Blobs
-from tests.law.client import Client, only_known, typed
+from tests.law.client import Client, typed
 from tests.law.machine import Machine
 from tests.law.oracle import Named, Oracle
 from tests.law.quick import Answering
@@ -135,7 +137,9 @@ class Order:
         self.machine.switch_on()
         placed = Placed(client, site, play)
         self.runs.append(placed)
-        done = self.give(client, f"run --site {site} --name {play.name}", lambda ctx: run(ctx, file, site=site))
+        done = self.give(
+            client, f"run --site {site} --name {play.name}", lambda ctx: run(ctx, RunRequest(file, site=site))
+        )
         self._came(placed, done)
         return placed
 
@@ -167,10 +171,10 @@ class Order:
 
     def down(self, client: Client, target: str, how: How) -> Any:
         """`down`, its question answered as `how` says."""
-        flags = only_known({"abandon": how.abandon, "accept": how.accept, "is_stopped": how.is_stopped})
+        asked = DownRequest(target, abandon=how.abandon, accept=how.accept, is_stopped=how.is_stopped)
 
         def verb(ctx: Context) -> Any:
-            return down(ctx, target, confirm=self._answers(ctx, client, how), **flags)
+            return down(ctx, asked, confirm=self._answers(ctx, client, how))
 
         done = self.give(client, f"down {target} {how}", verb)
         for line in getattr(done, "lost", ()):

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests import ending
+
 HERE = Path(__file__).parent
 SRC = HERE.parent.parent / "src"
 PROGRAM = ("-m", "sojourn")
@@ -172,16 +174,7 @@ class Desk:
 
     def end_all(self) -> None:
         """End every process that carries this home, and wait until none is left."""
-        mark = f"HOME={self.home}".encode()
-        deadline_s = time.monotonic() + 240
-        while pids := [pid for pid in processes() if mark in environment(pid)]:
-            assert time.monotonic() < deadline_s, pids
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.05)
+        ending.end_all(f"HOME={self.home}")
 
 
 def wait_for(holds: Callable[[], object], within_s: float = 240) -> None:
@@ -190,17 +183,6 @@ def wait_for(holds: Callable[[], object], within_s: float = 240) -> None:
     while not holds():
         assert time.monotonic() < deadline_s, "it did not come true in time"
         time.sleep(0.05)
-
-
-def processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
-
-
-def environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def alive(pid: int) -> bool:

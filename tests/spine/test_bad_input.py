@@ -59,7 +59,7 @@ def test_a_job_file_that_cannot_be_read(desk: Desk, what: str) -> None:
     assert "job.yaml" in one_line(said) and said.error["code"] == "no-job-file"
 
 
-@pytest.mark.parametrize("site", ["k8s:ctx/ns", "kaggle", "colab"])
+@pytest.mark.parametrize("site", ["kaggle", "colab"])
 def test_a_site_whose_backends_are_not_there_yet_says_so(desk: Desk, site: str) -> None:
     said = desk("run", "--site", site, "--json", rc=2)
     assert said.error["code"] == "no-such-backend" and site in one_line(said)

@@ -136,9 +136,9 @@ def test_a_running_run_can_be_pulled_for_a_look_that_clears_nothing(slow: Desk) 
 def test_a_script_that_was_edited_on_windows_runs_and_is_told_of(desk: Desk) -> None:
     (desk.project / "go.sh").write_bytes(b"set -e\r\ncd .\r\nexec python train.py 2 0.01\r\n")
     desk.job("bash go.sh")
-    assert any("go.sh is pushed with Unix line ends" in remark for remark in desk("plan", "--json").json["remarks"])
+    assert any("go.sh is pushed with Unix line endings" in remark for remark in desk("plan", "--json").json["remarks"])
     said = desk("run")
-    assert "go.sh is pushed with Unix line ends" in " ".join((said.out + said.err).split())
+    assert "go.sh is pushed with Unix line endings" in " ".join((said.out + said.err).split())
     assert desk.final()["state"] == "succeeded"
 
 
@@ -182,8 +182,8 @@ def test_a_command_runs_without_a_job_file(desk: Desk) -> None:
     assert desk.final("fit")["state"] == "succeeded"
     assert '["--lr", "it\'s 1"]' in desk.log("fit").replace("['--lr', \"it's 1\"]", '["--lr", "it\'s 1"]')
     assert desk("pull", "fit", "--to", "home", "--json").json["receipts"] == 0
-    assert "give one of them" in desk("run", "job.yaml", "--", "true", rc=2).err
-    assert "nothing stands behind --" in desk("run", "--", rc=2).err
+    assert "give only one of them" in desk("run", "job.yaml", "--", "true", rc=2).err
+    assert "there is no command after --" in desk("run", "--", rc=2).err
 
 
 @pytest.mark.campaign

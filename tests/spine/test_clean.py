@@ -114,11 +114,15 @@ def test_a_living_run_is_never_removed(slow: Desk, words: tuple[str, ...]) -> No
 
 
 @pytest.mark.campaign
-def test_a_run_whose_next_attempt_was_asked_for_is_not_removed(done: Desk) -> None:
-    done("pull")
-    want = done.root() / "want.json"
+def test_a_run_whose_next_attempt_was_asked_for_is_not_removed(desk: Desk) -> None:
+    """One that has succeeded gets no other attempt, whatever was asked."""
+    desk.job("exit 3", outputs=None)
+    desk("run", rc=1)
+    desk.final()
+    desk("pull")
+    want = desk.root() / "want.json"
     want.write_text(json.dumps({**json.loads(want.read_text()), "attempt": 2}))
-    assert "attempt 2 was requested" in refused(done, "digits", "--confirm", "digits", rc=5)
+    assert "attempt 2 was requested" in refused(desk, "digits", "--confirm", "digits", rc=5)
 
 
 @pytest.mark.campaign
@@ -203,7 +207,7 @@ def test_several_runs_are_asked_for_at_once_by_the_sites_name(desk: Desk) -> Non
 
 @pytest.mark.campaign
 def test_after_a_failed_run_was_removed_its_name_says_so(desk: Desk) -> None:
-    desk.job("exit 3")
+    desk.job("exit 3", outputs=None)
     desk("run", rc=1, program=PATIENT)
     desk("pull", rc=None)
     desk("clean", "local", "--abandon", "digits", "--confirm", "digits")

@@ -24,7 +24,7 @@ def book(desk: Desk) -> dict[str, Any]:
 def commands(desk: Desk, *titles: str) -> list[str]:
     """The commands of the steps of these titles, in order."""
     steps = {step["title"]: step["commands"] for step in book(desk)["steps"]}
-    return [command for title in ("set what follows uses", *titles) for command in steps[title]]
+    return [command for title in ("set the variables used below", *titles) for command in steps[title]]
 
 
 def bare(desk: Desk, lines: list[str], shell: str = "dash", timeout_s: float = 200) -> str:
@@ -48,8 +48,8 @@ def bare(desk: Desk, lines: list[str], shell: str = "dash", timeout_s: float = 2
 def test_a_living_run_is_looked_at(slow: Desk, shell: str) -> None:
     slow("run")
     wait_for(lambda: "begins at epoch" in slow.log())
-    said = bare(slow, commands(slow, "where everything lies", "see its log", "see whether it lives"), shell)
-    assert f"attempt 1 lives, pid {slow.payload()}" in said and f"its keeper lives, pid {slow.keeper()}" in said
+    said = bare(slow, commands(slow, "where everything is", "see its log", "check whether it is alive"), shell)
+    assert f"attempt 1 is alive, pid {slow.payload()}" in said and f"its keeper is alive, pid {slow.keeper()}" in said
     assert "attempt 1 begins at epoch 0" in said and '"kind":"started"' in said
     assert "no such" not in said.lower() and "not found" not in said
 
@@ -60,10 +60,10 @@ def test_a_run_is_stopped_with_time_to_save_and_goes_on(slow: Desk, shell: str) 
     slow("run")
     bare(slow, commands(slow, "stop it, with time to save"), shell)
     assert slow.final()["state"] == "cancelled"
-    assert "attempt 1 does not live" in bare(slow, commands(slow, "see whether it lives"), shell)
-    bare(slow, commands(slow, "go on with the next attempt"), shell)
+    assert "attempt 1 is not alive" in bare(slow, commands(slow, "check whether it is alive"), shell)
+    bare(slow, commands(slow, "start the next attempt"), shell)
     wait_for(lambda: slow.attempts() == [1, 2])
-    assert "attempt 2 lives" in bare(slow, commands(slow, "see whether it lives"), shell)
+    assert "attempt 2 is alive" in bare(slow, commands(slow, "check whether it is alive"), shell)
     bare(slow, commands(slow, "stop it, with time to save"), shell)
 
 
@@ -72,7 +72,7 @@ def test_a_run_without_a_keeper_is_stopped_by_pid_and_its_end_written(slow: Desk
     slow("run")
     pid = slow.payload()
     slow.kill(slow.keeper())
-    assert "it has no keeper" in bare(slow, commands(slow, "see whether it lives"))
+    assert "it has no keeper" in bare(slow, commands(slow, "check whether it is alive"))
     hurried = [line.replace("sleep 30", "sleep 2") for line in commands(slow, "stop it by pid")]
     bare(slow, hurried)
     assert not alive(pid)
@@ -111,13 +111,13 @@ def test_secrets_are_asked_for_and_reach_the_next_attempt(desk: Desk) -> None:
     desk.job('test "$KEY" = hush-hush || exit 9; trap "exit 75" TERM; sleep 60 & wait', secrets=["KEY"], outputs=None)
     desk("run", KEY="hush-hush")
     desk("stop", "digits", "--confirm", "digits")
-    lines = commands(desk, "go on with the next attempt")
+    lines = commands(desk, "start the next attempt")
     asking = next(line for line in lines if "getpass" in line)
     answered = asking.replace("getpass.getpass(", '(lambda asked: "hush-hush")(').replace("import getpass, ", "import ")
     assert answered != asking and shlex.split(asking)[-1] == "KEY"
     bare(desk, [answered if line == asking else line for line in lines])
     wait_for(lambda: desk.attempts() == [1, 2])
-    assert "attempt 2 lives" in bare(desk, commands(desk, "see whether it lives"))
+    assert "attempt 2 is alive" in bare(desk, commands(desk, "check whether it is alive"))
     desk("recover", "local")  # what was done by hand becomes known here
     assert desk.row()["state"] == "running"
     desk("stop", "digits", "--confirm", "digits")
@@ -134,7 +134,7 @@ def test_it_is_text_that_stands_alone(slow: Desk, tmp_path: Path) -> None:
     steps = book(slow)["steps"]
     assert all(command in text for step in steps for command in step["commands"])
     assert {step["title"] for step in steps if step["changes"]} == {
-        "stop it, with time to save", "stop it by pid", "go on with the next attempt", "put a keeper back"
+        "stop it, with time to save", "stop it by pid", "start the next attempt", "put a keeper back"
     }  # fmt: skip
 
 

@@ -1,123 +1,92 @@
-"""Scripts that know nothing of sojourn, as their authors write them: `init`, `run`, kill, `resume`, home, proven."""
+"""Scripts that know nothing of sojourn, as their authors write them: `init`, `run`, kill, `resume`, home, proven.
 
-import random
-import re
-import shutil
-import time
-from dataclasses import dataclass
+Replay one walk with `.venv/bin/python -m tests.kills --project NAME --site local --seed N --kills N`.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGKILL, SIGTERM
 
 import pytest
 
+from tests import reliability
+from tests.kills import places, report
+from tests.kills.places import Place
+from tests.kills.projects import ALL, NAMED
+from tests.kills.strikes import Strike, schedule
+from tests.kills.walk import walk
+from tests.lab import lab as laboratory
+from tests.lab.lab import Box, Lab
 from tests.spine.conftest import Desk, wait_for
 
-PROJECTS = Path(__file__).parents[1] / "projects"
+pytest_plugins = ["tests.lab.fixtures"]
+EACH = [pytest.param(one.name, id=one.name, marks=one.marks) for one in ALL]
+QUICK = ("numpy_loop", "shell")  # the others take minutes
 
 
-@dataclass(frozen=True)
-class Project:
-    """A folder of tests/projects. `more`: words for its command that make it last a minute. `step`: what it prints for
-    each step. `every`: the steps between two of its own saves.
-    """
-
-    name: str
-    more: str
-    step: str
-    every: int
-    last: int
-    scale: int = 1  # steps for each unit of what it prints
-    marks: tuple[pytest.MarkDecorator, ...] = ()
+@pytest.fixture(scope="session")
+def trainer_box(lab: Lab) -> Box:
+    """One box more, with this Python in it and room for a trainer."""
+    number = len(lab.boxes) + 1
+    laboratory.boxes("up", str(number), BOX_SHOW=places.shown(), **places.KNOBS)
+    return Box(number)
 
 
-ALL = [
-    Project("numpy_loop", " --pause 0.2 --epochs 12", r"Epoch (\d+)/12", 1, 12),
-    Project("shell", "", r"step (\d+)/25 ", 5, 25, 1, (pytest.mark.torch,)),
-    Project("nanogpt", " --max_iters=160 --pause=0.1", r"iter (\d+): loss", 20, 160, 1, (pytest.mark.torch,)),
-    Project(
-        "hf",
-        " --max_steps 120 --save_steps 20 --logging_steps 1 --pause 0.1 --disable_tqdm True --use_cpu True",
-        r"'loss': .*'epoch': '([\d.]+)'",
-        20,
-        120,
-        64,
-        (pytest.mark.adapters,),
-    ),
-    Project(
-        "lightning",
-        " --max_steps 150 --pause 0.1",
-        r"\| +([1-9]\d*)/(?:150|\?) \[",
-        20,
-        150,
-        1,
-        (pytest.mark.adapters,),
-    ),
-]
-
-
-def tried(desk: Desk, project: Project, kills: int, seed: int, site: str = "local") -> None:
-    """Take it through everything. Fails where work older than the interval of its own saves was lost."""
-    chance = random.Random(seed)
-    shutil.rmtree(desk.project)
-    shutil.copytree(PROJECTS / project.name, desk.project)
-    desk("init", "--name", "theirs")
-    file = desk.project / "sojourn.yaml"
-    text = re.sub(r"(?m)^(run|resume): \"?(.*?)\"?(    #.*)?$", lambda hit: with_words(hit, project), file.read_text())
-    file.write_text(text)
-    desk("run", "--site", site)
-    done = 0
-    for number in range(1, kills + 1):
-        wait_for(lambda: newest(desk, project, number) >= min(done + project.every * 1.3, project.last), 1200)  # noqa: B023
-        time.sleep(chance.uniform(0.0, 2.0))
-        if desk.row("theirs")["state"] == "succeeded":
-            break
-        desk.kill_training("theirs")
-        desk.final("theirs")
-        before, done = done, newest(desk, project, number)
-        desk("resume", "theirs")
-        wait_for(lambda: newest(desk, project, number + 1) > 0 or is_over(desk), 1200)  # noqa: B023
-        first = oldest(desk, project, number + 1)
-        assert done - first <= project.every + 1, f"killed at {done} (from {before}), resumed at {first}"
-    desk.until(lambda row: row["state"] == "succeeded", "theirs", within_s=1200)
-    desk.is_left("theirs")
-    desk("pull", "theirs", "--to", "home")
-    desk("verify", "home")
-    where = desk.row("theirs")["site"]
-    desk("down", where, "--confirm", where)
-
-
-def with_words(hit: "re.Match[str]", project: Project) -> str:
-    return f"{hit[1]}: |\n  " + hit[2].replace('\\"', '"') + project.more
-
-
-def steps(desk: Desk, project: Project, attempt: int) -> list[int]:
-    return [round(float(found) * project.scale) for found in re.findall(project.step, desk.log("theirs", attempt))]
-
-
-def newest(desk: Desk, project: Project, attempt: int) -> int:
-    return max(steps(desk, project, attempt) or [0])
-
-
-def oldest(desk: Desk, project: Project, attempt: int) -> int:
-    return min(steps(desk, project, attempt) or [project.last])
-
-
-def is_over(desk: Desk) -> bool:
-    return str(desk.row("theirs")["state"]) in ("succeeded", "failed", "killed")
+@pytest.fixture
+def away(trainer_box: Box, ssh_config: Path, desk: Desk) -> Iterator[Place]:
+    trainer_box.clear()
+    desk.env.update(SOJOURN_SSH_CONFIG=str(ssh_config))
+    yield places.box(trainer_box.number, desk.home)
+    trainer_box.clear()
 
 
 @pytest.mark.campaign(keep=1)
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("project", [pytest.param(one, id=one.name, marks=one.marks) for one in ALL])
-def test_a_script_of_somebody_else_loses_no_more_than_its_own_interval(desk: Desk, project: Project) -> None:
-    tried(desk, project, kills=1, seed=len(project.name))
+@pytest.mark.parametrize(
+    "name", sorted((one for one in EACH if one.id in QUICK), key=lambda one: QUICK.index(str(one.id)))
+)
+def test_a_script_of_somebody_else_loses_no_more_than_its_own_interval(desk: Desk, name: str) -> None:
+    found = walk(desk, NAMED[name], places.here(desk.home), 1, schedule(len(name), 2))
+    assert found.strikes
 
 
 @pytest.mark.campaign
-@pytest.mark.trials(campaign=3, soak=20)
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("project", [pytest.param(one, id=one.name, marks=one.marks) for one in ALL])
-def test_many_kills_lose_no_more(trial_count: int, desk: Desk, project: Project) -> None:
-    tried(desk, project, kills=trial_count, seed=1)
+@pytest.mark.lab
+def test_nor_does_it_on_a_box_over_ssh_whose_keeper_is_killed_too(desk: Desk, away: Place) -> None:
+    strikes = [
+        Strike("keeper", SIGKILL, "step", 0.3),
+        Strike("both", SIGKILL, "save", 0.5),
+        Strike("process", SIGTERM, "step", 0.5),
+    ]
+    found = walk(desk, NAMED["numpy_loop"], away, 1, strikes)
+    assert found.adopted == 1  # on a busy machine the training may end before the others
+
+
+@pytest.mark.campaign
+@pytest.mark.trials(campaign=4, soak=20)
+@pytest.mark.lab
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("site", ["local", "ssh"])
+@pytest.mark.parametrize("name", EACH)
+def test_many_kills_lose_no_more(
+    trial_count: int,
+    desk: Desk,
+    name: str,
+    site: str,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`trial_count`: kills. Writes docs/reliability.md, once each walk is in the ledger."""
+    place = request.getfixturevalue("away") if site == "ssh" else places.here(desk.home)
+    with capsys.disabled():  # a silent hour would be a bug
+        found = walk(desk, NAMED[name], place, 1, schedule(1, trial_count))
+    ledger = Path(request.config.rootpath) / "build/kills.jsonl"
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    with ledger.open("a") as f:
+        f.write(found.as_json() + "\n")
+    walks = report.read(ledger)
+    if report.is_whole(walks):
+        reliability.put(report.TITLE, report.lines(walks), sum(one.seconds for one in walks))
 
 
 FORGETFUL = """

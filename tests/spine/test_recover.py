@@ -213,5 +213,5 @@ def test_for_a_box_that_is_gone_the_gap_is_accepted_by_the_exact_name_of_its_lea
     said = desk("recover", "local", "--accept-gap", "local", "--json").json
     assert any("given up" in remark for remark in said["remarks"]) and desk.journal("gap-closed")[0]["lease"] == "local"
     again = desk("recover", "local", "--accept-gap", "local", "--json").json
-    assert "nothing that the journal has lost" in again["remarks"][0] and len(desk.journal("gap-closed")) == 1
+    assert "no damage to the journal holds" in again["remarks"][0] and len(desk.journal("gap-closed")) == 1
     assert desk("status").err == ""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spine.conftest import PATIENT, Desk, processes, wait_for
+from tests.ending import processes
+from tests.spine.conftest import PATIENT, Desk, wait_for
 
 # Of this session alone: the watcher sees every process of the machine.
 CANARY = f"canary-Zażółć-数字-{uuid.uuid4().hex}\nits second line, {uuid.uuid4().hex}"

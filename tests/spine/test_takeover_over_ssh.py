@@ -66,16 +66,16 @@ def test_the_handbook_is_typed_into_shells_here_and_there(box: Box, away: Desk) 
     steps = {step["title"]: step for step in book(away)["steps"]}
     box.sh(f"until grep -q 'begins at epoch' {LOG}; do sleep 0.1; done")
     assert re.fullmatch(r"ssh -F \S+ box1", steps["reach the box"]["commands"][0])
-    there = commands(away, "where everything lies", "see its log", "see whether it lives")
+    there = commands(away, "where everything is", "see its log", "check whether it is alive")
     said = box.sh("\n".join(there))
-    assert "attempt 1 lives" in said and "its keeper lives" in said and "begins at epoch 0" in said
+    assert "attempt 1 is alive" in said and "its keeper is alive" in said and "begins at epoch 0" in said
     box.sh("\n".join(commands(away, "stop it, with time to save")))
     assert away.final()["state"] == "cancelled"
     said = bare(away, steps["copy its outputs and logs, and check them"]["commands"])
     assert "logs/1.log: OK" in said and "checkpoints/best.pt: OK" in said and "FAILED" not in said
-    box.sh("\n".join(commands(away, "go on with the next attempt")))
+    box.sh("\n".join(commands(away, "start the next attempt")))
     deadline_s = time.monotonic() + 240
-    while "attempt 2 lives" not in box.sh("\n".join(commands(away, "see whether it lives"))):
+    while "attempt 2 is alive" not in box.sh("\n".join(commands(away, "check whether it is alive"))):
         assert time.monotonic() < deadline_s
         time.sleep(0.5)
     away("recover", "ssh:box1")

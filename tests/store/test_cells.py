@@ -49,6 +49,20 @@ def test_a_name_may_say_itself_what_a_cell_is_called(folder: Path) -> None:
         expand(read(folder, "name: n-${seed}\nrun: x\nsweep: {matrix: {lr: [1, 2], seed: [3]}}\n"))
 
 
+def test_a_random_search_draws_the_same_for_the_same_seed_and_a_larger_count_keeps_what_is_there(folder: Path) -> None:
+    text = "name: d\nrun: t ${lr}\nsweep: {random: {lr: loguniform(1e-5, 1e-2), width: [8, 16]}, count: %d, seed: %d}\n"
+    few, many, other = (expand(read(folder, text % one)) for one in ((20, 0), (200, 0), (20, 1)))
+    assert few == expand(read(folder, text % (20, 0))) and few == many[:20] and few != other
+    assert [cell.name for cell in few[:2]] == ["d-r0", "d-r1"]
+    rates = sorted(float(cell.values["lr"]) for cell in many)
+    assert rates[0] >= 1e-5 and rates[-1] <= 1e-2 and 1e-4 < rates[100] < 1e-3, "even in its logarithm"
+    assert 70 < sum(cell.values["width"] == "8" for cell in many) < 130
+    more = "name: d\nrun: x\nsweep:\n  random:\n    depth: int(1, 3)\n    lr: loguniform(1e-5, 1e-2)\n  count: 20\n"
+    wider = expand(read(folder, more))
+    assert [cell.values["lr"] for cell in wider] == [cell.values["lr"] for cell in few], "each by its own name"
+    assert {cell.values["depth"] for cell in wider} == {"1", "2", "3"}
+
+
 def test_named_cells_keep_their_names(folder: Path) -> None:
     cells = expand(read(folder, "name: d\nrun: x\nsweep: {cells: [{name: a}, {name: No Aug!, envs: {A: 1}}]}\n"))
     assert cells[0].name == "d-a" and cells[1].name.startswith("d-no-aug-")
@@ -123,7 +137,7 @@ def test_every_bad_line_is_said_at_once(folder: Path) -> None:
 
 def test_what_is_the_same_for_all_cells_may_not_name_one(folder: Path) -> None:
     (folder / "${lr}").mkdir()
-    with pytest.raises(BadCells, match="`file_mounts` is the same for every cell"):
+    with pytest.raises(BadCells, match="`file_mounts` applies to every cell"):
         expand(read(folder, "run: x\nfile_mounts: {'${lr}': data}\nsweep: {matrix: {lr: [1]}}\n"))
 
 

@@ -276,16 +276,16 @@ def test_beats_are_cached_and_moves_are_journaled(state: Path) -> None:
     store.index.catch_up()
     told = history.events()
     started = fold(told[:2], Status())
-    store.hear(store.index.find("a"), 100, started, "alive", "alive", 5.0, "/base/runs/a")
+    store.record_status(store.index.find("a"), 100, started, "alive", "alive", 5.0, "/base/runs/a")
     size = store.journal.size_bytes()
     beating = fold(told[2:3], started)
-    store.hear(store.index.find("a"), 150, beating, "alive", "alive", 6.0, "/base/runs/a")
+    store.record_status(store.index.find("a"), 150, beating, "alive", "alive", 6.0, "/base/runs/a")
     run = store.index.find("a")
     assert store.journal.size_bytes() == size and run.offset == 150 and run.heard == beating and run.heard_s == 6.0
     (state / "index.sqlite").unlink()
     again = opened(state).index.find("a")
     assert again.offset == 100 and again.heard == started and again.run.root == "/base/runs/a"
-    store.hear(run, 300, fold(told[3:], beating), "gone", "gone", 7.0)
+    store.record_status(run, 300, fold(told[3:], beating), "gone", "gone", 7.0)
     assert store.journal.size_bytes() > size
 
 

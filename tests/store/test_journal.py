@@ -137,8 +137,8 @@ def test_a_full_disk_is_one_clear_error() -> None:
             full.write(b"x")
     error = trouble(caught.value, "/state/journal.jsonl")
     assert isinstance(error, DiskFull) and error.exit_status == 2 and error.retry
-    assert error.message == "No room is left for /state/journal.jsonl: No space left on device. " + (
-        "Nothing was recorded and nothing was done."
+    assert error.message == "The disk has no space for /state/journal.jsonl: No space left on device. " + (
+        "Nothing was recorded or changed."
     )
 
 

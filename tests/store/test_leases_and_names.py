@@ -43,7 +43,8 @@ def test_a_beginning_of_several_names_them(state: Path) -> None:
     with pytest.raises(Ambiguous) as caught:
         filled(state, *(f"cell-{i}" for i in range(7))).index.find("cell")
     assert caught.value.exit_status == 2
-    assert caught.value.message == "'cell' is the beginning of 7 runs: cell-0, cell-1, cell-2, cell-3, cell-4, ...."
+    said = caught.value.message
+    assert said == "'cell' is ambiguous: 7 runs begin with it: cell-0, cell-1, cell-2, cell-3, cell-4, ...."
 
 
 def test_a_lease_lists_every_run_ever_launched_on_it_and_no_other(state: Path) -> None:

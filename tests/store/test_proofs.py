@@ -15,7 +15,7 @@ def test_what_was_kept_is_known_in_another_process_and_to_the_same_loaders_alone
     path = str(tmp_path / "deep/proofs.sqlite")
     code = f"""import os
 from sojourn.store.proofs import Proofs
-Proofs({path!r}, 'a').keep('k', {{'n': 1}}, 0.0)
+Proofs({path!r}, 'a').keep([('k', {{'n': 1}}, 0.0)])
 os._exit(9)"""
     subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
     with Proofs(path, "a") as book, Proofs(path, "b") as other:
@@ -33,7 +33,7 @@ def test_a_record_that_cannot_be_used_knows_nothing_and_raises_nothing(what: str
     elif what == "unwritable":
         path = Path("/proc/nothing/proofs.sqlite")
     with Proofs(str(path) if what != "nowhere" else "", "a") as book:
-        book.keep("k", {"n": 1}, 0.0)
+        book.keep([("k", {"n": 1}, 0.0)])
         assert book.known("k") is None
 
 
@@ -42,7 +42,7 @@ def test_many_threads_may_keep_and_ask(tmp_path: Path) -> None:
 
         def work(n: int) -> None:
             for i in range(50):
-                book.keep(f"{n} {i}", {"i": i}, float(i))
+                book.keep([(f"{n} {i}", {"i": i}, float(i))])
 
         threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
         for thread in threads:

@@ -152,7 +152,7 @@ def test_an_unknown_site_is_answered_with_the_nearest(home: Path) -> None:
         ("[sites.a]\nbegan = 12\n", 2, "not an instant"),
         ("[sites]\na = 1\n", 2, "write [sites.a]"),
         ("sites = 4\n", 1, "write [sites.NAME]"),
-        ('[sites."a b"]\n', 1, "'a b' is no name for a site"),
+        ('[sites."a b"]\n', 1, "'a b' is not a valid site name"),
         ("[sites.a]\n[[sites.a.clocks]]\nat = 'x'\n", 2, "a clock needs `what`"),
         ("[sites.a]\n[[sites.a.clocks]]\nwhat = 'x'\nlooses = 'y'\n", 4, "the nearest is 'loses'"),
         ("[sites.a\n", 1, "Expected ']'"),

@@ -330,7 +330,7 @@ def test_scripts_with_windows_line_ends_are_pushed_with_unix_ones_and_stay_as_th
     (tree / "unix.sh").write_bytes(b"echo on\n")
     snapshot = take_snapshot(str(tree))
     assert snapshot.mended == ("go.sh", "tool")
-    assert snapshot.remarks == ["go.sh and tool are pushed with Unix line ends; the file here is as it was"]
+    assert snapshot.remarks == ["go.sh and tool are pushed with Unix line endings; your file is unchanged"]
     there = packed(snapshot)
     assert (there["go.sh"], there["tool"]) == (
         b"set -e\necho on\n",

@@ -23,13 +23,13 @@ MOUNTS = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts small di
 EPOCHS, STEPS = 2, 24
 CALLS = ("open", "write", "fsync", "rename", "mkdir", "unlink", "rmdir")
 ERRORS = ("EIO", "EDQUOT", "ENOSPC")
-TITLE = "Under other trainers every call to the disk fails, or is the last"
+TITLE = "With other trainers, every disk call fails or is the last"
 WHAT = """\
-A training of 24 steps under the real Trainer, saved every 7, is started again and again. Each time one call to the disk
-by Python code, another one each time, fails with EIO, EDQUOT or ENOSPC in turn (those after the first save), or the
-process is killed by SIGKILL at it, a write in its middle (all of them). Then it is started as ever.
+A training of 24 steps under the real Trainer, saved every 7, is started again and again. Each time one disk call of
+Python code, a different one each time, fails with EIO, EDQUOT or ENOSPC in turn (those after the first save), or
+SIGKILL hits the process at it, a write in its middle (all of them). Then it is started normally.
 
-Held: it said that the save failed, or had still made it; the checkpoint before was whole, was loaded and said;
+Held: it reported that the save failed, or still completed it; the previous checkpoint was whole, was loaded and named;
 the final bytes are those of the uninterrupted training; nothing half-written is left."""
 
 
@@ -72,7 +72,7 @@ def holds(trained: tuple, at: str, folder: Path) -> bool:
     error = os.strerror(getattr(__import__("errno"), at.rpartition(":")[2]))
     hit = re.search(r"step (\d+) is NOT SAVED: \w+: .*%s.*; (ckpt-\S+) stands, the training ends" % error, said)
     assert rc == 1 and hit and int(hit.group(1)) > 7, said
-    again = re.search(r"goes on from (\S+): step (\d+), every byte checked", finish(trained, folder))
+    again = re.search(r"resumes from (\S+): step (\d+), every byte checked", finish(trained, folder))
     assert again and hit.group(2) <= again.group(1) and int(again.group(2)) <= int(hit.group(1)), again
     return True
 
@@ -98,7 +98,7 @@ def test_a_full_disk_ends_it_in_words_and_the_state_before_is_loaded(
     assert rc == 1 and re.search(r"step 14 is NOT SAVED: .*; ckpt-t000001-s00000007 stands, the training ends", said)
     for path in disk.glob("ballast*"):
         path.unlink() if path.is_file() else path.rmdir()
-    assert "goes on from ckpt-t000001-s00000007: step 7, every byte checked" in finish(trained, disk)
+    assert "resumes from ckpt-t000001-s00000007: step 7, every byte checked" in finish(trained, disk)
 
 
 @pytest.mark.campaign(keep=1)
@@ -116,7 +116,7 @@ def test_every_call_fails_or_is_the_last(tmp_path: Path, tmp_path_factory: pytes
     """Writes docs/reliability.md."""
     from tests import reliability
 
-    began_s, rows = time.monotonic(), ["| | calls that failed | ended by it | kills |", "| --- | ---: | ---: | ---: |"]
+    began_s, rows = time.monotonic(), ["| | failed calls | fatal | kills |", "| --- | ---: | ---: | ---: |"]
     for name, told in (("hf", "Hugging Face Trainer"), ("lightning", "Lightning")):
         with Forge(*trials.KINDS[name].modules) as forge:
             rows.append("| %s | %d | %d | %d |" % (told, *play(name, forge, tmp_path)))

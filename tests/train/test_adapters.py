@@ -65,7 +65,7 @@ def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
         env = environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1", HF_HUB_OFFLINE="1")
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=400)
         assert done.returncode == 0, done.stdout.decode()[-3000:]
-    hit = re.search(r"goes on from ckpt-t000001-s\d+: step (\d+), every byte checked", done.stdout.decode())
+    hit = re.search(r"resumes from ckpt-t000001-s\d+: step (\d+), every byte checked", done.stdout.decode())
     steps = [int(line) for line in log.read_text().split()]
     assert hit, done.stdout.decode()[-3000:]
     saved = int(hit.group(1))
@@ -93,10 +93,8 @@ def test_a_damaged_newest_is_said_and_the_one_before_taken(trained: tuple, tmp_p
     victim.write_bytes(data)
     said = tmp_path / "said"
     assert forge.run(name + "_net.py", tmp_path / "ckpt", tmp_path / "out", EPOCHS, said=said) == [0], said.read_text()
-    assert (
-        "ckpt-t000001-s00000060 is damaged and passed over: %s is not what was sealed" % victim.name in said.read_text()
-    )
-    assert "goes on from ckpt-t000001-s00000056: step 56, every byte checked" in said.read_text()
+    assert "ckpt-t000001-s00000060 is damaged and skipped: %s is not what was sealed" % victim.name in said.read_text()
+    assert "resumes from ckpt-t000001-s00000056: step 56, every byte checked" in said.read_text()
     assert (tmp_path / "out").read_bytes() == whole
 
 
@@ -108,7 +106,7 @@ def test_started_again_when_it_is_over_it_trains_nothing_and_draws_what_it_would
     said, log = tmp_path / "said", tmp_path / "log"
     args = (tmp_path / "ckpt", tmp_path / "out", EPOCHS, "log=%s" % log)
     assert forge.run(name + "_net.py", *args, said=said) == [0], said.read_text()
-    assert "goes on from ckpt-t000001-s00000060" in said.read_text() and not log.exists()
+    assert "resumes from ckpt-t000001-s00000060" in said.read_text() and not log.exists()
     assert (tmp_path / "out").read_bytes() == whole
 
 

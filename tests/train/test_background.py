@@ -55,6 +55,17 @@ def writer_of(ckpt: Any) -> int:
     return int(ckpt._saver._background._link.process.pid)
 
 
+def broken(folder: Path) -> None:
+    """Nothing can be written to it."""
+    folder.rename(folder.with_name("away"))
+    folder.write_text("a file")
+
+
+def mended(folder: Path) -> None:
+    folder.unlink()
+    folder.with_name("away").rename(folder)
+
+
 def test_the_state_may_change_as_soon_as_step_returns(made: Callable[..., Any], tmp_path: Path) -> None:
     ckpt, state = made(size=8 << 20)
     for count in range(1, 6):
@@ -194,33 +205,32 @@ def test_an_error_of_the_writer_is_told_at_a_later_step_and_training_goes_on(
     ckpt, state = made()
     ckpt.step()
     assert ckpt.wait()
-    (tmp_path / "ckpt").rename(tmp_path / "away")
+    broken(tmp_path / "ckpt")
     ckpt.step()
     until(lambda: bool(select.select([ckpt._saver._background._link.channel], [], [], 0)[0]), "no answer came")
     ckpt._pace.every_steps = 1000
     ckpt.step()
     said = capsys.readouterr().err
-    assert "step 2 is NOT SAVED: No such file or directory" in said
-    assert "ckpt-t000001-s00000001.pt stands, training goes on" in said
-    (tmp_path / "away").rename(tmp_path / "ckpt")
+    assert "step 2 is NOT SAVED: File exists" in said and "; nothing is saved, training continues" in said
+    mended(tmp_path / "ckpt")
     assert ckpt.save() and names(tmp_path / "ckpt")[-1] == "ckpt-t000001-s00000003.pt"
 
 
 def test_an_end_that_the_writer_cannot_save_is_an_error(made: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(NotSaved, match="No such file"):
+    with pytest.raises(NotSaved, match="File exists"):
         ckpt, _ = made(every_steps=1000)
         for _ in ckpt.epochs(1):
-            (tmp_path / "ckpt").rename(tmp_path / "away")
+            broken(tmp_path / "ckpt")
 
 
 def test_a_best_epoch_that_could_not_be_saved_is_none_to_be_measured_against(
     made: Callable[..., Any], tmp_path: Path
 ) -> None:
     ckpt, state = made(best=("score", "max"), every_steps=1000)
-    (tmp_path / "ckpt").rename(tmp_path / "away")
+    broken(tmp_path / "ckpt")
     ckpt.end_epoch(score=5)
     ckpt.wait()
-    (tmp_path / "away").rename(tmp_path / "ckpt")
+    mended(tmp_path / "ckpt")
     state["count"] = 4
     ckpt.end_epoch(score=4)
     assert ckpt.best_state()["state"]["count"] == 4
@@ -240,6 +250,34 @@ def test_a_writer_that_is_killed_costs_one_save_and_another_takes_its_place(
     assert "step 2 is NOT SAVED: the process that writes ended (signal 9)" in capsys.readouterr().err
     assert ckpt.save() and writer_of(ckpt) != first
     assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt", "ckpt-t000001-s00000002.pt"]
+
+
+def test_each_checkpoint_is_told_when_it_is_durable(made: Callable[..., Any], tmp_path: Path) -> None:
+    ckpt, _ = made()
+    told: list[tuple[str, int]] = []
+    ckpt.on_durable(lambda path, step: told.append((path, step)) or open(path, "rb").close())
+    for _ in range(3):
+        ckpt.step()
+        ckpt.wait()
+    assert told == [(str(tmp_path / "ckpt" / ("ckpt-t000001-s%08d.pt" % step)), step) for step in (1, 2, 3)]
+
+
+def test_what_a_killed_writer_lost_is_saved_at_the_next_step_whatever_the_cadence(
+    made: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckpt, state = made(every_steps=4, when_behind="wait")
+    for count in range(1, 41):
+        state["count"] = count
+        if count in (6, 14, 15, 30):  # the first two die of a save, the next before one
+            os.kill(writer_of(ckpt), signal.SIGKILL)
+        elif count == 5:
+            ckpt.wait()
+            os.kill(writer_of(ckpt), signal.SIGSTOP)
+        ckpt.step()
+        ckpt._hear()
+        newest = max(names(tmp_path / "ckpt"), default="ckpt-t000001-s00000000.pt")
+        assert count - int(newest[-11:-3]) <= 8, "two cadences at stake"
+    assert capsys.readouterr().err.count("is made by") == 0
 
 
 def test_a_writer_that_died_between_saves_costs_none(made: Callable[..., Any], tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_a_loop_that_reads_past_batches_is_saved_at_ends_of_epochs_only(
         for _ in range(3):
             ckpt.step()
             assert all(torch_zip.facts(str(path))["step"] % 3 == 0 for path in (tmp_path / "checkpoints").glob("*.pt"))
-    assert capsys.readouterr().err.count("only ends of epochs can be saved") == 1
+    assert capsys.readouterr().err.count("only ends of epochs are saved") == 1
     assert names(tmp_path / "checkpoints") == ["ckpt-t000001-s00000003.pt", "ckpt-t000001-s00000006.pt"]
 
 

@@ -24,12 +24,12 @@ from tests.train.killing import SOURCE, environment
 TOLD = {
     "here": "a file, saved inside step",
     "there": "a file, by the writer process",
-    "folder": "a folder, as FSDP and other trainers",
+    "folder": "a folder, as by FSDP and other trainers",
 }
 CUT = """\
-Every call of a save that changes the disk is recorded and played again on a file system in an image, up to each of
-them; then the image is copied under the mounted file system, as a power cut would leave it, mounted and read. Held:
-what was committed before is there and loads, and whatever bears a checkpoint's name is whole."""
+Every call of a save that changes the disk is recorded and replayed on a file system in an image, up to each of them;
+then the image is copied under the mounted file system, as a power cut would leave it, mounted and read. Held: what was
+committed before exists and loads, and everything with a checkpoint's name is whole."""
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts disks")
 FILE = "state.pt"
 WAYS = ("here", "there", "folder")

@@ -69,7 +69,7 @@ def test_a_call_of_the_writer_that_goes_wrong(
     assert done.returncode == 0 and "saved 1 True" in said, said
     assert says in said, said
     if may_load == {1}:
-        assert "ckpt-t000001-s00000001.pt stands, training goes on" in said
+        assert "ckpt-t000001-s00000001.pt stands, training continues" in said
     assert [torch_zip.walk(str(path)).problems for path in tmp_path.glob("*.pt")] in ([()], [(), ()])
     state = {"count": 0, "bytes": bytearray(2 << 20)}
     again = Checkpointer(folder=tmp_path, state=state)

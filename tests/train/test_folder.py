@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,7 +64,7 @@ def test_a_flip_anywhere_in_the_newest_falls_back_to_the_one_before_and_says_so(
     for at in [*range(0, len(good), 61), len(good) - 1]:
         newest.write_bytes(good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :])
         assert loaded(tmp_path) == 1, at
-        assert newest.name + " is damaged and passed over" in capsys.readouterr().err
+        assert newest.name + " is damaged and skipped" in capsys.readouterr().err
     newest.write_bytes(good[: len(good) // 2])
     assert loaded(tmp_path) == 1
     newest.write_bytes(good)
@@ -100,7 +101,7 @@ def test_a_higher_token_wins_over_a_higher_step(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2, 3, 4, keep=9)
     for step in (2, 3, 4):
         (tmp_path / ("ckpt-t000001-s%08d.pt" % step)).rename(tmp_path / ("kept%d" % step))
-    saved(tmp_path, 7)  # a second attempt goes on from step 1
+    saved(tmp_path, 7)  # a second attempt resumes from step 1
     for step in (2, 3, 4):
         (tmp_path / ("kept%d" % step)).rename(tmp_path / ("ckpt-t000001-s%08d.pt" % step))
     assert loaded(tmp_path) == 7
@@ -144,13 +145,48 @@ def test_a_full_disk_costs_no_checkpoint_and_no_training(
     assert not ckpt.save()
     said = capsys.readouterr().err
     assert "step 2 is NOT SAVED: No space left on device" in said and "(2 times now)" in said
-    assert "ckpt-t000001-s00000001.pt stands, training goes on" in said
+    assert "ckpt-t000001-s00000001.pt stands, training continues" in said
     assert names(disk) == before
     for path in disk.glob("ballast*"):
         path.unlink()
     assert ckpt.save()
     assert torch_zip.walk(str(disk / "ckpt-t000001-s00000002.pt")).problems == ()
     ckpt.close()
+
+
+@MOUNTS
+@pytest.mark.lab
+@pytest.mark.parametrize("background", [False, True], ids=["here", "there"])
+def test_on_a_full_disk_the_older_of_two_makes_room_and_one_good_stays(
+    background: bool, mount: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = mount("size=200k")  # a checkpoint is 50 KiB
+    ckpt = saved(disk, 1, size=5000, background=background)
+    assert ckpt.wait()
+    ckpt.step()
+    assert ckpt.wait()
+    free = os.statvfs(str(disk)).f_bavail * os.statvfs(str(disk)).f_frsize
+    (disk / "ballast").write_bytes(b"x" * (free - 20000))
+    ckpt.step()
+    assert ckpt.wait()
+    name, gone = "ckpt-t000001-s00000003.pt", "ckpt-t000001-s00000001.pt"
+    assert "no room for %s: %s, an older one, was removed to make some" % (name, gone) in capsys.readouterr().err
+    assert [path.name for path in sorted(disk.glob("*.pt"))] == ["ckpt-t000001-s00000002.pt", name]
+    ckpt.close()
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["here", "there"])
+def test_a_folder_removed_in_mid_run_is_made_again(
+    background: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ckpt = saved(tmp_path / "f", 1, background=background)
+    assert ckpt.wait()
+    shutil.rmtree(str(tmp_path / "f"))
+    assert ckpt.save(), "what is gone is not called saved"
+    assert "%s was removed with all that was in it, and is made again" % (tmp_path / "f") in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "f").glob("*.pt")] == ["ckpt-t000001-s00000001.pt"]
+    ckpt.close()
+    assert loaded(tmp_path / "f") == 1
 
 
 @MOUNTS

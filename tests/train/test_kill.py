@@ -60,7 +60,7 @@ def die_and_finish(tmp_path: Path, at: int) -> bytes:
     assert all(torch_zip.walk(str(path)).problems == () for path in good)
     rc, said = run("numpy_mlp.py", folder, out, 2, "every_steps=9")
     assert rc == 0, said
-    assert ("goes on from" in said) == bool(good)
+    assert ("resumes from" in said) == bool(good)
     check_folder(folder)
     return out.read_bytes()
 
@@ -94,7 +94,7 @@ def test_a_preemption_signal_saves_the_present_step_and_leaves_with_75(
     (tmp_path / "struck").touch()
     said = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 75, said
-    hit = re.search(signal_name + r" at step (\d+): saved at step (\d+); leaving with 75", said)
+    hit = re.search(signal_name + r" at step (\d+): saved at step (\d+); exiting with 75", said)
     assert hit and hit.group(1) == hit.group(2), said
     rc, said = run("numpy_mlp.py", *args)
     assert rc == 0 and "step %s, every byte" % hit.group(2) in said

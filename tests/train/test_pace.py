@@ -184,3 +184,13 @@ def test_every_start_that_goes_on_counts_as_an_interruption() -> None:
         ckpt: Any = Checkpointer(state={}, every_steps=1)
         assert ckpt._pace.interruptions.as_saved()["count"] == want
         ckpt.step()
+
+
+def test_a_save_that_succeeds_ends_the_pause_after_one_that_failed() -> None:
+    """A full disk was emptied, and `save()` called: the cadence counts again at once."""
+    pace = Pace(None, 5, None, None)
+    pace.failed()
+    assert not pace.is_due(5)
+    pace.copied(6)
+    pace.saved(0.0, 0.0)
+    assert pace.is_due(10)

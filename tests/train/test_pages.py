@@ -29,8 +29,8 @@ def run(script: Path, folder: Path, *args: str) -> str:
 @pytest.mark.parametrize("name", MARKED)
 def test_the_scripts_of_the_page_run_and_go_on(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(SCRIPTS[name])
-    assert "goes on from" not in run(tmp_path / name, tmp_path)
-    assert "goes on from" in run(tmp_path / name, tmp_path)
+    assert "resumes from" not in run(tmp_path / name, tmp_path)
+    assert "resumes from" in run(tmp_path / name, tmp_path)
     assert all(torch_zip.walk(str(path)).problems == () for path in (tmp_path / "checkpoints").glob("*.pt"))
 
 
@@ -41,6 +41,6 @@ def test_the_examples_recognise_digits_after_a_short_training(name: str, tmp_pat
     said = run(ROOT / "examples" / name / "train.py", tmp_path, "--epochs", "3")
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics["test_accuracy"] > 0.93 and metrics["epochs"] == 3, said
-    assert "goes on from" in run(ROOT / "examples" / name / "train.py", tmp_path, "--epochs", "4")
+    assert "resumes from" in run(ROOT / "examples" / name / "train.py", tmp_path, "--epochs", "4")
     for path in ("checkpoints/best.pt", "predictions.npz", "final.npz" if name == "digits" else "final.pt"):
         assert (tmp_path / path).stat().st_size > 0

@@ -35,7 +35,7 @@ def test_a_signal_only_sets_the_flag_and_the_next_step_saves_and_leaves(capsys: 
     with pytest.raises(SystemExit) as e:
         ckpt.step()
     assert e.value.code == 75
-    assert "SIGUSR1 at step 2: saved at step 2; leaving with 75" in capsys.readouterr().err
+    assert "SIGUSR1 at step 2: saved at step 2; exiting with 75" in capsys.readouterr().err
     assert Checkpointer(state={}).step_count == 2
 
 
@@ -108,7 +108,7 @@ def test_a_save_that_fails_does_not_keep_it_from_leaving(
         ckpt.step()
     said = capsys.readouterr().err
     assert e.value.code == 75
-    assert "nothing new could be saved, ckpt-t000001-s00000001.pt stands; leaving with 75" in said
+    assert "nothing new could be saved, ckpt-t000001-s00000001.pt stands; exiting with 75" in said
 
 
 def test_outside_the_main_thread_it_says_that_signals_are_not_seen(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,11 +23,11 @@ from tests.train.killing import SCRIPTS, environment
 pytestmark = pytest.mark.torch
 EPOCHS, STEPS = 4, 48
 DIES = """\
-Two processes train 48 steps together on gloo and save every 7 and at the end of epochs. One of them is killed by
-SIGKILL at one thing that Python code of it does to the disk (a write in its middle), another one each time, until all
-had their turn; of DistributedDataParallel only the first process writes. Held each time: the other process ends by
-itself; both, started again, end with the bytes of the uninterrupted training; nothing half-written is left."""
-KILLED = "A process of several is killed at every thing it does to the disk"
+Two processes train 48 steps together on gloo and save every 7 and at the end of epochs. SIGKILL hits one of them at one
+disk call of its Python code (in the middle of a write), a different one each time, until all are covered; with
+DistributedDataParallel only the first process writes. Held each time: the other process ends by itself; both,
+restarted, end with the bytes of the uninterrupted training; nothing half-written is left."""
+KILLED = "One of several processes is killed at each of its disk calls"
 # Bytes of weights and, of FSDP, of the optimizer's moments, before what each process draws next.
 STATE = {"ddp": 4 * (8 * 16 + 16 + 4 * 16 + 16 * 2 + 2) + 8, "fsdp": 3 * 4 * (8 * 16 + 16 + 16 * 2 + 2)}
 
@@ -82,19 +82,30 @@ def test_another_number_of_processes_goes_on_from_the_end_of_an_epoch_with_the_v
     assert now != whole[0][:state] and "is of 3 processes, now there are 2" in said.read_text()
 
 
-def test_another_number_of_processes_is_refused_inside_an_epoch(trained: tuple, forge: Forge, tmp_path: Path) -> None:
-    kind, _, folder = trained
-    shutil.copytree(str(folder), str(tmp_path / "ckpt"))
-    last = newest_of(tmp_path / "ckpt")
-    shutil.rmtree(str(last)) if last.is_dir() else last.unlink()
-    args = (kind + "_net.py", tmp_path / "ckpt", tmp_path / "out", EPOCHS)
-    for path in (tmp_path / "ckpt").glob("best.pt"):
-        path.unlink()
-    while "s%08d" % STEPS in newest_of(tmp_path / "ckpt").name:
-        other = newest_of(tmp_path / "ckpt")
-        shutil.rmtree(str(other)) if other.is_dir() else other.unlink()
-    assert forge.run(*args, said=tmp_path / "said", ranks=3) == [1] * 3
-    assert "in the middle of an epoch that 2 processes shared; now there are 3" in (tmp_path / "said").read_text()
+def samples(folder: Path) -> list[int]:
+    return sorted(int(one) for path in folder.glob("log.*") for one in path.read_text().split())
+
+
+@pytest.mark.parametrize("more", [(), ("workers=1",), ("fsdp=1",)], ids=["ddp", "workers", "fsdp"])
+def test_in_mid_epoch_another_number_of_processes_shares_the_rest_each_sample_once(
+    more: tuple[str, ...], forge: Forge, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    for ranks, stop_at in ((2, 5), (1, 8), (1, 10), (2, 1000)):  # 10 of 24 batches, then 5 by one, then 9 by both
+        args = ("dealt_net.py", tmp_path / "ckpt", tmp_path / "log", stop_at, *more)
+        assert forge.run(*args, said=said, ranks=ranks) == [0] * ranks, said.read_text()
+    got = samples(tmp_path)  # 36 samples are left for two: 18 each
+    assert got == list(range(96))
+    assert "is of 1 processes, now there are 2" in said.read_text()
+
+
+def test_where_the_rest_of_an_epoch_cannot_be_shared_its_end_is_named(forge: Forge, tmp_path: Path) -> None:
+    args = ("dealt_net.py", tmp_path / "ckpt", tmp_path / "log", 5, "plain=1")
+    assert forge.run(*args, said=tmp_path / "said", ranks=2) == [0, 0], (tmp_path / "said").read_text()
+    assert forge.run(*args, said=tmp_path / "said", ranks=1) == [1]
+    said = (tmp_path / "said").read_text()
+    assert "does not divide the data by a DistributedSampler" in said
+    assert "the end of epoch 0, 19 batches on" in said
 
 
 def test_what_fsdp_leaves_is_whole_and_readable_by_the_library_itself(trained: tuple) -> None:
@@ -122,7 +133,7 @@ def test_a_damaged_shard_is_said_and_the_checkpoint_before_taken(forge: Forge, t
     victim.write_bytes(data)
     args = (kind + "_net.py", tmp_path / "ckpt", tmp_path / "out", EPOCHS)
     assert forge.run(*args, said=tmp_path / "said", ranks=2) == [0, 0]
-    assert "%s is damaged and passed over" % newest.name in (tmp_path / "said").read_text()
+    assert "%s is damaged and skipped" % newest.name in (tmp_path / "said").read_text()
     assert trials.outcome(tmp_path) == whole
 
 
@@ -226,7 +237,7 @@ def test_torchrun_restarts_it_where_it_stood(trained: tuple, tmp_path: Path) -> 
     done = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
     said = done.stdout.decode()
     assert done.returncode == 0, said[-3000:]
-    hit = re.search(r"goes on from ckpt-t000001-s\d+: epoch \d, step (\d+), every byte checked", said)
+    hit = re.search(r"resumes from ckpt-t000001-s\d+: epoch \d, step (\d+), every byte checked", said)
     assert hit, said[-3000:]
     saved = int(hit.group(1))
     assert [int(line) for line in log.read_text().split()] == [*range(1, saved + 6), *range(saved + 1, STEPS + 1)]

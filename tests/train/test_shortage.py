@@ -63,10 +63,10 @@ def test_a_piece_that_cannot_be_hashed_is_the_answer_to_a_save_and_the_memory_ca
 def test_memory_that_is_not_to_be_had_is_an_answer_and_not_the_end_of_the_writer() -> None:
     background = Background()
     background.reserve(-1)
-    answer = background.hear(60.0)
+    answer = background.receive(60.0)
     assert answer is not None and answer["ok"] is False and answer["errno"]
     background.reserve(1 << 20)
-    assert background.hear(60.0) == {"ok": True}
+    assert background.receive(60.0) == {"ok": True}
     background.close()
 
 
@@ -84,12 +84,12 @@ def test_a_training_that_is_short_of_something_else_saves_all_the_same(what: str
         "    resource.setrlimit(resource.RLIMIT_NOFILE, (1200, 1200))\n"
         "    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]\n"
         "state = {'array': np.zeros(1 << 20)}\n"
-        "ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1)\n"
         "if sys.argv[2] == 'threads':\n"
         "    threading.Thread.start = none\n"
         "if sys.argv[2] == 'addresses':\n"
         "    used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "    resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20),) * 2)\n"
+        "ckpt = Checkpointer(folder=sys.argv[1], state=state, every_steps=1)\n"
         "ckpt.step()\n"
         "assert ckpt.wait()\n"
     )

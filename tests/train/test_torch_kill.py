@@ -53,7 +53,7 @@ def test_a_signal_to_the_whole_process_group_saves_and_leaves_with_75(
     (tmp_path / "struck").touch()
     said = process.communicate(timeout=60)[0].decode()
     assert process.returncode == 75, said
-    hit = re.search(r"SIGTERM at step (\d+): saved at step (\d+); leaving with 75", said)
+    hit = re.search(r"SIGTERM at step (\d+): saved at step (\d+); exiting with 75", said)
     assert hit and hit.group(1) == hit.group(2), said
     rc, said = run("torch_net.py", *args)
     assert rc == 0 and "step %s, every byte" % hit.group(2) in said

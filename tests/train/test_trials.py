@@ -18,23 +18,26 @@ from tests.violation import held
 
 TITLE = "Training is killed at random"
 WHAT = """\
-A training of 60 steps is struck by six real signals, five SIGKILLs and one SIGTERM, each at a random moment of the
-process (a third of the SIGKILLs while it starts and reads its checkpoint), is started again by the same command each
-time, and at last left to end. The training, the cadence (every 1, 3 or 5 steps), the order of the signals and who of
-several processes is struck come from the seed. Each start is a process of its own, forked from one that has imported
-the libraries. The Trainers of Hugging Face and Lightning are the real ones (a quarter of Lightning's each: as it is,
-validating every so many batches of all, reading a loader without a length, and torchdata's); several processes are two,
-on gloo."""
+A training of 60 steps gets six real signals, five SIGKILLs and one SIGTERM, each at a random moment of the process (a
+third of the SIGKILLs while it starts and reads its checkpoint). The same command restarts it each time, and at last it
+runs to its end. The seed determines the training, the cadence (every 1, 3 or 5 steps), the order of the signals and
+which of several processes is hit. Each start is a separate process, forked from one that has imported the libraries.
+The Trainers of Hugging Face and Lightning are the real ones (a quarter of Lightning's each: as it is, validating every
+so many batches across epochs, reading a loader without a length, and torchdata's); several processes means two, on
+gloo."""
 HELD = """\
-Held in every trial that is not broken: the final weights, the optimizers' state and what is drawn next are those of the
-uninterrupted training, bit for bit on a CPU; SIGTERM ended it with 75; what the pointer called saved was there and
-whole after every strike; nothing half-written is left; no strike made it compute more steps twice than the cadence,
-also where another process writes (with `when_behind="wait"`)."""
-AGAIN = "One trial again, with its story: `.venv/bin/python -m tests.train --kind hf --seed 1003`."
+Held in every trial that is not broken: the final weights, the optimizers' state and the next random draws are those of
+the uninterrupted training, bit for bit on a CPU; SIGTERM ended it with 75; after every strike, what the pointer called
+saved existed and was whole; nothing half-written is left; no strike made it compute more steps twice than the cadence,
+even when another process writes (with `when_behind="wait"`)."""
+AGAIN = "Repeat a trial, with its story: `.venv/bin/python -m tests.train --kind hf --seed 1003`."
 NAMES = {
     "torch": "PyTorch", "hf": "Hugging Face Trainer", "lightning": "Lightning",
     "ddp": "DistributedDataParallel", "fsdp": "FSDP", "hf2": "Hugging Face Trainer, two processes",
-    "lightning2": "Lightning, two processes",
+    "lightning2": "Lightning, two processes", "accumulated": "PyTorch, accumulated gradients",
+    "accelerate": "Accelerate, accumulated gradients", "hf-accumulated": "Hugging Face Trainer, accumulated gradients",
+    "lightning-accumulated": "Lightning, accumulated gradients",
+    **{f"everyday-{by}": f"PyTorch, {words}" for by, words in trials.EVERYDAY.items()},
 }  # fmt: skip
 
 

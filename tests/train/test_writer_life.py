@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.train import Checkpointer
 from sojourn.train.saving import shared_memory
 from tests.train.killing import SOURCE, environment
 from tests.train.lives import DEADLINE_S, is_alive, loaded, names, until
@@ -100,3 +101,23 @@ def test_from_the_packed_zip_as_on_a_box_the_writer_starts_too(tmp_path: Path) -
     said = done.stdout.decode()
     assert done.returncode == 0 and str(packed) in said and "by another process" in said, said
     assert names(tmp_path / "ckpt") == ["ckpt-t000001-s00000001.pt"]
+
+
+def test_the_writer_is_the_one_to_be_ended_for_want_of_memory_only_while_it_holds_nothing(
+    tmp_path: Path,
+) -> None:
+    ckpt = Checkpointer(folder=tmp_path / "ckpt", state={"b": bytearray(3 << 20)}, every_steps=1, background=True)
+    ckpt.step()
+    pid = ckpt._saver._background._link.process.pid  # type: ignore[union-attr]
+    assert ckpt.wait()
+    score, own = Path("/proc/%d/oom_score_adj" % pid), Path("/proc/self/oom_score_adj").read_text()
+    until(lambda: score.read_text().strip() == "500", "it is not the one")
+    lowest: list[str] = []
+    fifo = tmp_path / "ckpt" / (".ckpt-t000001-s00000002.pt.%d.tmp" % pid)
+    os.mkfifo(str(fifo))  # opening it waits for a reader
+    ckpt.step()
+    until(lambda: lowest.append(score.read_text()) or lowest[-1] == own, "it stays the preferred victim")
+    os.close(os.open(str(fifo), os.O_RDONLY))
+    assert not ckpt.wait()
+    until(lambda: score.read_text().strip() == "500", "it is not the one again")
+    ckpt.close()

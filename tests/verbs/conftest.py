@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,10 @@ from sojourn.core.values import Site
 from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch
 from sojourn.verbs.context import Box, Context
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.observe.status import status
+from tests import ending
 from tests.verbs import faulty
 
 
@@ -38,6 +39,10 @@ class World:
         box = Box(self.site, self.transport, setsid.Backend(), provider, Keeper(self.transport, self.site))
         return Context(Store(), now_s=lambda: time.time() + self.later_s, say=self.said.append, boxes={"local": box})
 
+    def later(self, seconds: float) -> None:
+        """A sleep that only moves the clock."""
+        self.later_s += seconds
+
     def job(self, run: str, **keys: Any) -> str:
         path = self.project / "sojourn.yaml"
         job = {"name": "digits", "run": run, **keys}
@@ -45,7 +50,7 @@ class World:
         return str(path)
 
     def run(self, script: str, **keys: Any) -> Launch:
-        return run(self.ctx, self.job(script, **keys))
+        return run(self.ctx, RunRequest(self.job(script, **keys)))
 
     def ended(self, script: str, **keys: Any) -> Launch:
         """Run it, and wait until the box has sealed it."""
@@ -68,24 +73,8 @@ class World:
         return [json.loads(line)["kind"] for line in path.read_text().splitlines()] if path.exists() else []
 
     def end_all(self) -> None:
-        """End every keeper, shim and payload of this box, those too that one of them starts meanwhile; none is left."""
-        while ours := self._ours():
-            for pid in ours:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            time.sleep(0.02)
-
-    def _ours(self) -> list[int]:
-        mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
-        return [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) != os.getpid() and self._is_ours(n, mark)]
-
-    def _is_ours(self, pid: str, mark: bytes) -> bool:
-        try:
-            return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
+        """End every keeper, shim and payload of this box; none is left."""
+        ending.end_all(f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}")
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sojourn.backends.keeper.client import Keeper
 from sojourn.backends.launcher import setsid
 from sojourn.backends.provider import unmetered
@@ -20,6 +18,7 @@ from sojourn.store.home import Store
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.sweep.reconcile import Reconciled, reconcile
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import Swept, sweep
 from tests.verbs import faulty
 from tests.verbs.conftest import World
@@ -60,8 +59,10 @@ class Field:
         job = {"outputs": ["result.json"], "candidates": list(self.bases), "sweep": {"matrix": matrix}, **keys}
         return self.world.job(SCRIPT.format(folder=self.folder), **{"name": "ab", **job})
 
-    def sweep(self, matrix: dict[str, list[Any]], keys: dict[str, Any] | None = None, **how: Any) -> Swept:
-        return sweep(self.ctx, self.job(matrix, **(keys or {})), **how)
+    def sweep(
+        self, matrix: dict[str, list[Any]], keys: dict[str, Any] | None = None, *, dry_run: bool = False, **how: Any
+    ) -> Swept:
+        return sweep(self.ctx, SweepRequest(self.job(matrix, **(keys or {})), **how), dry_run=dry_run)
 
     def reconcile(self, **how: Any) -> Reconciled:
         return reconcile(self.ctx, "ab", **how)
@@ -130,12 +131,13 @@ def command(pid: int) -> bytes:
 Make = Callable[[str], Field]
 
 
-@pytest.fixture
-def field(world: World, tmp_path: Path) -> Iterator[Make]:
+@contextlib.contextmanager
+def fields(world: World, folder: Path) -> Iterator[Make]:
+    """Makes fields by the names of their boxes. At the end their boxes go on and their records are closed."""
     made = []
 
     def make(names: str) -> Field:
-        made.append(Field(world, tmp_path, names))
+        made.append(Field(world, folder, names))
         return made[-1]
 
     yield make

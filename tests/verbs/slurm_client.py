@@ -15,6 +15,7 @@ from sojourn.store.home import Store
 from sojourn.verbs.answers import Launch, Row
 from sojourn.verbs.context import Context
 from sojourn.verbs.explain.why import of_run
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.observe.status import status
 from tests.lab.cluster import Cluster, until
@@ -31,9 +32,10 @@ class Client:
         self.site("local")
         self.ctx = Context(Store())
 
-    def site(self, transport: str, init: str = "", **options: Any) -> None:
+    def site(self, transport: str, init: str = "", ask_every: int = 0, **options: Any) -> None:
         """[sites.hpc]: the login node over ssh, or this machine as one. [sites.far]: the login node as a mere box."""
-        lines = {"transport": transport, "address": "login", "launcher": "sbatch", "base": str(self.base)}
+        lines: dict[str, Any] = {"transport": transport, "address": "login", "launcher": "sbatch"}
+        lines |= {"base": str(self.base), "ask_every": ask_every}  # tests change what Slurm has behind our back
         lines["python"] = os.path.realpath(sys.executable)
         lines["init"] = init or f"export PATH={os.path.dirname(sys.executable)}:$PATH"
         path = self.home / ".config" / "sojourn" / "settings.toml"
@@ -52,7 +54,7 @@ class Client:
         return str(path)
 
     def run(self, script: str, name: str = "r", **keys: Any) -> Launch:
-        return run(self.ctx, self.job(script, name, **keys))
+        return run(self.ctx, RunRequest(self.job(script, name, **keys)))
 
     def row(self, name: str = "r") -> Row:
         (row,) = status(self.ctx, [name]).rows

@@ -5,14 +5,16 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sojourn.cli.live import countdown
 from sojourn.cli.main import main
-from sojourn.core.alarms import BILLING, IDLE, STALLED, TOO_FAST
+from sojourn.core.alarms import BILLING, CLOCK, IDLE, STALLED, TOO_FAST
 from sojourn.core.fold import Status
 from sojourn.core.values import State
 from sojourn.verbs.answers import Snapshot
@@ -113,7 +115,7 @@ def test_a_failure_and_the_end_are_told_to_the_channels_of_the_run(
     assert "digits: failed (exit status 3)" in text
     assert receiver.paths and all(SECRET in path for path in receiver.paths)
     told = [line for line in lines_of(looks) if line.startswith("channel 2")]
-    assert told == ["channel 2 (json): it did not take the message"]  # once, and without the URL
+    assert told == ["channel 2 (json): it did not accept the message"]  # once, and without the URL
     kept = (Path(world.ctx.store.state_dir) / "journal.jsonl").read_text()
     assert receiver.url not in kept  # of env:NAME only the name is recorded
 
@@ -141,14 +143,14 @@ def test_alarms_reach_a_channel_of_the_settings(
     assert list(watch(world.ctx, every_s=0.2))[-1].is_last
     text = "\n".join(message["message"] for message in receiver.got)
     assert "digits: it succeeded at step 10 of 100: check the result before you trust it" in text
-    assert "local: all its runs have ended, but it still costs 2.00 EUR an hour" in text
+    assert "local: all its runs have ended; done and billing since" in text and "at 2.00 EUR an hour" in text
 
 
 def test_a_run_under_which_no_gpu_is_busy_is_an_alarm(world: World) -> None:
     world.ended("true", outputs=[])
     record = world.record()
     idle = Status(State.RUNNING, 1, seq=9, idle_since="2026-11-01T10:00:00.000Z", beat_at="2026-11-01T10:20:00.000Z")
-    world.ctx.store.index.hear(record.id, record.offset, idle, "alive", "alive", 0.0)
+    world.ctx.store.index.record_status(record.id, record.offset, idle, "alive", "alive", 0.0)
     (alarm,) = Alarms(world.ctx).now([world.record()])
     assert (alarm.kind, alarm.next) == (IDLE, "sojourn why digits") and "busy for 20" in alarm.text
 
@@ -179,3 +181,23 @@ def test_a_stall_is_an_alarm_as_long_as_it_lasts(world: World) -> None:
         assert time.monotonic() < deadline
     assert [(alarm.kind, alarm.next) for alarm in look.alarms] == [(STALLED, "sojourn why digits")]
     assert any(line.startswith("alarm: digits: stalled") for line in look.news)
+
+
+def test_a_danger_clock_is_counted_down_and_told_at_each_mark(world: World) -> None:
+    world.ctx = world.client(faulty.Provider(world.site))
+    world.ended("true", outputs=[])
+    record = world.ctx.store.index.lease("local")
+    assert record is not None
+    ends_s = world.ctx.now_s() + 5 * 3600
+    world.ctx.store.append("leased", lease={**asdict(record.lease), "address": "here", "facts": {"ends_s": ends_s}})
+    alarms = Alarms(world.ctx)
+    (clock,) = alarms.clocks([world.record()])
+    assert clock["lease"] == "local" and clock["left_s"] == pytest.approx(5 * 3600, abs=60)
+    kinds = []
+    for later_s in (0.0, 1000.0, 4.5 * 3600, 4.9 * 3600):
+        world.later_s = later_s
+        kinds += [alarm.kind for alarm in alarms.now([world.record()]) if alarm.kind.startswith(CLOCK)]
+    assert kinds == ["clock-6h", "clock-6h", "clock-1h", "clock-0.25h"]
+    (look,) = watch(world.ctx, ["digits"])
+    assert look.as_json()["clocks"][0]["loses"] == "the machine, with its disk"
+    assert any(line.startswith("clock: local: the rental ends (") for line in countdown(look, 200))

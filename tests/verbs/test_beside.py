@@ -10,6 +10,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.beside import each
 from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs.conftest import World
 from tests.verbs.field import Field
@@ -19,7 +20,7 @@ from tests.verbs.field import Field
 def boxes(world: World, tmp_path: Path) -> Iterator[Field]:
     field = Field(world, tmp_path, "a b c")
     field.open()
-    sweep(field.ctx, field.job({"lr": [1, 2, 3, 4, 5, 6]}))
+    sweep(field.ctx, SweepRequest(field.job({"lr": [1, 2, 3, 4, 5, 6]})))
     field.over()
     yield field
     field.ctx.store.close()

@@ -10,6 +10,8 @@ from sojourn.core.values import Finding, Site
 from sojourn.verbs.explain.doctor import doctor
 from sojourn.verbs.launch import boxcheck
 from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.request import RunRequest
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.box.rig import Rig
 from tests.lab import machine_faults
@@ -35,7 +37,8 @@ def test_a_lost_card_stops_run_as_doctor_said_and_plan_says_so_too(world: World)
     answer = world.run("true")
     assert (answer.did, answer.exit_status) == ("blocked", 11)
     assert blockers == {f.id for f in answer.findings if (f.status, f.severity) == ("confirmed", "blocker")}
-    assert plan(world.ctx, world.job("true")).exit_status == 11
+    planned = plan(world.ctx, RunRequest(world.job("true")))
+    assert (planned.exit_status, planned.next) == (11, "sojourn doctor local"), "not `run`, which would stop there"
     assert not world.root().exists()
 
 
@@ -48,11 +51,11 @@ def test_a_job_that_says_it_uses_no_card_runs_on_a_box_that_lost_one(world: Worl
 @pytest.mark.usefixtures("driver")
 def test_a_lost_card_stops_a_sweep_as_it_stops_a_run(world: World) -> None:
     keys = {"outputs": [], "sweep": {"matrix": {"lr": [1, 2]}}}
-    refused = sweep(world.ctx, world.job("true", **keys))
+    refused = sweep(world.ctx, SweepRequest(world.job("true", **keys)))
     assert (refused.did, refused.exit_status) == ("blocked", 11)
     assert "gpu-hardware-fault" in {f.id for f in refused.findings if f.status == "confirmed"}
     assert not world.ctx.store.index.runs()
-    taken = sweep(world.ctx, world.job("true", envs={"CUDA_VISIBLE_DEVICES": ""}, **keys))
+    taken = sweep(world.ctx, SweepRequest(world.job("true", envs={"CUDA_VISIBLE_DEVICES": ""}, **keys)))
     assert taken.did == "queued"
 
 

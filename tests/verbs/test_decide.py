@@ -9,6 +9,7 @@ from sojourn.core.fold import Status
 from sojourn.core.need import Need
 from sojourn.core.values import Run, Site, State
 from sojourn.store.records import RunRecord
+from sojourn.store.snapshot import Snapshot
 from sojourn.verbs.answers import Reach, worst
 from sojourn.verbs.launch.decide import IDENTITY, decide
 from sojourn.verbs.launch.preflight import SPARE_BYTES, Room, base_disk, check_need, room
@@ -127,12 +128,24 @@ def test_bytes_and_inodes_are_judged_on_the_disk_that_holds_the_runs() -> None:
     assert ids({**HELLO, "has": {"bash": False}}) == ["no-bash"]
 
 
+def pushed(digest: str, *sizes: int) -> Snapshot:
+    rows: Any = tuple({"path": str(n), "bytes": size, "sha256": "", "role": "f"} for n, size in enumerate(sizes))
+    return Snapshot("/", rows, digest, sum(sizes))
+
+
 def test_the_room_of_a_job_counts_pack_snapshot_and_copy_and_nothing_that_is_there() -> None:
-    trees = [("a", [{"bytes": 10}, {"bytes": 20}]), ("b", [{"bytes": 1 << 40}])]
-    there = room(trees, set())
-    assert (there.bytes - SPARE_BYTES, there.copied_bytes, there.copied_inodes) == (30, 30, 3)
-    assert room(trees, {"a"}).bytes - there.bytes == 60
-    assert room(trees, {"b"}).bytes - there.bytes == 2 << 40  # what is large is pushed, and then hard-linked
+    trees = [("code", pushed("a", 10, 20)), ("data", pushed("b", 1 << 40)), ("/data", pushed("c", 1 << 41))]
+    there = room(trees, set(), packs=False)
+    assert (there.bytes - SPARE_BYTES, there.copied_bytes, there.copied_inodes) == ((1 << 40) + 30, (1 << 40) + 30, 3)
+    assert room(trees, {"a"}, packs=False).bytes - there.bytes == 30
+    assert room(trees, {"a"}, packs=True).bytes - there.bytes == 60
+    assert room(trees, {"c"}, packs=False).bytes - there.bytes == 1 << 41  # read where it lies: no copy of it
+
+
+def test_a_disk_that_shares_blocks_needs_no_room_for_the_copy() -> None:
+    takes = room([("code", pushed("a", 9 << 30))], {"a"}, packs=False)
+    assert ids(HELLO, takes=takes) == ["disk-too-small"]
+    assert ids({**HELLO, "has": {"bash": True, "reflinks": True}}, takes=takes) == []
 
 
 def test_an_environment_is_made_anew_when_its_text_or_a_file_that_it_names_changes() -> None:

@@ -62,6 +62,17 @@ def test_what_stands_in_another_file_is_seen(tmp_path: Path) -> None:
     assert "same-order-every-epoch" not in doctor_code(str(tmp_path)).facts["code.traps"]
 
 
+def test_a_job_that_protects_its_saves_has_none_that_tear(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text((PIECES / "saved-in-place/hit-1.txt").read_text())
+    job = tmp_path / "sojourn.yaml"
+    job.write_text("run: python3 train.py\n")
+    before = doctor_code(str(tmp_path))
+    assert "saved-in-place" in before.facts["code.traps"]
+    assert any("protect: saves" in finding.fix for finding in before.findings)
+    job.write_text("run: python3 train.py\nprotect: saves\n")
+    assert "saved-in-place" not in doctor_code(str(tmp_path)).facts["code.traps"]
+
+
 def test_code_is_read_and_never_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("open('ran', 'w')\nimport nothing_of_this_name\n1 / 0\n")
     answer = doctor_code(str(tmp_path / "train.py"))

@@ -11,7 +11,9 @@ from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.observe.cost import cost
 from sojourn.verbs.observe.leases import leases
 from sojourn.verbs.observe.status import status
-from sojourn.verbs.release.down import NotGone, down
+from sojourn.verbs.release.down import down
+from sojourn.verbs.release.request import DownRequest
+from sojourn.verbs.rent.gone import NotGone
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.wire.errors import Refusal
 from tests.verbs.conftest import World
@@ -34,7 +36,7 @@ def rented(world: World) -> Provider:
 
 
 def let_go(world: World, **more: Any) -> Down:
-    return down(world.ctx, "local", confirm=lambda ask: ask.name, **more)
+    return down(world.ctx, DownRequest("local", **more), confirm=lambda ask: ask.name)
 
 
 def test_a_lease_is_released_once_everything_is_home_and_seen_to_be_gone_twice(world: World, rented: Provider) -> None:
@@ -91,7 +93,7 @@ def test_what_is_asked_lists_the_money_and_that_it_cannot_be_undone(world: World
     asked: list[Ask] = []
     world.later_s += 3600
     with pytest.raises(Refusal):
-        down(world.ctx, "digits", confirm=lambda ask: asked.append(ask))
+        down(world.ctx, DownRequest("digits"), confirm=lambda ask: asked.append(ask))
     (ask,) = asked
     text = "\n".join(ask.lines)
     assert ask.name == "local" and "destroy" in text and "2.00 EUR" in text and "cannot be undone" in text

@@ -17,6 +17,7 @@ from sojourn.store.home import Store
 from sojourn.verbs.answers import Down
 from sojourn.verbs.confirm import Ask, NotConfirmed
 from sojourn.verbs.context import Context
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.launch.stop import stop
@@ -24,6 +25,7 @@ from sojourn.verbs.observe.leases import leases
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.clean import clean
 from sojourn.verbs.release.down import StillAnswers, StopsItself, down
+from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.takeover.recover import recover
 from tests.verbs.conftest import World
@@ -41,7 +43,7 @@ def rented(world: World) -> Provider:
 
 
 def let_go(world: World, **more: Any) -> Down:
-    return down(world.ctx, "local", confirm=lambda ask: ask.name, **more)
+    return down(world.ctx, DownRequest("local", **more), confirm=lambda ask: ask.name)
 
 
 def refused(world: World, **more: Any) -> list[str]:
@@ -72,7 +74,7 @@ def test_the_run_of_a_second_client_holds_until_it_is_recovered_and_home(
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     list(pull(world.ctx))
     with second_client(world, tmp_path) as other:
-        run(other, world.job("echo '{}' > theirs.json; sleep 600", name="theirs", outputs=["theirs.json"]))
+        run(other, RunRequest(world.job("echo '{}' > theirs.json; sleep 600", name="theirs", outputs=["theirs.json"])))
         (lack,) = refused(world)
         name = f"local:{world.site.base}/theirs"
         assert lack.startswith(f"{name}: ") and "is alive there" in lack
@@ -91,12 +93,12 @@ def test_an_unknown_run_is_given_up_by_its_own_name_alone(world: World, rented: 
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     list(pull(world.ctx))
     with second_client(world, tmp_path) as other:
-        run(other, world.job("true", name="theirs"))
+        run(other, RunRequest(world.job("true", name="theirs")))
         ended(other, "theirs")
     name = f"local:{world.site.base}/theirs"
     assert refused(world, abandon=["theirs"])
     asked: list[Ask] = []
-    answer = down(world.ctx, "local", confirm=lambda ask: asked.append(ask) or ask.name, abandon=[name])
+    answer = down(world.ctx, DownRequest("local", abandon=[name]), confirm=lambda ask: asked.append(ask) or ask.name)
     assert answer.released and answer.abandoned == (name,)
     assert any(line.startswith(f"{name}: GIVEN UP") for line in asked[0].lines)
     assert f"--abandon {name}" in asked[0].command
@@ -108,7 +110,7 @@ def test_the_same_box_under_a_second_name_is_the_same_box(world: World, rented: 
     settings.write_text(f'[sites.paid]\nbase = "{world.site.base}"\n')
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     list(pull(world.ctx))
-    run(world.ctx, world.job("echo '{}' > b.json", name="b", outputs=["b.json"]), site="paid")
+    run(world.ctx, RunRequest(world.job("echo '{}' > b.json", name="b", outputs=["b.json"]), site="paid"))
     ended(world.ctx, "b")
     assert refused(world) == ["b: b.json is not home"]
 
@@ -118,7 +120,7 @@ def test_a_run_in_another_base_of_the_same_user_holds(world: World, rented: Prov
     list(pull(world.ctx))
     base = tmp_path / "other base"
     with second_client(world, tmp_path, base=str(base)) as other:
-        run(other, world.job("true", name="theirs"))
+        run(other, RunRequest(world.job("true", name="theirs")))
         ended(other, "theirs")
     (lack,) = refused(world)
     assert lack.startswith(f"local:{base}/theirs: ") and "in another base" in lack
@@ -133,7 +135,7 @@ def test_an_own_run_in_another_base_of_the_box_is_listed_again_there(
     settings.parent.mkdir(parents=True)
     settings.write_text(f'[sites.paid]\nbase = "{tmp_path}/other base"\n')
     world.ended("echo '{}' > out.json", outputs=["out.json"])
-    run(world.ctx, world.job("echo '{}' > b.json", name="b", outputs=["*.json"]), site="paid")
+    run(world.ctx, RunRequest(world.job("echo '{}' > b.json", name="b", outputs=["*.json"]), site="paid"))
     ended(world.ctx, "b")
     list(pull(world.ctx))
     (tmp_path / "other base/runs/b/attempts/1/more.json").write_text("{}")
@@ -176,7 +178,11 @@ def test_the_checkpoint_of_a_run_that_did_not_succeed_is_owed(world: World, rent
     list(pull(world.ctx))
     assert "none of them loads" in refused(world)[0], "zeros are no checkpoint"
     asked: list[Ask] = []
-    done = down(world.ctx, "local", confirm=lambda ask: asked.append(ask) or ask.name, abandon=["digits:checkpoint"])
+    done = down(
+        world.ctx,
+        DownRequest("local", abandon=["digits:checkpoint"]),
+        confirm=lambda ask: asked.append(ask) or ask.name,
+    )
     assert done.released and done.abandoned == ("digits:checkpoint",)
     assert any("GIVEN UP" in line and "checkpoint" in line for line in asked[0].lines)
 
@@ -193,7 +199,7 @@ def test_what_changes_while_the_prompt_waits_is_seen(world: World, rented: Provi
         return ask.name
 
     with pytest.raises(Withheld):
-        down(world.ctx, "local", confirm=confirm)
+        down(world.ctx, DownRequest("local"), confirm=confirm)
     assert not rented.released
 
 
@@ -217,12 +223,12 @@ def test_another_list_than_the_one_shown_is_asked_about_again_and_not_answered_b
         asked.append(ask)
         if not ask.is_again:
             with second_client(world, tmp_path) as other:
-                run(other, world.job("true", name="late"))
+                run(other, RunRequest(world.job("true", name="late")))
                 ended(other, "late")
         return None if ask.is_again else ask.name
 
     with pytest.raises(NotConfirmed, match="the list changed since it was given"):
-        down(world.ctx, "local", confirm=beforehand)
+        down(world.ctx, DownRequest("local"), confirm=beforehand)
     assert [ask.is_again for ask in asked] == [False, True]
     assert any("/late" in line for line in asked[1].lines) and "releasing" not in world.journal()
     assert let_go(world).released
@@ -294,11 +300,11 @@ def test_a_machine_that_its_user_stopped_is_settled_with_what_was_lost(world: Wo
     world.transport.is_cut = True
     asked: list[Ask] = []
     with pytest.raises(NotConfirmed):
-        down(world.ctx, "local", confirm=lambda ask: asked.append(ask), is_stopped=True)
+        down(world.ctx, DownRequest("local", is_stopped=True), confirm=lambda ask: asked.append(ask))
     assert any(line.startswith("LOST OR UNKNOWN: digits") for line in asked[0].lines)
     told = let_go(world, is_stopped=True)
     assert told.settled and told.exit_status == 1 and told.lost and leases(world.ctx).rows == ()
-    assert "you say that it is stopped" in let_go(world).line
+    assert "you reported it as stopped" in let_go(world).line
 
 
 def test_what_its_provider_stops_is_not_said_to_be_stopped(world: World, rented: Provider) -> None:

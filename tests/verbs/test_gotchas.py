@@ -33,7 +33,7 @@ def test_a_list_is_narrowed_by_theme_scope_and_severity() -> None:
 
 @pytest.mark.parametrize("name", ["inodes-used-up", "U7", "u7", "inodes"])
 def test_an_entry_is_shown_by_id_seed_number_and_unique_beginning(name: str) -> None:
-    said = gotchas.shown(name).as_json()
+    said = gotchas.show_gotcha(name).as_json()
     assert (said["schema"], said["id"], said["was"]) == ("sojourn/gotcha/v1", "inodes-used-up", "U7")
     assert said["related"][0].keys() == {"id", "title"}
     json.dumps(said, allow_nan=False)
@@ -41,7 +41,7 @@ def test_an_entry_is_shown_by_id_seed_number_and_unique_beginning(name: str) -> 
 
 def test_the_number_of_a_merged_entry_shows_the_one_that_tells_it() -> None:
     merged = {m.was: one.id for one in catalog() for m in one.merged}
-    assert gotchas.shown("LOC4").gotcha.id == merged["LOC4"]
+    assert gotchas.show_gotcha("LOC4").gotcha.id == merged["LOC4"]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_number_of_a_merged_entry_shows_the_one_that_tells_it() -> None:
 )
 def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, near: str) -> None:
     with pytest.raises(gotchas.UnknownGotcha, match=near):
-        gotchas.shown(wrong)
+        gotchas.show_gotcha(wrong)
 
 
 def test_a_search_has_the_shape_that_others_rely_on() -> None:
@@ -74,7 +74,7 @@ def test_an_empty_search_is_misuse() -> None:
 
 def test_every_entry_reads_at_80_columns() -> None:
     for one in catalog():
-        wide = [line for line in show.shown(gotchas.shown(one.id), 80) if width(line) > 80]
+        wide = [line for line in show.entry(gotchas.show_gotcha(one.id), 80) if width(line) > 80]
         assert wide == []
     assert [line for line in show.listed(gotchas.listed(), 80) if width(line) > 80] == []
 

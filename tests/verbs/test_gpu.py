@@ -172,7 +172,7 @@ def test_a_machine_without_a_card_is_told_in_words_and_nothing_is_wrong(world: W
     answer = gpu.gpu(world.ctx, "local", matmul=True)
     assert answer.exit_status == 0 and answer.facts["cards"] == []
     text = "\n".join(show.lines(answer, 200))
-    assert "no NVIDIA driver" in text and "there is no card that could multiply" in text
+    assert "no NVIDIA driver" in text and "there is no usable GPU" in text
 
 
 @pytest.mark.usefixtures("driver")

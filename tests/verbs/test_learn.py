@@ -85,7 +85,7 @@ def test_a_root_caused_entry_with_a_near_miss_becomes_a_patch_that_applies(tmp_p
         ("a-hunch", "--because is one of"),
         ("root-caused", "--miss FILE"),
         ("reproduced", "--again FILE"),
-        ("mechanistic", "an address that tells the mechanism"),
+        ("mechanistic", "a URL that explains the mechanism"),
     ],
 )
 def test_what_is_not_grounded_is_refused_with_what_lacks(tmp_path: Path, because: str, says: str) -> None:
@@ -100,7 +100,7 @@ def test_reproduced_needs_a_second_case_that_confirms_it(tmp_path: Path) -> None
     log, draft = filled(tmp_path)
     second = write(tmp_path / "two.log", LOG.replace("3 of 8", "5 of 8"))
     made = learn.patch(log, draft, "reproduced", again=second, environ=ENVIRON)
-    assert "hit-2.json" in made.text and any("near miss" in remark for remark in made.remarks)
+    assert "hit-2.json" in made.text and any("another cause" in remark for remark in made.remarks)
     for other in (log, near_miss(tmp_path)):
         with pytest.raises(learn.NotGrounded):
             learn.patch(log, draft, "reproduced", again=other, environ=ENVIRON)
@@ -115,7 +115,7 @@ def test_a_miss_that_is_confirmed_too_tells_nothing_apart(tmp_path: Path) -> Non
     log, draft = filled(tmp_path)
     with pytest.raises(learn.NotGrounded) as refused:
         learn.patch(log, draft, "root-caused", miss=log, environ=ENVIRON)
-    assert any("nothing tells the cause apart" in line for line in refused.value.fields["lines"])
+    assert any("nothing distinguishes the cause" in line for line in refused.value.fields["lines"])
 
 
 def test_a_draft_that_its_own_evidence_does_not_confirm_is_refused(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_fact_of_a_platform_becomes_a_patch_of_its_file(tmp_path: Path) -> Non
     }
     assert faults(data) == [] and data["tier"] == document("runpod")["tier"]
     new = fact("local", "storage.shared", "no", "it is one machine", environ=ENVIRON)
-    assert "+[storage]" in new.text and "it said nothing" in new.remarks[0]
+    assert "+[storage]" in new.text and "no value before" in new.remarks[0]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from sojourn.backends.keeper.client import Answer
+from sojourn.cli.main import main
 from sojourn.verbs.observe.logs import NoLog, Restless, TooLong, _Log, logs
 from tests.box.rig import until
 from tests.verbs.conftest import World
@@ -111,3 +112,19 @@ def test_a_log_larger_than_any_keeper_writes_is_not_begun(world: World) -> None:
     box.size = 1 << 50
     with pytest.raises(TooLong):
         list(_Log(cast(Any, box), world.record(), 1).more())
+
+
+def test_bars_in_a_pipe_are_their_last_form_where_a_part_is_asked_for_and_raw_where_that_is(
+    world: World, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    world.ended("echo begin; printf '10%%\\r50%%\\r100%%\\n1/9\\r2/9'")
+
+    def shown(*words: str) -> bytes:
+        assert main(["logs", "digits", *words]) == 0
+        return capfdbinary.readouterr().out
+
+    assert shown() == shown("--raw") == b"begin\n10%\r50%\r100%\n1/9\r2/9"
+    assert shown("--tail", "2") == b"100%\n2/9\n"
+    assert shown("-f", "--tail", "2") == b"100%\n1/9\n2/9\n", "who follows sees the bar while it moves"
+    assert shown("--tail", "2", "--raw") == b"10%\r50%\r100%\n1/9\r2/9"
+    assert [json.loads(line)["line"] for line in shown("--tail", "2", "--json").splitlines()] == ["100%", "2/9"]

@@ -17,8 +17,8 @@ from sojourn.store.platforms import UnknownPlatform, document
 from sojourn.store.platforms import platforms as every
 from sojourn.verbs.explain import platforms
 from sojourn.verbs.launch.plan import _survival
-from sojourn.verbs.launch.renting import _tell_clocks
 from sojourn.verbs.release.down import _ask
+from sojourn.verbs.rent.machine import tell_clocks
 from sojourn.wire.errors import Misuse
 
 
@@ -30,7 +30,7 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", every())
 def test_the_page_of_a_platform_reads_at_80_columns_and_shows_what_loses_work(name: str) -> None:
-    lines = show.shown(platforms.shown(name), 80)
+    lines = show.page(platforms.show_platform(name), 80)
     assert [line for line in lines if width(line) > 80] == []
     told = "\n".join(lines)
     for row in document(name).get("clock", ()):
@@ -48,7 +48,7 @@ def test_the_list_has_every_platform_and_its_stop_verb() -> None:
 
 
 def test_a_platform_in_json_is_the_whole_document() -> None:
-    said = platforms.shown("RunPod").as_json()
+    said = platforms.show_platform("RunPod").as_json()
     assert (said["schema"], said["platform"], said["extends"]) == ("sojourn/platform/v1", "runpod", "generic-ssh")
     assert said["stop"]["is_final"]["is"] is True and said["clock"][0]["loses"]
     json.dumps(said, allow_nan=False)
@@ -68,7 +68,7 @@ def test_stale_facts_are_listed_by_month_with_those_of_money_first() -> None:
 
 def test_an_unknown_platform_is_answered_with_the_nearest() -> None:
     with pytest.raises(UnknownPlatform, match="runpod"):
-        platforms.shown("runpot")
+        platforms.show_platform("runpot")
 
 
 def survival(**site: Any) -> dict[str, Any]:
@@ -91,18 +91,17 @@ def test_plan_says_whether_the_checkpoints_outlive_the_stop_by_where_they_lie() 
 def test_the_danger_clocks_are_told_before_a_meter_starts() -> None:
     told: list[str] = []
     ctx = SimpleNamespace(say=told.append)
-    _tell_clocks(ctx, Site("box", platform="autodl", rate_micro_per_h=1_000_000))  # type: ignore[arg-type]
+    tell_clocks(ctx, Site("box", platform="autodl", rate_micro_per_h=1_000_000))  # type: ignore[arg-type]
     assert any("after 15 consecutive days" in line and "loses" in line for line in told)
     told.clear()
-    _tell_clocks(ctx, Site("box", platform="autodl"))  # type: ignore[arg-type]
+    tell_clocks(ctx, Site("box", platform="autodl"))  # type: ignore[arg-type]
     assert told == []  # nothing is metered
 
 
 def test_a_stop_that_keeps_the_disk_is_asked_with_the_clocks_that_begin_then() -> None:
     clocks = platform("autodl").clocks
     lease = Lease("box", "box", "by_hand", "t", 1_000_000, "CNY", 0.0, "power off", False, clocks)
-    record = SimpleNamespace(name="box", lease=lease, spent_micro=0)
-    asked = _ask(None, record, lease, Facts((), 0.0), Judgement(()), (), Given())  # type: ignore[arg-type]
+    asked = _ask(lease, 0, Facts((), 0.0), Judgement(()), (), Given())
     assert any("after 15 consecutive days" in line and "loses" in line for line in asked.lines)
 
 

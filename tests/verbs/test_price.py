@@ -4,7 +4,7 @@ import pytest
 
 from sojourn.core.ports import Offer
 from sojourn.core.values import Site
-from sojourn.verbs.launch.price import OverMaxPrice, cheapest, max_price
+from sojourn.verbs.rent.price import OverMaxPrice, cheapest, max_price
 from sojourn.wire.errors import Misuse
 
 SMALL, UNPRICED = Offer("small", 500_000, "USD"), Offer("mystery", 0, "USD", is_rate_known=False)

@@ -34,7 +34,10 @@ def same(world: World, home: Path) -> bool:
     return all((home / name).read_bytes() == (copy / name).read_bytes() for name in OWED)
 
 
-def test_a_cut_transfer_goes_on_where_it_was_and_sends_nothing_twice(world: World, tmp_path: Path) -> None:
+def test_a_cut_transfer_goes_on_where_it_was_and_sends_nothing_twice(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.ctx, "sleep", world.later)
     world.ended(MAKE, outputs=OWED)
     home = tmp_path / "home"
     world.transport.get_limit_bytes = 100_000
@@ -220,7 +223,7 @@ def test_one_site_that_does_not_answer_does_not_keep_other_runs_from_coming_home
     world.ctx.boxes["far"] = replace(near, site=site, transport=far, keeper=Keeper(far, site))
     known(world, "away", site)
     answers = {answer.run: answer for answer in pull(world.ctx, ["away", "digits"])}
-    assert answers["digits"].ok and answers["away"].exit_status == 3 and "cannot be reached" in answers["away"].why
+    assert answers["digits"].ok and answers["away"].exit_status == 3 and "Cannot reach" in answers["away"].why
 
 
 def test_what_no_pull_can_bring_home_is_not_answered_with_pull_again(world: World) -> None:

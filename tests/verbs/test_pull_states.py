@@ -79,9 +79,9 @@ def test_where_a_library_is_missing_it_says_which_and_is_not_proven() -> None:
     told = Tale(artifacts={"t.parquet": one, "x.json": replace(one, path="x.json", kind="json", proved=("load",))})
     why, following = told.verdict("digits", "box")
     assert not told.ok and following == "sojourn pull digits"
-    assert why == "1 of 2 not loaded, only bytes are proven: install pyarrow"
+    assert why == "1 of 2 not loaded, only their bytes are proven: install pyarrow"
     assert list(told.problems()) == [("t.parquet", "not loaded (install pyarrow)")]
-    (first, _) = tale.shown(told)
+    (first, _) = tale.artifacts_of(told)
     assert (first.state, first.needs) == ("bytes-only", "install pyarrow")
     shown = " ".join(" ".join(artifacts.artifacts([show._worded(first)], 200)).split())
     assert "t.parquet: size and SHA-256 checked, not loaded (install pyarrow)" in shown and "t.parquet: small" in shown
@@ -93,4 +93,4 @@ def test_a_kind_that_nobody_can_load_and_one_that_was_read_are_no_problem() -> N
     read = replace(bare, path="a.pt", kind="torch_zip", proved=("bytes", "structure", "content"))
     told = Tale(artifacts={"notes.xyz": bare, "a.pt": read, "logs/1.log": replace(bare, kind="log")})
     assert told.ok and told.verdict("digits", "box") == ("", "sojourn down box")
-    assert [one.state for one in tale.shown(told)] == ["content-read", "bytes-only"]
+    assert [one.state for one in tale.artifacts_of(told)] == ["content-read", "bytes-only"]

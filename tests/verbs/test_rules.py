@@ -12,9 +12,11 @@ import pytest
 from sojourn.core.values import Site
 from sojourn.verbs.context import Box
 from sojourn.verbs.explain import why
-from sojourn.verbs.launch import run as verb
+from sojourn.verbs.launch import bidding
 from sojourn.verbs.launch.prepare import prepare
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs.conftest import World
 
@@ -107,14 +109,16 @@ def test_a_site_that_a_rule_excludes_is_left_out_and_the_run_there_is_not_begun_
     keys = {"candidates": ["local", "other"], "rules": [rule], "retry": {"attempts": 3, "on": ["node-failure"]}}
     world.ended("echo uncorrectable ECC error; exit 1", **keys)
     assert world.record().status.attempt == 1
-    with pytest.raises(verb.NotHere, match="your rule sick-box excludes local"):
+    with pytest.raises(bidding.NotHere, match="your rule sick-box excludes local"):
         world.run("echo uncorrectable ECC error; exit 1", **keys)
-    prepared = prepare(world.ctx, str(world.project / "sojourn.yaml"), name="second", env={})
-    assert list(verb.excluded_by_rule(world.ctx, prepared.job)) == ["local"]
+    prepared = prepare(world.ctx, RunRequest(str(world.project / "sojourn.yaml"), name="second", env={}))
+    assert list(bidding.excluded_by_rule(world.ctx, prepared.job)) == ["local"]
     settings = Path(os.environ["XDG_CONFIG_HOME"]) / "sojourn/settings.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f'[sites.other]\ntransport = "local"\nbase = "{other.base}"\n')
     keys.pop("retry")
-    swept = sweep(world.ctx, world.job("true", **keys, outputs=[], sweep={"matrix": {"seed": [1, 2]}}, name="many"))
+    swept = sweep(
+        world.ctx, SweepRequest(world.job("true", **keys, outputs=[], sweep={"matrix": {"seed": [1, 2]}}, name="many"))
+    )
     assert [part.site for part in swept.sites] == ["other"]
     assert any("local is left out" in remark and "sick-box" in remark for remark in swept.remarks)

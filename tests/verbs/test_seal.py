@@ -10,7 +10,7 @@ import pytest
 
 from sojourn.store.layout import BadLayout, Layout, hits, read_layout
 from sojourn.verbs.retrieve.accept import BadAcceptance, NotIndependent, accept, compare
-from sojourn.verbs.retrieve.seal import AlreadySealed, BadRunName, seal, standings
+from sojourn.verbs.retrieve.seal import AlreadySealed, BadRunName, seal, seal_states
 from sojourn.verbs.retrieve.verify import NoSuchPath, verify
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
@@ -57,7 +57,7 @@ def test_a_run_is_sealed_whole_and_active_stays_as_it_was(root: Path, layout: La
     assert verify([str(sealed)], str(root / "export/lr3.manifest.json")).ok
     assert sorted(path.name for path in (root / "active/lr3").rglob("*")) == before
     assert not (root / "export/.partial/lr3").exists()
-    assert {run: dict(states) for run, states in standings(str(root), layout).runs.items()} == {
+    assert {run: dict(states) for run, states in seal_states(str(root), layout).runs.items()} == {
         "lr3": {"active": ("active/lr3",), "sealed": ("export/lr3",)}
     }
 

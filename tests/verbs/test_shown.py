@@ -23,7 +23,8 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.stop import stop
 from sojourn.verbs.observe.status import status
-from sojourn.verbs.observe.status_rows import Shown, shown
+from sojourn.verbs.observe.status_rows import StatusRows, status_rows
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.store import history
 from tests.verbs import faulty
@@ -67,13 +68,13 @@ class Records:
 
     def kept(self) -> set[str]:
         """The runs whose rows would not be made anew."""
-        return {run for run, *_, text, _ in self.store.index.shown(read_code()) if text is not None}
+        return {run for run, *_, text, _ in self.store.index.status_texts(read_code()) if text is not None}
 
     def same(self) -> dict[str, Any]:
         """The document, after both ways to it gave the same, the second time too."""
         plainly = json_text(status(self.ctx).as_json())
-        assert shown(self.ctx).json_text() == plainly
-        assert shown(self.ctx).json_text() == plainly
+        assert status_rows(self.ctx).json_text() == plainly
+        assert status_rows(self.ctx).json_text() == plainly
         document: dict[str, Any] = json.loads(plainly)
         return document
 
@@ -89,7 +90,7 @@ def ended(state: str, attempt: int = 1, before: Status | None = None, said: int 
     return fold([event | ({"seconds": 60.0, **end} if event["kind"] == "ended" else {}) for event in events], before)
 
 
-def states(seen: Shown) -> dict[str, str]:
+def states(seen: StatusRows) -> dict[str, str]:
     return {row["id"]: row["state"] for row in map(json.loads, seen.runs)}
 
 
@@ -97,7 +98,7 @@ def until_over(world: World) -> None:
     deadline = time.monotonic() + 240
     while not all(record.is_settled for record in world.ctx.store.index.runs()):
         assert time.monotonic() < deadline
-        shown(world.ctx)
+        status_rows(world.ctx)
         time.sleep(0.05)
 
 
@@ -137,7 +138,9 @@ def random_step(records: Records, rng: random.Random) -> str:
     steps: dict[str, Callable[[], object]] = {
         "launched": lambda: records.launch(run, attempt, lease),
         "heard": lambda: records.heard(run, say(), *pulses),
-        "beat": lambda: store.index.hear(run, rng.randrange(9999), say(), *pulses, at_s=NOW_S + rng.randrange(99)),
+        "beat": lambda: store.index.record_status(
+            run, rng.randrange(9999), say(), *pulses, at_s=NOW_S + rng.randrange(99)
+        ),
         "not a number": lambda: records.heard(
             run, fold([{"seq": 999, "attempt": 99, "kind": "beat", "progress": {"metrics": {"loss": 1e999}}}], say())
         ),
@@ -170,7 +173,7 @@ def test_after_whatever_is_written_the_kept_rows_say_what_is_known(tmp_path: Pat
         for _ in range(120):
             told.append(random_step(records, rng))
             plainly = json_text(status(records.ctx).as_json())
-            seen = shown(records.ctx)
+            seen = status_rows(records.ctx)
             assert seen.json_text() == plainly, told
             kept_rows += len(seen.runs) - len(seen.anew.rows)
             kept_sweeps += len(seen.sweeps) - len(seen.anew.sweeps)
@@ -190,7 +193,7 @@ CHANGES: dict[str, Callable[[Records], object]] = {
     "launched": lambda r: r.launch("digits", 2),
     "queueing": lambda r: r.store.append("queueing", sweep="", site="a", cells=[{"run": "digits", "attempt": 2}]),
     "heard": lambda r: r.heard("digits", ended("failed", 2)),
-    "beat": lambda r: r.store.index.hear("digits", 901, ended("failed"), "gone", "gone", NOW_S + 60),
+    "beat": lambda r: r.store.index.record_status("digits", 901, ended("failed"), "gone", "gone", NOW_S + 60),
     "pulled": lambda r: r.store.append(
         "pulled", run="digits", manifest=history.SEALED, dir="/h", receipts=[history.receipt("digits")]
     ),
@@ -243,7 +246,7 @@ def test_what_runs_of_one_meter_spent_follows_those_beside_them_and_their_rows_a
     beat = {"seq": 9, "attempt": 1, "kind": "beat", "at": "2026-11-21T10:03:30.000Z"}
     records.heard("three", fold([beat], ended("", said=3)), "alive", "alive")
     assert [row["spent"]["micro"] for row in records.same()["runs"]] == [20_000, 0, 20_000, 110_000]
-    assert [row.id for row in shown(records.ctx).anew.rows] == ["three"]
+    assert [row.id for row in status_rows(records.ctx).anew.rows] == ["three"]
 
 
 def test_a_metric_that_is_called_spent_is_not_what_was_spent(records: Records) -> None:
@@ -261,7 +264,7 @@ def test_a_cell_that_joins_or_goes_on_has_its_sweep_counted_anew(records: Record
         records.finish(cell, sweep="ab")
     records.finish("one")
     assert records.same()["sweeps"][0]["states"] == {"succeeded": 2}
-    assert not shown(records.ctx).anew.rows  # all of it is kept, the sweep too
+    assert not status_rows(records.ctx).anew.rows  # all of it is kept, the sweep too
     records.plan("ab-3", sweep="ab")
     assert records.same()["sweeps"][0]["states"] == {"succeeded": 2, "planned": 1}
     records.launch("ab-1", 2)
@@ -303,9 +306,9 @@ def test_where_nothing_can_be_kept_the_answer_is_the_same(records: Records) -> N
     other = sqlite3.connect(records.state / "index.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")  # a command that hangs
     plainly = json_text(status(records.ctx).as_json())
-    assert shown(records.ctx).json_text() == plainly and not records.kept()
+    assert status_rows(records.ctx).json_text() == plainly and not records.kept()
     other.execute("ROLLBACK")
-    assert shown(records.ctx).json_text() == plainly and len(records.kept()) == 3
+    assert status_rows(records.ctx).json_text() == plainly and len(records.kept()) == 3
     other.close()
 
 
@@ -330,23 +333,26 @@ def test_a_cell_that_another_client_resumed_is_shown_alive_while_a_run_beside_it
     gate = tmp_path / "gate"
     wait = f"until [ -e {gate} ]; do sleep 0.05; done"
     sweep(
-        world.ctx, world.job(f"[ $SOJOURN_ATTEMPT = 2 ] || exit 3; {wait}", name="ab", sweep={"matrix": {"lr": [1, 2]}})
+        world.ctx,
+        SweepRequest(
+            world.job(f"[ $SOJOURN_ATTEMPT = 2 ] || exit 3; {wait}", name="ab", sweep={"matrix": {"lr": [1, 2]}})
+        ),
     )
     until_over(world)
-    assert states(shown(world.ctx)) == {"ab-lr1": "failed", "ab-lr2": "failed"}
+    assert states(status_rows(world.ctx)) == {"ab-lr1": "failed", "ab-lr2": "failed"}
     shutil.copytree(world.ctx.store.state_dir, tmp_path / "elsewhere")
     other = Context(Store(str(tmp_path / "elsewhere")), boxes=world.ctx.boxes)
     resume(other, "ab-lr2")
-    seen = shown(world.ctx)
+    seen = status_rows(world.ctx)
     assert states(seen) == {"ab-lr1": "failed", "ab-lr2": "failed"} and not seen.anew.rows  # nobody was asked
     world.run(wait, name="beside")
-    seen = shown(world.ctx)
+    seen = status_rows(world.ctx)
     assert states(seen) == {"ab-lr1": "failed", "ab-lr2": "running", "beside": "running"}
     assert json.loads(seen.sweeps[0])["states"] == {"failed": 1, "running": 1}
     gate.touch()
     until_over(world)
-    shown(world.ctx)
-    seen = shown(world.ctx)
+    status_rows(world.ctx)
+    seen = status_rows(world.ctx)
     assert json.loads(seen.json_text()) == {**status(world.ctx).as_json(), "at": seen.anew.at}
     assert not seen.anew.rows and json.loads(seen.sweeps[0])["states"] == {"failed": 1, "succeeded": 1}
     other.store.close()
@@ -355,7 +361,7 @@ def test_a_cell_that_another_client_resumed_is_shown_alive_while_a_run_beside_it
 @pytest.mark.campaign
 def test_a_run_that_is_stopped_is_shown_so(world: World) -> None:
     world.run("sleep 60")
-    assert states(shown(world.ctx)) == {"digits": "running"}
+    assert states(status_rows(world.ctx)) == {"digits": "running"}
     stop(world.ctx, "digits", confirm=lambda ask: ask.name)
     until_over(world)
-    assert states(shown(world.ctx)) == {"digits": "cancelled"}
+    assert states(status_rows(world.ctx)) == {"digits": "cancelled"}

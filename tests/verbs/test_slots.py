@@ -32,18 +32,18 @@ def test_a_gpu_without_an_identity_is_named_by_its_number() -> None:
 
 
 def test_more_slots_than_gpus_or_cpus_need_to_be_asked_for() -> None:
-    with pytest.raises(Oversubscribed, match="3 slots, and GPUs for 2"):
+    with pytest.raises(Oversubscribed, match="3 slots, but GPUs for only 2"):
         lanes("b", box(A100, A100), Need(), slots=3)
     assert lanes("b", box(A100, A100), Need(), slots=3, oversubscribe=True) == ("GPU-0", "GPU-1", "GPU-0")
-    with pytest.raises(Oversubscribed, match="3 slots, and CPUs for 2"):
+    with pytest.raises(Oversubscribed, match="3 slots, but CPUs for only 2"):
         lanes("b", box(cpus=4), Need(cpus=2.0), slots=3)
-    with pytest.raises(Oversubscribed, match="CPUs for 1"):
+    with pytest.raises(Oversubscribed, match="CPUs for only 1"):
         lanes("b", box(cpus=64, cgroup={"cpu_quota": 1.5}), Need(), slots=2)
 
 
 def test_gpus_that_another_run_of_ours_may_use_are_not_shared_unasked() -> None:
     other = RunRecord("other", "b", 0.0, 1, "t", "b", "launched", 0, 0.0, "", "", "", "", "", 1, 0)
-    with pytest.raises(Oversubscribed, match="other lives there"):
+    with pytest.raises(Oversubscribed, match="other is running there"):
         lanes("b", box(A100), Need(), others=[other])
     assert lanes("b", box(), Need(), others=[other]) == ("",)
 

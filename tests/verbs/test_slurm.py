@@ -3,18 +3,24 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sojourn.backends.slurm.script import BadOption
 from sojourn.core.values import State
 from sojourn.verbs.explain.why import of_run
 from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import StoppedByUser, run
 from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.enter import enter
+from sojourn.verbs.observe.scheduled import handle_of
 from sojourn.verbs.retrieve.pull import pull
+from sojourn.verbs.sweep.queue_run import queue_run
 from sojourn.verbs.takeover.handbook import handbook
 from tests.lab.cluster import until
 from tests.verbs.slurm_client import Client
@@ -32,17 +38,23 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
     client.site("ssh", mem="900M")
     for name in ("here", "far", "there"):
         shutil.copytree(DIGITS, tmp_path / name)
-        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 15")
+        job = (DIGITS / "sojourn.yaml").read_text().replace("--epochs 60", "--epochs 20")
+        job += "signal: TERM@240\n"
         (tmp_path / name / "sojourn.yaml").write_text(job)
-    run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
+    asked = RunRequest(str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there")
+    run(client.ctx, asked)
     first = client.native("there")
     until(lambda: list((client.root("there") / "checkpoints").glob("ckpt-*")), lambda: client.logs("there"))
-    client.cluster.sh(f"scancel --batch --signal=USR1 {first}")  # as Slurm does before the time limit
+    client.cluster.limit_now(first, in_s=140)
+    client.cluster.sh(
+        f"scancel --batch --signal=USR1 {first}"
+    )  # as Slurm does before the time limit, if a little later
     waiting = client.becomes(State.QUEUED, "there")
+    client.cluster.sh(f"scontrol update job={first} timelimit=20")
     assert waiting.attempt == 2 and f"(Slurm job {first}: " in waiting.reason, waiting.reason
-    assert run(client.ctx, str(tmp_path / "there" / "sojourn.yaml"), site="hpc", name="there").did == "nothing"
-    run(client.ctx, str(tmp_path / "here" / "sojourn.yaml"), site="local", name="here")
-    run(client.ctx, str(tmp_path / "far" / "sojourn.yaml"), site="far", name="far")
+    assert run(client.ctx, asked).did == "nothing"
+    run(client.ctx, RunRequest(str(tmp_path / "here" / "sojourn.yaml"), site="local", name="here"))
+    run(client.ctx, RunRequest(str(tmp_path / "far" / "sojourn.yaml"), site="far", name="far"))
     client.cluster.begin_now(first)
     row = client.becomes(State.SUCCEEDED, "there", attempt=2)
     assert row.attempt == 2 and client.native("there") == first
@@ -58,11 +70,31 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
 
 def test_the_script_is_shown_before_anything_is_submitted(client: Client) -> None:
     client.site("local", partition="spot", time="2:00:00")
-    answer = plan(client.ctx, client.job("true", resources={"cpus": 2, "memory": 1, "accelerators": "stub:1"}))
+    answer = plan(
+        client.ctx, RunRequest(client.job("true", resources={"cpus": 2, "memory": 1, "accelerators": "stub:1"}))
+    )
     for line in ("--partition=spot", "--time=2:00:00", "--cpus-per-task=2", "--mem=1024M", "--gres=gpu:stub:1"):
         assert f"#SBATCH {line}\n" in answer.script
     assert "#SBATCH --requeue\n" in answer.script and "#SBATCH --signal=B:USR1@150\n" in answer.script
     assert not client.cluster.sh("squeue -h").strip() and answer.exit_status == 0
+
+
+def test_a_jobs_own_options_stand_over_the_sites_and_those_of_the_command_over_both(client: Client) -> None:
+    client.site("local", partition="spot", time="2:00:00", gres="gpu:stub:1")
+    job = client.job("true", slurm={"time": "1:00:00", "gpus-per-node": 2, "exclusive": None, "constraint": "blue"})
+    answer = plan(client.ctx, RunRequest(job, scheduling={"constraint": "purple"}))
+    for line in ("--partition=spot", "--time=1:00:00", "--gpus-per-node=2", "--exclusive", "--constraint=purple"):
+        assert f"#SBATCH {line}\n" in answer.script, answer.script
+    assert "--gres" not in answer.script and answer.exit_status == 11
+    with pytest.raises(BadOption, match="output"):
+        plan(client.ctx, RunRequest(client.job("true", slurm={"output": "x"})))
+
+
+def test_of_a_list_of_accelerators_the_job_asks_for_one_that_the_cluster_has(client: Client) -> None:
+    answer = plan(client.ctx, RunRequest(client.job("true", resources={"accelerators": ["A100:1", "stub:1"]})))
+    assert "# any of: gpu:a100:1 gpu:stub:1\n" in answer.script and answer.exit_status == 0, answer
+    client.run("true", resources={"accelerators": ["A100:1", "stub:1"]})
+    assert client.becomes(State.SUCCEEDED) and "--gres=gpu:stub:1\n" in (client.root() / "logs/sbatch.sh").read_text()
 
 
 def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_from_the_queue(client: Client) -> None:
@@ -72,9 +104,11 @@ def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_f
     assert "Slurm holds it until" in answer.why, answer.why
     again = client.run("true")
     assert again.did == "nothing" and len(client.cluster.sh("squeue -h").splitlines()) == 1
+    by_flag = queue_run(client.ctx, RunRequest(client.job("true")))
+    assert by_flag.did == "nothing" and by_flag.remarks[-1].startswith("--queue is already the default on hpc")
     steps = {step.title: "\n".join(step.commands) for step in handbook(client.ctx, "r").steps}
     assert "nohup" not in str(steps) and "sbatch sbatch.sh" in steps["put a keeper back"]
-    assert f"scancel {client.native()}" in steps["stop it by its scheduler"]
+    assert f"scancel {client.native()}" in steps["stop it through its scheduler"]
     ended = stop(client.ctx, "r", confirm=lambda ask: ask.name)
     assert ended.ended and ended.state is State.CANCELLED, ended
     assert not client.cluster.sh("squeue -h").strip()
@@ -144,8 +178,21 @@ def test_a_login_node_needs_no_settings_be_it_this_machine_or_one_over_ssh(
     client: Client, shared_connections: Path
 ) -> None:
     for name, site in (("here", "slurm"), ("there", "slurm:login")):
-        assert run(client.ctx, client.job("echo on $(hostname)", name), site=site, name=name).site == site
+        assert run(client.ctx, RunRequest(client.job("echo on $(hostname)", name), site=site, name=name)).site == site
     for name in ("here", "there"):
         client.becomes(State.SUCCEEDED, name)
         log = Path(client.ctx.store.index.find(name).run.root) / "logs" / "1.log"
         assert log.read_text().strip().removeprefix("on ") in client.cluster.nodes
+
+
+def test_a_command_runs_on_the_node_of_the_job_in_its_environment(client: Client) -> None:
+    client.site("local", nodelist=client.cluster.nodes[2])
+    client.run("touch here; until [ -e $SOJOURN_RUN_DIR/go ]; do sleep 0.2; done", envs={"WHO": "me"})
+    client.becomes(State.RUNNING)
+    _, argv = enter(client.ctx, "r", ["sh", "-c", "echo $(hostname) $WHO; ls here"])
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert said.stdout == f"{client.cluster.nodes[2]} me\nhere\n", said
+    handle = handle_of(client.ctx.store.index.find("r"))
+    box = client.ctx.box(client.ctx.store.index.find("r").site)
+    assert box.launcher.machine(box.place, handle) == "127.0.0.1", "as every node of the laboratory"
+    (client.root() / "go").touch()

@@ -14,6 +14,7 @@ from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.clean import clean
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.sweep.reconcile import reconcile
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.stop_sweep import stop_sweep
 from sojourn.verbs.sweep.sweep import sweep
 from tests.lab.cluster import until
@@ -45,11 +46,11 @@ def states(client: Client) -> dict[str, int]:
 def test_an_array_with_a_limit_and_a_failing_cell_is_reconciled_and_repaired(client: Client) -> None:
     client.site("local", mem="100M")
     file = swept(client, 16)
-    said = sweep(client.ctx, file, slots=4)
+    said = sweep(client.ctx, SweepRequest(file, slots=4))
     assert (said.did, said.exit_status, len(said.new), said.sites[0].slots) == ("queued", 0, 16, 4), said
     assert "ArrayTaskThrottle=4" in client.cluster.sh("scontrol -o show job") and len(natives(client)) == 16
-    assert sweep(client.ctx, file, slots=4).did == "nothing"
-    until(lambda: any("may at once" in row.reason for row in rows(client)), lambda: rows(client))
+    assert sweep(client.ctx, SweepRequest(file, slots=4)).did == "nothing"
+    until(lambda: any("as many cells as it may" in row.reason for row in rows(client)), lambda: rows(client))
     most = 0
 
     def is_over() -> bool:
@@ -72,8 +73,22 @@ def test_an_array_with_a_limit_and_a_failing_cell_is_reconciled_and_repaired(cli
     assert json.loads(Path(home).read_text()) == {"lr": 7, "attempt": 2}
 
 
+def test_a_limit_holds_over_cells_that_are_appended_and_repaired(client: Client) -> None:
+    script = CELL.replace('[ "${lr}" != 7 ]', '[ "${lr}" != 0 ]')
+    assert sweep(client.ctx, SweepRequest(swept(client, 2, script), slots=1)).exit_status == 0
+    assert sweep(client.ctx, SweepRequest(swept(client, 4, script))).exit_status == 0
+    (client.folder / "gate").touch()
+    until(lambda: states(client).get("failed") == 1, lambda: rows(client))
+    (client.folder / "mended").touch()
+    assert reconcile(client.ctx, "ab", repair=True).relaunched == ("ab-lr0",)
+    until(lambda: states(client) == {"succeeded": 4}, lambda: (states(client), client.cluster.sh("squeue -r")))
+    spans = sorted(tuple(float((client.root(f"ab-lr{n}") / word).read_text()) for word in ("began", "ended"))
+                   for n in range(4))  # fmt: skip
+    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False)), spans
+
+
 def test_a_sweep_is_stopped_the_cells_that_wait_with_those_that_run(client: Client) -> None:
-    sweep(client.ctx, swept(client, 5, "sleep 300"), slots=2)
+    sweep(client.ctx, SweepRequest(swept(client, 5, "sleep 300"), slots=2))
     until(lambda: states(client).get("running") == 2, lambda: rows(client))
     said = stop_sweep(client.ctx, "ab", confirm=lambda ask: ask.name)
     assert said.exit_status == 0 and len(said.stopped) == 5, said
@@ -92,9 +107,9 @@ def test_a_sweep_that_was_cut_off_submits_each_cell_once(client: Client, monkeyp
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(client.ctx.store, "append", cut)
-        sweep(client.ctx, file)
+        sweep(client.ctx, SweepRequest(file))
     client.site("local")
-    assert sweep(client.ctx, file).exit_status == 0
+    assert sweep(client.ctx, SweepRequest(file)).exit_status == 0
     until(lambda: states(client) == {"succeeded": 3}, lambda: rows(client))
     (array,) = {native.partition("_")[0] for native in natives(client)}
     assert [event["attempt"] for cell in range(3) for event in client.events("attempt", f"ab-lr{cell}")] == [1, 1, 1]
@@ -104,7 +119,7 @@ def test_cells_of_a_site_that_was_given_up_are_taken_from_its_queue_when_it_answ
     client: Client, shared_connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.site("ssh", begin="now+1hour")
-    assert sweep(client.ctx, swept(client, 3, "echo 1 > result.json")).exit_status == 0
+    assert sweep(client.ctx, SweepRequest(swept(client, 3, "echo 1 > result.json"))).exit_status == 0
     ran = "ab-lr0"
     client.cluster.begin_now(client.native(ran))
     until(lambda: client.events("ended", ran))
@@ -122,14 +137,14 @@ def test_cells_of_a_site_that_was_given_up_are_taken_from_its_queue_when_it_answ
     told = []
     client.ctx.say = told.append
     seen = reconcile(client.ctx, "ab", repair=True)
-    assert "hpc: 2 cells that are elsewhere now are not begun there" in told, (told, seen)
+    assert "hpc: 2 cells that are elsewhere now will not be started there" in told, (told, seen)
     assert not client.cluster.sh("squeue -h -r").strip() and client.root(ran).exists()
     assert not client.root("ab-lr1").exists() and not client.root("ab-lr2").exists()
     assert [one["run"] for one in seen.duplicates] == [ran], "it began on both"
 
 
 def test_what_a_sweep_left_on_the_cluster_goes_with_its_cells(client: Client) -> None:
-    sweep(client.ctx, swept(client, 2, "echo 1 > result.json"))
+    sweep(client.ctx, SweepRequest(swept(client, 2, "echo 1 > result.json")))
     until(lambda: states(client) == {"succeeded": 2}, lambda: rows(client))
     assert all(answer.ok for answer in pull(client.ctx, ["ab"]))
     assert (client.base / "queues" / "ab" / "arrays").is_dir()
@@ -144,16 +159,19 @@ def test_what_a_sweep_left_on_the_cluster_goes_with_its_cells(client: Client) ->
 
 
 def test_what_comes_after_a_sweep_waits_for_it_and_is_taken_away_where_it_fails(client: Client) -> None:
-    sweep(client.ctx, swept(client, 2, "until [ -e {folder}/gate ]; do sleep 0.1; done; echo 1 > result.json"))
+    sweep(
+        client.ctx,
+        SweepRequest(swept(client, 2, "until [ -e {folder}/gate ]; do sleep 0.1; done; echo 1 > result.json")),
+    )
     waits = client.run("true", "then", after=["ab"])
-    assert waits.state is State.QUEUED and "it waits for another job" in waits.why, waits
+    assert waits.state is State.QUEUED and "it is waiting for another job" in waits.why, waits
     client.run("until [ -e %s/gate ]; do sleep 0.1; done; exit 3" % client.folder, "bad")
     client.run("true", "never", after=["bad"])
     (client.folder / "gate").touch()
     client.becomes(State.SUCCEEDED, "then")
     assert states(client) == {"succeeded": 2}
     row = client.becomes(State.CANCELLED, "never")
-    assert "what it waited for (`after`) did not succeed" in row.reason, row
+    assert "the job it depends on (`after`) did not succeed" in row.reason, row
     with pytest.raises(NeverReady, match="it is failed"):
         client.run("true", "neither", after=["bad"])
     assert client.ctx.store.index.run("neither") is None

@@ -4,6 +4,7 @@ import time
 
 from sojourn.verbs.observe.cost import cost
 from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.verbs import faulty
 from tests.verbs.conftest import World
@@ -14,7 +15,7 @@ def test_cells_in_several_slots_of_one_lease_add_up_to_no_more_than_the_lease(wo
     gate = world.project / "gate"
     script = f"until [ -e {gate} ]; do sleep 0.05; done"
     job = world.job(script, name="ab", outputs=[], sweep={"matrix": {"lr": [1, 2, 3, 4]}})
-    sweep(world.ctx, job, slots=4, oversubscribe=True)
+    sweep(world.ctx, SweepRequest(job, slots=4, oversubscribe=True))
     deadline = time.monotonic() + 240
     while {row.state.value for row in status(world.ctx).rows} != {"running"}:
         assert time.monotonic() < deadline

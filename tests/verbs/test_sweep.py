@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,22 +13,29 @@ from sojourn.core.sweep import Collision
 from sojourn.store.job.cells import BadCells
 from sojourn.verbs.confirm import NotConfirmed
 from sojourn.verbs.launch.prepare import NotYet
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import NameTaken, run
 from sojourn.verbs.launch.stop import stop
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.down import down
+from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.sweep.repair import StillThere
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.slots import Oversubscribed
 from sojourn.verbs.sweep.stop_sweep import stop_sweep
-from sojourn.verbs.sweep.sweep import SweepTaken
+from sojourn.verbs.sweep.sweep import SweepTaken, sweep
 from sojourn.wire.errors import Refusal, Unreachable
 from tests.verbs.conftest import World
-from tests.verbs.field import Field, Make, field
+from tests.verbs.field import Field, Make, fields
 
-__all__ = ["field"]
+
+@pytest.fixture
+def field(world: World, tmp_path: Path) -> Iterator[Make]:
+    with fields(world, tmp_path) as make:
+        yield make
 
 
 def all_home(field: Field) -> None:
@@ -111,7 +119,7 @@ def test_what_would_collide_is_refused_before_anything_runs(field: Make, world: 
     shutil.rmtree(boxes.bases["b"], ignore_errors=True)
     boxes.bases["b"] = boxes.bases["a"]  # two names of one box
     boxes.ctx = boxes.client()
-    with pytest.raises(Collision, match="they are one box"):
+    with pytest.raises(Collision, match="they are the same box"):
         boxes.sweep({"lr": [1, 2]})
     assert world.journal() == [] and boxes.begun() == []
 
@@ -124,7 +132,7 @@ def test_a_changed_cell_or_a_taken_name_is_refused(field: Make) -> None:
     with pytest.raises(SweepTaken, match="a run has this name"):
         boxes.sweep({"lr": [1]}, {"name": "ab-lr1"})
     with pytest.raises(NameTaken, match="that of a sweep"):
-        run(boxes.ctx, boxes.world.job("true"), name="ab")
+        run(boxes.ctx, RunRequest(boxes.world.job("true"), name="ab"))
 
 
 def test_a_site_that_does_not_answer_is_left_out_and_none_is_an_error(field: Make) -> None:
@@ -144,7 +152,7 @@ def test_more_slots_than_cores_are_refused_unless_asked_for(field: Make) -> None
     said = boxes.sweep({"lr": [1, 2, 3]}, slots=3, oversubscribe=True)
     assert said.sites[0].slots == 3
     boxes.until(lambda states: list(states.values()).count("running") == 3)
-    assert boxes.sweep({"lr": [1, 2, 3]}, slots=4).remarks == ("--slots changes nothing: there is no new cell",)
+    assert boxes.sweep({"lr": [1, 2, 3]}, slots=4).remarks == ("--slots has no effect: there are no new cells",)
     assert boxes.sweep({"lr": [1, 2, 3, 4]}).sites[0].slots == 3  # a sweep that lives keeps its slots
 
 
@@ -197,7 +205,7 @@ def test_a_lease_with_a_cell_that_waits_is_not_let_go(field: Make) -> None:
     boxes.sweep({"lr": [1, 2]})
     boxes.until(lambda states: "running" in states.values())
     with pytest.raises(Refusal) as caught:
-        down(boxes.ctx, "a", confirm=lambda ask: ask.name)
+        down(boxes.ctx, DownRequest("a"), confirm=lambda ask: ask.name)
     assert "ab-lr2" in str(caught.value.fields)
 
 
@@ -232,9 +240,8 @@ def test_cells_that_failed_of_one_known_cause_are_one_group(field: Make) -> None
     made = boxes.job({"lr": [1, 2, 3, 4]})
     text = Path(made).read_text().splitlines()
     Path(made).write_text("\n".join(f"run: {json.dumps(script)}" if t.startswith("run:") else t for t in text) + "\n")
-    from sojourn.verbs.sweep.sweep import sweep
 
-    sweep(boxes.ctx, made)
+    sweep(boxes.ctx, SweepRequest(made))
     boxes.over()
     (tally,) = status(boxes.ctx, ["ab"]).sweeps
     told = [(one["what"], one["cause"], one["cells"], one["next"]) for one in tally["causes"]]

@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.verbs.sweep import slots
 from sojourn.verbs.sweep.cells import BudgetShared
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.sweep import sweep
 from tests.lab.machine_faults import need_root
 from tests.verbs.conftest import World
@@ -45,7 +46,7 @@ def test_cells_of_a_box_with_two_gpus_run_side_by_side_each_on_its_own(
         "sojourn.verbs.sweep.sweep.ask_sites",
         lambda *asked: [replace(one, hello={**one.hello, "gpus": GPUS}) for one in ask(*asked)],
     )
-    said = sweep(box.ctx, job(box, CARD.format(folder=box.folder), 4))
+    said = sweep(box.ctx, SweepRequest(job(box, CARD.format(folder=box.folder), 4)))
     assert (said.sites[0].slots, said.sites[0].gpus) == (2, ("GPU-aaaa", "GPU-bbbb"))
     assert set(box.over().values()) == {"succeeded"}
     paths = (box.bases["a"] / "runs").glob("*/attempts/1/result.json")
@@ -63,8 +64,8 @@ def test_a_box_without_inodes_for_all_cells_is_refused_before_anything_runs(box:
     if subprocess.run(mount, check=False).returncode:
         pytest.skip("this machine may not mount")
     try:
-        assert not sweep(box.ctx, job(box, "true", 2), dry_run=True).findings
-        said = sweep(box.ctx, job(box, "true", 60))
+        assert not sweep(box.ctx, SweepRequest(job(box, "true", 2)), dry_run=True).findings
+        said = sweep(box.ctx, SweepRequest(job(box, "true", 60)))
         assert (said.did, said.exit_status) == ("blocked", 11)
         assert "inode" in str(said.findings)
         assert not (base / "runs").exists() and not box.ctx.store.index.cells("ab")
@@ -75,14 +76,14 @@ def test_a_box_without_inodes_for_all_cells_is_refused_before_anything_runs(box:
 def test_the_budget_of_a_sweep_is_shared_out_and_a_cell_keeps_its_share_when_others_come(box: Field) -> None:
     box.open()
     keys = {"sweep": {"matrix": {"lr": [1, 2]}, "budget": "8 USD"}}
-    assert sweep(box.ctx, job(box, "echo {} > result.json", 2, **keys)).did == "queued"
+    assert sweep(box.ctx, SweepRequest(job(box, "echo {} > result.json", 2, **keys))).did == "queued"
     shares = {run.id: run.local["budget"] for run in box.ctx.store.index.cells("ab")}
     assert set(map(tuple, shares.values())) == {(4_000_000, "USD")}
     keys["sweep"]["matrix"] = {"lr": [1, 2, 3, 4]}
     with pytest.raises(BudgetShared, match="its budget of 8.00 USD is already divided among 2 cells"):
-        sweep(box.ctx, job(box, "echo {} > result.json", 4, **keys))
+        sweep(box.ctx, SweepRequest(job(box, "echo {} > result.json", 4, **keys)))
     keys["sweep"]["budget"] = "12 USD"
-    assert len(sweep(box.ctx, job(box, "echo {} > result.json", 4, **keys)).new) == 2
+    assert len(sweep(box.ctx, SweepRequest(job(box, "echo {} > result.json", 4, **keys))).new) == 2
     later = {run.id: run.local["budget"] for run in box.ctx.store.index.cells("ab")}
     assert {run: later[run] for run in shares} == shares and later["ab-lr3"] == [2_000_000, "USD"]
     box.over()

@@ -2,14 +2,20 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sojourn.verbs.takeover.recover import recover
 from tests.verbs.conftest import World
-from tests.verbs.field import Make, field
+from tests.verbs.field import Make, fields
 
-__all__ = ["field"]
+
+@pytest.fixture
+def field(world: World, tmp_path: Path) -> Iterator[Make]:
+    with fields(world, tmp_path) as make:
+        yield make
 
 
 @pytest.mark.campaign

@@ -13,9 +13,11 @@ from sojourn.core.values import State
 from sojourn.store.home import Store
 from sojourn.verbs.context import Context
 from sojourn.verbs.launch.launch import begin
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe import refresh
 from sojourn.verbs.observe.leases import leases
 from sojourn.verbs.observe.logs import logs
 from sojourn.verbs.observe.status import status
@@ -47,6 +49,27 @@ def test_nothing_is_concluded_while_the_line_is_cut_though_the_process_is_dead(w
     assert status(world.ctx).rows[0].state in (State.KILLED, State.LOST)
 
 
+def test_a_keeper_that_was_put_back_is_given_time_to_write_how_it_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is up before it has written the end: such an answer, and what `since` says later, are both real."""
+    world.run("sleep 60")
+    world.end_all()
+    real, asked = refresh.asking, []
+
+    def asking(*what: Any) -> Any:
+        asked.append(what)
+        said = real(*what)()
+        if len(asked) == 2 and isinstance(said, dict):  # the first question after the keeper was started
+            early = {"keeper": "alive", "payload": "gone"}
+            said = {run: ({**entry, **early, "offset": what[1][0][0].offset}, b"") for run, (entry, _) in said.items()}
+        return lambda: said
+
+    monkeypatch.setattr(refresh, "asking", asking)
+    assert status(world.ctx).rows[0].state in (State.KILLED, State.LOST)
+    assert len(asked) > 2
+
+
 @pytest.mark.campaign(keep=1)
 @pytest.mark.parametrize("verb", ["run", "resume", "stop", "logs", "pull"])
 def test_a_verb_that_needs_the_box_says_unreachable_and_records_no_intent(world: World, verb: str) -> None:
@@ -54,7 +77,7 @@ def test_a_verb_that_needs_the_box_says_unreachable_and_records_no_intent(world:
     world.transport.is_cut = True
     ctx, before = world.ctx, world.journal()
     act = {
-        "run": lambda: run(ctx, str(world.project / "sojourn.yaml")),
+        "run": lambda: run(ctx, RunRequest(str(world.project / "sojourn.yaml"))),
         "resume": lambda: resume(ctx, "digits"),
         "stop": lambda: stop(ctx, "digits", confirm=lambda ask: ask.name),
         "logs": lambda: list(logs(ctx, "digits")),
@@ -75,7 +98,7 @@ def test_a_first_run_on_a_site_that_does_not_answer_leaves_no_trace(world: World
 def test_all_runs_of_a_site_are_asked_about_with_one_call_and_ended_ones_not_at_all(world: World) -> None:
     world.ended("true")
     for name in ("one", "two"):
-        run(world.ctx, world.job("sleep 60", name=name))
+        run(world.ctx, RunRequest(world.job("sleep 60", name=name)))
     world.transport.calls = 0
     assert [row.id for row in status(world.ctx).rows] == ["digits", "one", "two"]
     assert world.transport.calls == 1
@@ -94,7 +117,7 @@ def test_what_to_do_about_a_site_that_does_not_answer_is_told(world: World) -> N
 @pytest.mark.campaign
 def test_a_resume_by_another_client_is_heard_beside_any_other_run_of_that_box(world: World, tmp_path: Path) -> None:
     world.ended("test -e go && sleep 60; exit 3")
-    run(world.ctx, world.job("sleep 60", name="other"))
+    run(world.ctx, RunRequest(world.job("sleep 60", name="other")))
     with Context(Store(str(tmp_path / "second")), boxes=world.ctx.boxes) as second:
         recover(second, "local")
         (world.root() / "attempts/1/go").touch()

@@ -13,12 +13,14 @@ from sojourn.cli.show import status as show_status
 from sojourn.core.values import Meter
 from sojourn.verbs.confirm import Ask, NotConfirmed
 from sojourn.verbs.launch.plan import plan
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.resume import resume
 from sojourn.verbs.observe.alarms import Alarms
 from sojourn.verbs.observe.cost import cost
 from sojourn.verbs.observe.leases import leases
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.down import down
+from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.wire.units import unstamp
 from tests.verbs.conftest import World
@@ -62,32 +64,32 @@ def test_a_box_to_be_stopped_by_hand_is_still_to_be_let_go_of_without_a_rate(wor
     done(world)
     assert status(world.ctx).rows[0].next == "sojourn down local"
     (alarm,) = Alarms(world.ctx).now([world.record()])
-    assert "it still costs an unknown rate" in alarm.text and alarm.next == "sojourn down local"
+    assert "(at an unknown rate)" in alarm.text and alarm.next == "sojourn down local"
 
 
 def test_a_box_that_is_not_known_to_bill_is_not_said_to_have_been_stopped(world: World) -> None:
     at(world, unmetered)
     done(world)
     assert status(world.ctx).rows[0].next == "" and Alarms(world.ctx).now([world.record()]) == []
-    answer = down(world.ctx, "local", confirm=lambda ask: ask.name)
+    answer = down(world.ctx, DownRequest("local"), confirm=lambda ask: ask.name)
     assert answer.released and "whether this box costs money is not known" in answer.line
     assert status(world.ctx).rows[0].meter is Meter.UNKNOWN  # nothing was stopped by letting it go
 
 
 def test_plan_says_that_the_rate_is_unknown_what_to_write_and_that_no_budget_holds(world: World) -> None:
     at(world, unmetered)
-    answer = plan(world.ctx, world.job("true", budget="5 USD", max_duration="1h"))
+    answer = plan(world.ctx, RunRequest(world.job("true", budget="5 USD", max_duration="1h")))
     assert answer.rate_micro_per_h is None and answer.max_spent_micro is None
     assert answer.as_json()["rate"] is None and answer.as_json()["max_spent"] is None
     told = " ".join("\n".join(show_plan.lines(answer, 80)).split())
-    assert "cost unknown" in told and "no `budget` can be kept there" in told and 'rate = "1.19 USD/h"' in told
+    assert "cost unknown" in told and "a `budget` cannot be enforced there" in told and 'rate = "1.19 USD/h"' in told
 
 
 def test_a_free_box_is_free_as_before(world: World) -> None:
     done(world)
     (row,) = status(world.ctx).rows
     assert (row.meter, row.spent_micro, row.next) == (Meter.FREE, 0, "")
-    assert plan(world.ctx, world.job("true", name="other")).rate_micro_per_h == 0
+    assert plan(world.ctx, RunRequest(world.job("true", name="other"))).rate_micro_per_h == 0
 
 
 def cleared(world: World) -> None:
@@ -96,7 +98,7 @@ def cleared(world: World) -> None:
     world.ended("exit 3", name="failing")
     done(world)
     list(pull(world.ctx))
-    assert not down(world.ctx, "local", confirm=lambda ask: ask.name).released
+    assert not down(world.ctx, DownRequest("local"), confirm=lambda ask: ask.name).released
     (record,) = world.ctx.store.index.leases()
     assert record.state == "releasing"
 
@@ -137,7 +139,10 @@ def test_the_name_opens_a_cleared_lease_again_and_that_is_journaled(world: World
 def test_a_plan_warns_of_a_cleared_lease_and_asks_nothing(world: World) -> None:
     cleared(world)
     world.ctx.confirm = lambda ask: pytest.fail("a plan asked")
-    assert any("was cleared to stop" in text for text in plan(world.ctx, world.job("true", name="late")).remarks)
+    assert any(
+        "was cleared for release" in text
+        for text in plan(world.ctx, RunRequest(world.job("true", name="late"))).remarks
+    )
 
 
 def test_a_free_box_between_clearing_and_release_asks_nothing(world: World) -> None:
@@ -155,10 +160,10 @@ def test_down_says_that_the_cost_is_unknown_and_how_the_disk_is_kept(world: Worl
     done(world)
     asked: list[Ask] = []
     confirm = lambda ask: asked.append(ask) or ask.name  # type: ignore[func-returns-value]  # noqa: E731
-    kept = down(world.ctx, "local", confirm=confirm, keeps_disk=True)
+    kept = down(world.ctx, DownRequest("local", keeps_disk=True), confirm=confirm)
     assert "press Stop; its cost is unknown" in asked[0].lines[0]
     assert kept.spent_micro is None and "press Stop (the disk stays)" in kept.line
     assert "cost     unknown" in "\n".join(show_down.lines(kept, 80))
-    again = down(world.ctx, "local", confirm=confirm)  # repeated, it is never taken for stopped
+    again = down(world.ctx, DownRequest("local"), confirm=confirm)  # repeated, it is never taken for stopped
     assert not again.released and not again.settled and "press Destroy" in again.line
     assert status(world.ctx).rows[0].meter is Meter.UNKNOWN

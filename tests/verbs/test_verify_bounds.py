@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.proof import loading, regular
+from sojourn.backends.proof import loading_process, regular
 from sojourn.backends.proof.proof import Prover
 from sojourn.verbs.retrieve import below
 from sojourn.verbs.retrieve.verify import NoSuchPath, Verified, verify
@@ -50,7 +50,7 @@ def test_what_the_kernel_makes_up_is_refused(path: str) -> None:
     if not os.path.exists(path):
         pytest.skip(f"no {path} here")
     found = verify([path])
-    assert [(a.problem, "the kernel makes up" in a.detail) for a in found.artifacts] == [("escapes-root", True)]
+    assert [(a.problem, "the kernel generates" in a.detail) for a in found.artifacts] == [("escapes-root", True)]
     assert found.bytes == 0
 
 
@@ -104,13 +104,13 @@ def test_a_reading_that_brings_nothing_is_ended_and_not_tried_again(
 ) -> None:
     """A file whose reading hangs, as on a share that is gone: its process is stopped while it reads."""
     (tmp_path / "a.json").write_text("[" + "1," * 400_000 + "1]")
-    stops = loading._Child._say
+    stops = loading_process.LoadingProcess._say
 
-    def stopped(self: loading._Child, value: object) -> None:
+    def stopped(self: loading_process.LoadingProcess, value: object) -> None:
         stops(self, value)  # type: ignore[arg-type]
         os.kill(self.pid, 19)
 
-    monkeypatch.setattr(loading._Child, "_say", stopped)
+    monkeypatch.setattr(loading_process.LoadingProcess, "_say", stopped)
     monkeypatch.setattr(regular, "hashed", lambda path, size: pytest.fail("it was read once more"))
     with Prover(1) as prover:
         prover._loading._time_s = 1.0

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
@@ -65,11 +64,8 @@ def _here(fault: str, seed: int, keep: str, kept: Path | None) -> int:
     return 1 if told.wrong else 0
 
 
-def campaign(
-    faults: list[str], trials: int, ledger: Path, for_s: float, at_once: int = 1, once: Sequence[str] = ()
-) -> int:
+def campaign(faults: list[str], trials: int, ledger: Path, for_s: float, at_once: int = 1) -> int:
     """Play what the ledger lacks, the faults in turn, `at_once` beside each other; 0 where all that it then has held.
-    Those named in `once` are played one time only.
 
     Each has a home, a box, control groups and a laboratory of its own.
     """
@@ -81,12 +77,7 @@ def campaign(
             return None
         return apart(fault, seed, _evidence(ledger, fault, seed))
 
-    todo = [
-        (fault, seed)
-        for seed in range(trials)
-        for fault in faults
-        if (fault, seed) not in done and not (seed and fault in once)
-    ]
+    todo = [(fault, seed) for seed in range(trials) for fault in faults if (fault, seed) not in done]
     with ThreadPoolExecutor(at_once) as pool:
         for played in as_completed([pool.submit(play, *one) for one in todo]):
             if (row := played.result()) is not None:

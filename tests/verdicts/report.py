@@ -7,15 +7,16 @@ from typing import Any
 
 TITLE = "Each fault has its own verdict, whatever is withheld"
 ABOUT = """\
-A run is launched by `sojourn run`, a fault is planted on it for real, and `why RUN` is asked while it stands. The same
-evidence is then judged again without each of its probes in turn. Wrong is every other verdict, and `healthy` where
-something is wrong; without a probe the right verdict and "undetermined" are right. What is cut, killed, filled or
-rewritten, and when, comes from the seed. In the rows of a healthy run, of a line that is cut and of a keeper that is
-killed, whoever says that something is wrong with the run is wrong. The minutes are those of all trials, added up.
+`sojourn run` launches a run, a real fault is planted on it, and `why RUN` is asked while it lasts. The same evidence is
+then judged again without each of its probes in turn. Any other verdict is wrong, and so is `healthy` if something is
+wrong; without a probe both the right verdict and "undetermined" are right. What is cut, killed, filled or rewritten,
+and when, comes from the seed. In the rows of a healthy run, a cut connection, a killed keeper and a fault that the run
+survived (an error caught, a helper killed, a warning, a mount that mended, a signal handled), it is wrong to blame the
+run. The minutes are the total of all trials.
 
-One trial again: `.venv/bin/python -m tests.verdicts --fault NAME --seed N`. Several, that go on where they stopped:
-`--trials 20 --ledger FILE --at-once 5 --for-s 400`; this section from what they wrote down: `--ledger FILE --page`."""
-HEAD = ("fault", "trials", "right", "undetermined", "wrong", "less a probe", "undetermined then", "wrong then")
+Repeat a trial: `.venv/bin/python -m tests.verdicts --fault NAME --seed N`. Several, resumed where they stopped:
+`--trials 20 --ledger FILE --at-once 5 --for-s 400`; this section from their records: `--ledger FILE --page`."""
+HEAD = ("fault", "trials", "right", "undetermined", "wrong", "without a probe", "then undetermined", "then wrong")
 
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -36,9 +37,9 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     if took:
         out += [
             "",
-            f"`why` took {took[len(took) // 2]:.1f} s in the middle, {took[-1]:.1f} s at most, under loads from "
+            f"`why` took {took[len(took) // 2]:.1f} s at the median, {took[-1]:.1f} s at most, under loads from "
             f"{loads[0]:g} to {loads[-1]:g}.",
         ]
     if missed:
-        out += ["", f"Trials that came to no verdict, since the fault could not be planted in time: {missed}."]
+        out += ["", f"Trials without a verdict, because the fault could not be planted in time: {missed}."]
     return out

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import signal
 import socket
 import subprocess
 import time
@@ -22,8 +21,10 @@ from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store.home import Store
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.explain import why
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.launch.run import run
 from sojourn.verbs.observe.status import status
+from tests import ending
 from tests.box.rig import until
 
 PATIENCE_S = 200.0
@@ -52,6 +53,9 @@ class Within(local.Backend):
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
         return super().call([*self.before, *argv], **how)
+
+    def stream(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
+        return super().stream([*self.before, *argv], **how)
 
 
 class Stage:
@@ -110,7 +114,7 @@ class Stage:
             (project / path).write_bytes(content.encode() if isinstance(content, str) else content)
         job = {"name": name, "run": script, "stall_after": "30m", **keys}
         (project / "sojourn.yaml").write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))
-        answer = run(self.ctx, str(project / "sojourn.yaml"))
+        answer = run(self.ctx, RunRequest(str(project / "sojourn.yaml")))
         assert self.ctx.store.index.run(name) is not None, [one.title for one in answer.findings]
 
     def end(self, name: str = "job") -> None:
@@ -161,30 +165,21 @@ class Stage:
         return value
 
     def why(self, name: str = "job") -> tuple[why.Why, dict[str, Any]]:
-        """(what `why RUN` answers, the evidence it judged)."""
+        """(what `why RUN` answers, the evidence it judged). A box too busy to answer is asked again."""
         kept = self.folder / "evidence.json"
-        answer = why.of_run(self.ctx, name, save=str(kept))
-        return answer, json.loads(kept.read_text())
+
+        def asked() -> why.Why | None:
+            with contextlib.suppress(why.NoEvidence):
+                return why.of_run(self.ctx, name, save=str(kept))
+            return None
+
+        return self.until(asked, pause_s=1.0), json.loads(kept.read_text())
 
     def close(self) -> None:
         """End every keeper, shim and payload of this box, and all that they started."""
-        mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
-        deadline_s = time.monotonic() + 240
-        while ours := [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _carries(pid, mark)]:
-            assert time.monotonic() < deadline_s, f"still there: {ours}"
-            for pid in ours:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.02)
+        ending.end_all(f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}")
         for ctx in self._made:
             ctx.store.close()
-
-
-def _carries(pid: int, mark: bytes) -> bool:
-    try:
-        return pid != os.getpid() and mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
 
 
 def free_port() -> int:

@@ -18,12 +18,14 @@ import pytest
 from sojourn.diagnose import evidence
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
-from tests.verdicts import ends, far, states
+from tests.verdicts import ends, far, states, survived
 from tests.verdicts.stage import Stage
 
 Plant = Callable[[Stage], Iterator[None]]
 FAULTS: dict[str, tuple[Plant, tuple[str, ...]]] = {
-    plant.__name__: (plant, names) for some in (ends.FAULTS, states.FAULTS, far.FAULTS) for plant, names in some.items()
+    plant.__name__: (plant, names)
+    for some in (ends.FAULTS, states.FAULTS, far.FAULTS, survived.FAULTS)
+    for plant, names in some.items()
 }
 
 

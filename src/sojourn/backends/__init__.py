@@ -1,7 +1,7 @@
 """The outer world, one folder per port; a backend is one file in it, found by scanning the folder.
 
 Imports: wire formats core store box train
-Outside: numpy, safetensors, torch, pyarrow, PIL (loaders, when used), apprise (messages) yaml
+Outside: numpy, safetensors, torch, pyarrow, PIL, apprise, yaml, urllib3, keyring, lightkube, httpx2, httpcore2, wsproto
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Mirror:
                     return came
                 open(aside, "ab").close()  # of an empty file nothing came
                 if os.path.getsize(aside) != item.bytes:
-                    return NoAnswer(sent=True, kind="cut", detail=f"{item.name} came in part")
+                    return NoAnswer(sent=True, kind="cut", detail=f"only a part of {item.name} arrived")
                 private.folder(os.path.dirname(path))
                 os.replace(aside, path)
                 known[item.name] = [item.version, item.bytes, os.stat(path).st_mtime_ns]
@@ -155,5 +155,5 @@ class Inside:
 
 def blind(site: str) -> NoAnswer:
     """What is said where only files go in and out."""
-    detail = f"{site} takes and gives files and runs no command for us; what a run did is seen when it has ended"
+    detail = f"{site} only transfers files and runs no commands; what a run did can be seen once it has ended"
     return NoAnswer(sent=False, kind="blind", detail=detail, next_step="sojourn status")

@@ -49,5 +49,5 @@ def _one(apprise: object, url: str, title: str, body: str) -> str:
     )
     one = apprise.Apprise(asset=made)  # type: ignore[attr-defined]
     if not one.add(url):
-        return "it is no channel that apprise knows"
-    return "" if one.notify(title=title, body=body, body_format="text") else "it did not take the message"
+        return "apprise does not support this channel"
+    return "" if one.notify(title=title, body=body, body_format="text") else "it did not accept the message"

@@ -24,7 +24,7 @@ durable() { sync "$1" 2>/dev/null || sync; }
 write() { cat >"$root/.$1.new" && durable "$root/.$1.new" && mv "$root/.$1.new" "$root/$1" && durable "$root"; }
 lay() {
   {
-    echo '# Started after a reboot by the hook that the user asked for; goes on with the run, or ends at once.'
+    echo '# Started after a reboot by the hook that the user asked for; resumes the run, or ends at once.'
     for name in PATH LD_LIBRARY_PATH; do
       eval "value=\${$name:-}"
       [ -z "$value" ] || printf "%s='%s'; export %s\n" "$name" "$(printf %s "$value" | sed "s/'/'\\\\''/g")" "$name"
@@ -65,7 +65,7 @@ command -v crontab >/dev/null 2>&1 || { echo 'there is no crontab' >&2; exit 3; 
 lay "$2" "$3" || exit 3
 change "$4" "$5" || { rm -f "$root/reboot.json" "$root/reboot.sh"; exit 3; }
 (sync </dev/null >/dev/null 2>&1 &)
-grep -qsx -e cron -e crond /proc/[0-9]*/comm || echo 'its crontab holds the line, but no cron is seen running'
+grep -qsx -e cron -e crond /proc/[0-9]*/comm || echo 'the line is in the crontab, but cron does not seem to be running'
 """
 )
 _CRON_END = (
@@ -143,7 +143,7 @@ def _unit(script: str, mark: str) -> str:
     """The unit file. Quoting of systemd.syntax(7): in double quotes with backslashes; `%` and `$` doubled."""
     path = script.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return (
-        f"{mark}\n[Unit]\nDescription=sojourn goes on after a reboot\n"
+        f"{mark}\n[Unit]\nDescription=Resume a sojourn run after a reboot\n"
         f'[Service]\nExecStart=/bin/sh "{path}"\nKillMode=process\nOOMPolicy=continue\n'
         "[Install]\nWantedBy=default.target\n"
     )

@@ -1,7 +1,7 @@
-"""All the evidence of one attempt, as one document (schema sojourn/evidence/v1): every probe at once, each in a child
-of its own with its own deadline, so that what hangs costs its own text and nothing else.
+"""All the evidence of one attempt, as one document (schema sojourn/evidence/v1): every probe at once, each in its own
+child with its own deadline, so that one that hangs costs only its own text.
 
-Loaded by the call `bundle` and the command `bundle` alone; a keeper at rest knows nothing of it.
+Loaded only by the call `bundle` and the command `bundle`; a resting keeper knows nothing of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, NamedTuple
 
     class Probe(NamedTuple):
-        """`module` in `probes`; `name`: what it is told as where it gives no answer; `is_of_root`: it asks about the
-        root and can be asked on any machine that sees it, the others about the machine the attempt ran on."""
+        """`module` in `probes`; `name`: its name in the document if it gives no answer; `is_of_root`: it asks about the
+        root and can run on any machine that sees it; other probes ask about the attempt's machine."""
 
         module: str
         name: str
@@ -37,9 +37,9 @@ else:
 
 SCHEMA = "sojourn/evidence/v1"
 LOG_BYTES = 256 << 10
-KEPT_LOG_BYTES = 16 << 10  # the log itself lies beside it
+KEPT_LOG_BYTES = 16 << 10  # the log itself is beside it
 KEPT_BYTES = 150 << 10  # less than looks.ROOM_BYTES
-PROBE_BYTES = 512 << 10  # of one probe's answer; what is more says nothing
+PROBE_BYTES = 512 << 10  # of one probe's answer; the rest adds nothing
 
 PROBES = (
     Probe("records", "events.jsonl", 1.5, True),
@@ -67,55 +67,57 @@ PROBES = (
 
 def collect(root: Root, attempt: int = 0, why: str = "call", log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
     """The document of an attempt (0: the newest), taken now. In less than 2 s whatever hangs, unless the box is so busy
-    that `bounded` gives more time."""
-    about = AttemptContext(root, attempt, log_bytes)
+    that `bounded` allows more time."""
+    context = AttemptContext(root, attempt, log_bytes)
     hide = masking.Words(root)
     probes: Dict[str, Any] = {}
-    for taken in _asked(about, PROBES if about.is_here else [probe for probe in PROBES if probe.is_of_root]).values():
+    for taken in _asked(
+        context, PROBES if context.is_here else [probe for probe in PROBES if probe.is_of_root]
+    ).values():
         probes.update(taken)
-    launch = about.launch
+    launch = context.launch
     if isinstance(launch.get("argv"), list):
         launch["argv"] = hide.words([str(word) for word in launch["argv"]])
     document = {
         "schema": SCHEMA,
         "scope": ["universal"],
         "run": root.id,
-        "attempt": about.attempt,
+        "attempt": context.attempt,
         "taken": units.stamp(time.time()),
         "why": why,
         "host": machine.host(),
-        "here": about.is_here,
+        "here": context.is_here,
         "launch": launch,
         "probes": probes,
-        "facts": _facts(about),
+        "facts": _facts(context),
     }
     found: Dict[str, Any] = hide.everywhere(document)
     return found
 
 
-# What is asked about a box of which no run is asked about.
+# The probes for a box by itself, without a run.
 OF_BOX = "writing room mounts hogs boot load group_files shm kernel_log cards holders network clock".split()
 
 
 def of_box(base: str, names: List[str] | None = None, sample: Dict[str, Any] | None = None) -> Dict[str, Any]:
-    """The document of the box itself: of the probes OF_BOX those in `names`. `sample`: cards are watched for a while,
-    and on request under load, see probes.sampling; that is done here and takes as long as it takes."""
+    """The document of the box itself: those of the probes OF_BOX in `names`. `sample`: GPUs are watched for a while, on
+    request under load, see probes.sampling; this is done here and takes its time."""
     from sojourn.box.run.box_context import Alone
 
-    about = Alone(base)
+    context = Alone(base)
     wanted = [name for name in OF_BOX if names is None or name in names]
     asked = [probe for probe in PROBES if probe.module in wanted and (probe.module != "cards" or not sample)]
     probes: Dict[str, Any] = {}
     if sample and "cards" in wanted:
         from sojourn.box.probes import sampling
 
-        act = functools.partial(sampling.take, about, dict(sample, envs=os.path.join(base, "envs")))
+        act = functools.partial(sampling.collect, context, dict(sample, envs=os.path.join(base, "envs")))
         question = bounded.Question("sampling", act, sampling.deadline_s(sample), PROBE_BYTES)
         answer = bounded.ask([question])["sampling"]
         sampled = answer.value or {"nvidia-smi": raw.text("", raw.NO_ANSWER, answer.detail)}
         at = units.stamp(time.time())
         probes.update({name: dict(entry, at=at) for name, entry in sampled.items()})
-    for taken in _asked(about, asked).values():
+    for taken in _asked(context, asked).values():
         probes.update(taken)
     return {
         "schema": SCHEMA,
@@ -124,17 +126,17 @@ def of_box(base: str, names: List[str] | None = None, sample: Dict[str, Any] | N
         "why": "box",
         "host": machine.host(),
         "here": True,
-        "launch": about.launch,
+        "launch": context.launch,
         "probes": probes,
         "facts": {"box.alone": True},
     }
 
 
 def whole(root: Root, attempt: int = 0, log_bytes: int = LOG_BYTES) -> Dict[str, Any]:
-    """`collect`, together with what was kept of the attempt in its root.
+    """`collect`, together with what the attempt's root keeps.
 
-    Where it ended badly and its keeper looked then, the machine's probes are those of then and the machine as it is
-    stands in `now`; what an earlier look kept stands in `before`.
+    If it ended badly and its keeper looked then, the machine's probes are from then, and the machine as it is now is in
+    `now`; what an earlier look kept is in `before`.
     """
     document = collect(root, attempt, "call", log_bytes)
     number = document["attempt"]
@@ -157,13 +159,13 @@ def whole(root: Root, attempt: int = 0, log_bytes: int = LOG_BYTES) -> Dict[str,
 
 
 def _is_live(name: str) -> bool:
-    """Whether a probe reads records of the run, which say the same whenever they are read."""
+    """Whether a probe's answer depends on when it is asked, unlike the run's records."""
     return name.startswith(("events.jsonl", "exits/", "progress/", "logs/", "checkpoints", "stop.", "want.", "keeper."))
 
 
-def _asked(about: AttemptContext, probes: Any) -> Dict[str, Dict[str, Any]]:
+def _asked(context: AttemptContext, probes: Any) -> Dict[str, Dict[str, Any]]:
     questions = [
-        bounded.Question(probe.module, functools.partial(_answer, probe.module, about), probe.deadline_s, PROBE_BYTES)
+        bounded.Question(probe.module, functools.partial(_answer, probe.module, context), probe.deadline_s, PROBE_BYTES)
         for probe in probes
     ]
     answers = bounded.ask(questions)
@@ -179,30 +181,30 @@ def _asked(about: AttemptContext, probes: Any) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def _answer(module: str, about: AttemptContext) -> Dict[str, raw.Entry]:
-    """In a child: the texts of one probe, each with the time it was taken."""
+def _answer(module: str, context: AttemptContext) -> Dict[str, raw.Entry]:
+    """In a child: the texts of one probe, each with its time."""
     probe = importlib.import_module("sojourn.box.probes." + module)
-    taken: Dict[str, raw.Entry] = probe.take(about)
+    taken: Dict[str, raw.Entry] = probe.collect(context)
     at = units.stamp(time.time())
     return {name: dict(entry, at=at) for name, entry in taken.items()}
 
 
-def _facts(about: AttemptContext) -> Dict[str, Any]:
-    """What there is no text for."""
-    if not about.is_here:
+def _facts(context: AttemptContext) -> Dict[str, Any]:
+    """Facts that no text holds."""
+    if not context.is_here:
         return {}
-    keeper = about.keeper
+    keeper = context.keeper
     return {"box.session_present": process.is_alive(keeper.get("pid") or 0, keeper.get("start") or 0)}
 
 
 def keep(root: Root, attempt: int, why: str) -> None:
-    """Take the document and keep it in the root: "end" in the room that was reserved for it, "look" over the last one.
+    """Take the document and keep it in the root: "end" in its reserved room, "look" over the last one.
 
     Raises: OSError.
     """
     document = collect(root, attempt, why, KEPT_LOG_BYTES)
     data = _packed(document)
-    while len(data) > KEPT_BYTES:  # what is largest says least a byte
+    while len(data) > KEPT_BYTES:  # the largest says least per byte
         name = max(document["probes"], key=lambda one: len(document["probes"][one]["stdout"]))
         entry = document["probes"][name]
         half = len(entry["stdout"]) // 2

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from typing import List
 
 USAGE = "usage: keeper supervise --root ROOT | seal --root ROOT | call | gpu | bundle ROOT [ATTEMPT] |"
-USAGE += " forecheck ROOT | spare ROOT ATTEMPT PATH | enter ROOT [CMD ...] | --version\n"
+USAGE += " forecheck ROOT | enter ROOT [CMD ...] | stage TARGET | --version\n"
 
 
 def main(argv: List[str]) -> int:
     """Run one command of the keeper; its exit status. 2 for misuse."""
-    sys.argv[0] = os.path.abspath(sys.argv[0])  # we will change the folder, and start ourselves again from this path
+    sys.argv[0] = os.path.abspath(sys.argv[0])  # we will change folder, and restart ourselves from this path
     _speak_utf8()
     umask.keep_private()
     command = argv[0] if argv else ""
@@ -33,10 +33,6 @@ def main(argv: List[str]) -> int:
         from sojourn.box.supervise.supervise import seal_only
 
         return seal_only(argv[2])
-    if command == "spare" and len(argv) == 4:
-        from sojourn.box.supervise.spares import main as spare
-
-        return spare(argv[1:])
     if command == "enter":
         from sojourn.box.supervise.enter import main as enter
 
@@ -57,6 +53,10 @@ def main(argv: List[str]) -> int:
         from sojourn.box.supervise.node_check import main as forecheck
 
         return forecheck(argv[1:])
+    if command == "stage" and len(argv) == 2:
+        from sojourn.box.stage.work import main as stage
+
+        return stage(argv[1:])
     if command == "--version":
         from sojourn import __version__
 
@@ -67,6 +67,6 @@ def main(argv: List[str]) -> int:
 
 
 def _speak_utf8() -> None:
-    """File names are UTF-8 to us, whatever the box's locale: start again in Python's UTF-8 mode where they are not."""
+    """To us file names are UTF-8, whatever the box's locale: if need be, restart in Python's UTF-8 mode."""
     if sys.getfilesystemencoding().lower().replace("-", "") != "utf8" and not sys.flags.utf8_mode:
         os.execv(sys.executable, [sys.executable, "-I", "-S", "-X", "utf8"] + sys.argv)

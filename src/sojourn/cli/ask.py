@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def confirm(screen: Screen, given: str, *, doing: str = "") -> Confirm:
-    """Who answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None).
+    """Answers a verb's question: `given` (from --confirm), else the person at the terminal, else nobody (None).
 
     `doing`: what typing the name does, as in "Type NAME to ..." (default: the verb and "it").
     """

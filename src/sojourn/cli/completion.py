@@ -1,4 +1,4 @@
-"""Shell completion, produced from the command line's own grammar. Prints nothing and writes no file."""
+"""Shell completion, generated from the command line's own grammar. Prints nothing and writes no file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sojourn.wire.names import nearest
 
 SHELLS = ("bash", "zsh", "fish")
 
-# What the shell offers for an argument, by the word that stands for it in the help.
+# Arguments completed as files, by their placeholder in the help.
 FILES = {"FILE", "PATH", "MANIFEST"}
 FOLDERS = {"DIR", "FOLDER"}
 
@@ -22,9 +22,9 @@ class UnknownShell(Misuse):
 
 
 def script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """The completion script of `parser` for `shell`, to be read by that shell; the same text for the same grammar.
+    """The completion script of `parser` for `shell`, for that shell to read; the same text for the same grammar.
 
-    Fills in, on `parser` itself, which arguments are files and which are folders.
+    Marks, on `parser` itself, which arguments are files and which are folders.
     Raises: UnknownShell unless `shell` is one of SHELLS.
     """
     if shell not in SHELLS:

@@ -1,4 +1,4 @@
-"""`watch` on the screen: one table that replaces itself on a terminal, rare lines anywhere else."""
+"""`watch` on the screen: one table updated in place on a terminal, occasional lines anywhere else."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 from sojourn.cli.screen import Screen
 from sojourn.cli.show import status
-from sojourn.cli.show.text import clean, clock, fold
+from sojourn.cli.show.text import clean, clock, danger_clock, fold
 from sojourn.wire.units import say_seconds, unstamp
 
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Snapshot
 
-FIRST_QUIET_S, LONGEST_QUIET_S = 60.0, 1800.0  # "nothing new" is said after a minute, then ever more rarely
+CLOCKS = 3  # lines of danger clocks under the table
+FIRST_QUIET_S, LONGEST_QUIET_S = 60.0, 1800.0  # "nothing new" is reported after a minute, then less and less often
 
 
 def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
-    """Draw each look over the one before it. The last one, which stays on the screen."""
+    """Draw each look over the previous one. Returns the last, which stays on the screen."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -28,6 +29,7 @@ def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
             columns, height = screen.size()
             drawn = status.lines(last.status, columns)
             below = [part for alarm in last.alarms for part in fold(f"alarm: {clean(alarm.line)}", columns)]
+            below += countdown(last, columns)
             if not last.is_last:
                 below += fold(_pace(last), columns)
                 drawn = _fitting(drawn, height - 2 - len(below))
@@ -37,13 +39,13 @@ def table(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
 
 
 def lines(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
-    """The first look, a line for each change, a line that nothing is new; the last look. The last one."""
+    """The first look, a line for each change, a line if nothing is new; the last look. Returns the last."""
     last, quiet_s = None, FIRST_QUIET_S
     for look in looks:
         now_s = unstamp(look.status.at)
         screen.show([f"{clock(now_s, now_s)}  {clean(news)}" for news in look.news], stream=True)
         if last is None or look.is_last:
-            screen.show(status.lines(look.status, screen.columns), stream=True)
+            screen.show([*status.lines(look.status, screen.columns), *countdown(look, screen.columns)], stream=True)
         elif not look.news and look.quiet_s >= quiet_s:
             screen.show([f"{clock(now_s, now_s)}  nothing new since {clock(now_s - look.quiet_s, now_s)}"], stream=True)
             quiet_s = min(quiet_s * 2, quiet_s + LONGEST_QUIET_S)
@@ -51,6 +53,18 @@ def lines(looks: Iterator[Snapshot], screen: Screen) -> Snapshot | None:
             quiet_s = FIRST_QUIET_S
         last = look
     return last
+
+
+def countdown(look: Snapshot, columns: int) -> list[str]:
+    """The danger clocks that run, soonest first, and the runs that another watch asks about."""
+    now_s = unstamp(look.status.at)
+    out = []
+    for one in look.clocks[:CLOCKS]:
+        out += fold(f"clock: {clean(one['lease'])}: {danger_clock(one, now_s)}", columns)
+    if look.elsewhere:
+        names = clean(", ".join(look.elsewhere))
+        out += fold(f"another watch asks about {names}; this one shows what it learns", columns)
+    return out
 
 
 def _pace(look: Snapshot) -> str:

@@ -1,4 +1,4 @@
-"""Calls one command; whatever comes back, or flies, becomes lines and an exit status. The one place that catches."""
+"""Calls one command and turns its result or exception into lines and an exit status. The one place that catches."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sojourn.wire.quote import join
 INTERRUPTED = 130
 _REPORT = (
     "This is a bug in sojourn, not in your input. Please report it with the lines above, the command and the output of"
-    " `sojourn --version` to the project this copy came from (README.md, Reporting a defect)."
+    " `sojourn --version` to the project this copy came from (Reporting a defect, in `sojourn help readme`)."
 )
-# What a full, read-only or forbidden disk says; anything else that the system says is ours to explain.
+# Errors of a full, read-only or forbidden disk; any other system error is ours to explain.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOTDIR)
 
 
 class OwnDisk(Misuse):
     """{what}: {reason}."""
 
-    # The disk of this machine, not of the box: full, read-only, or not ours to write.
+    # This machine's disk, not the box's: full, read-only, or not ours to write.
     code = "own-disk"
     next_step = "df -h {folder}"
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(words, screen)
     except BrokenPipeError:
-        deafen()  # `sojourn logs -f ... | head`: what was asked for was read
+        deafen()  # `sojourn logs -f ... | head`: the reader has enough
         return 0
     except KeyboardInterrupt:
         return _interrupted(words, screen)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str], screen: Screen) -> int:
     from sojourn.cli import parser
 
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or words[0] in ("-h", "--help"):
         if words[1:]:
             return _run([words[1], "--help"], screen)
         screen.show(parser.overview())

@@ -17,7 +17,7 @@ from sojourn.wire.errors import Misuse
 from sojourn.wire.names import nearest
 
 PURPOSE = "run a training job on another machine and bring back verified results"
-WIDE = 80  # columns of every help page, so that it is the same everywhere
+WIDE = 80  # columns of every help page, the same everywhere
 _FOLDER = os.path.join(os.path.dirname(__file__), "commands")
 
 
@@ -29,13 +29,13 @@ class BadCommandLine(Misuse):
 
 
 class OtherWord(Misuse):
-    """There is no command {word!r}; here it is `sojourn {meant}`. Nothing was done."""
+    """There is no command {word!r}; sojourn calls it `{meant}`. Nothing was done."""
 
     code = "other-word"
     next_step = "sojourn {meant}"
 
 
-# What people type who come from other tools; it is answered, never carried out.
+# Words from other tools; they are answered, never carried out.
 MEANT = {
     **dict.fromkeys(("ps", "ls", "list", "queue", "jobs", "top"), "status"),
     **dict.fromkeys(("show", "info", "describe"), "status RUN"),
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build() -> Parser:
-    """The whole grammar, as shell completion wants it. Imports every file of cli/commands and no verb."""
+    """The whole grammar, as shell completion needs it. Imports every file of cli/commands and no verb."""
     top = Parser(prog="sojourn", description=f"{PURPOSE[0].upper()}{PURPOSE[1:]}.")
     top.add_argument("--version", action="version", version="sojourn")
     subparsers = top.add_subparsers(metavar="COMMAND", dest="command", parser_class=Parser)
@@ -83,8 +83,8 @@ def names() -> tuple[str, ...]:
 def groups() -> list[tuple[str, list[str]]]:
     """(heading, names of commands) in the order of `sojourn --help`. Imports every file of cli/commands.
 
-    A command's file says its heading (GROUP) and where it stands (PLACE, lowest first); a heading stands where its
-    first command does. A file that says neither stands last, under "Other".
+    A command's file gives its heading (GROUP) and position (PLACE, lowest first); a heading appears where its first
+    command does. A file with neither comes last, under "Other".
     """
     out: dict[str, list[str]] = {}
     for name in sorted(names(), key=lambda name: (getattr(load(name), "PLACE", 9999), name)):
@@ -93,9 +93,9 @@ def groups() -> list[tuple[str, list[str]]]:
 
 
 def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
-    """What stands after `sojourn NAME`. Options and arguments may come in any order.
+    """The arguments after `sojourn NAME`. Options and arguments may come in any order.
 
-    A command whose file says COMMAND takes what stands behind `--` as it is, in `args.command`.
+    A command whose file says COMMAND takes everything after `--` unchanged, in `args.command`.
     Raises: BadCommandLine, with the nearest valid flag.
     """
     child, own, rest = _child(name), list(words), []
@@ -103,7 +103,7 @@ def parse(name: str, words: Sequence[str]) -> argparse.Namespace:
         at = own.index("--")
         own, rest = own[:at], own[at + 1 :]
         if not rest:
-            child.error("nothing stands behind --")
+            child.error("there is no command after --")
     args, unknown = child.parse_known_intermixed_args(own)
     args.command = rest
     if unknown:
@@ -129,12 +129,12 @@ def load(name: str) -> ModuleType:
 
 
 def page(name: str) -> list[str]:
-    """What `sojourn NAME --help` shows; our own, since argparse's changes from one Python to the next."""
+    """The text of `sojourn NAME --help`; our own, since argparse's changes between Python versions."""
     return _page(_child(name))
 
 
 def overview() -> list[str]:
-    """What `sojourn --help` shows."""
+    """The text of `sojourn --help`."""
     lines = [f"sojourn: {PURPOSE}", "", "usage    sojourn COMMAND ..."]
     for title, members in groups():
         lines += ["", title]
@@ -143,6 +143,7 @@ def overview() -> list[str]:
         *lines,
         "",
         "For options and examples: sojourn COMMAND --help. Most commands accept --json.",
+        "For the documentation: sojourn help (lists the topics).",
         "Runs, sweeps, leases and sites can be given by any unique prefix of their name.",
     ]
 
@@ -154,12 +155,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_reopen(parser: argparse.ArgumentParser) -> None:
     """`--confirm LEASE` of a command that starts something."""
-    words = "agree beforehand, by the lease's exact name: to rent it, or to start although it is cleared for release"
+    words = "agree in advance, by the lease's exact name, to rent it or to start on a lease cleared for release"
     parser.add_argument("--confirm", default="", metavar="LEASE", help=words)
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """What names a job and where it runs: FILE, --site, --new-machine, --name, --env."""
+    """The job and where it runs: FILE, --site, --new-machine, --name, --env, --slurm."""
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="the job file (default: ./sojourn.yaml)")
     parser.add_argument("--site", default="", metavar="S", help="run on this site, overriding the job file")
     parser.add_argument("--new-machine", action="store_true", help="rent another machine, even if the site has one")
@@ -173,16 +174,30 @@ def add_job(parser: argparse.ArgumentParser) -> None:
         metavar="K=V",
         help="set an environment variable; repeatable; K alone takes its value from your environment",
     )
+    add_scheduling(parser)
+
+
+def add_scheduling(parser: argparse.ArgumentParser) -> None:
+    """`--slurm OPTION=VALUE`."""
+    parser.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        type=option,
+        dest="scheduling",
+        metavar="O=V",
+        help="set an option of sbatch by its long name (time=2:00:00), overriding job file and site; repeatable",
+    )
 
 
 def add_confirm(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--confirm NAME`, and `-y`, which is taken and answers nothing."""
+    """`--confirm NAME`, and `-y`, which is accepted and answers nothing."""
     parser.add_argument("--confirm", default="", metavar=what, help="confirm by exact name, for scripts; no prefix")
     parser.add_argument("-y", "--yes", action="store_true", help="accepted, but does not confirm: give the name")
 
 
 def add_giving_up(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--abandon` and `--accept`: results given up though they were not pulled, or could not be loaded."""
+    """`--abandon` and `--accept`: results given up though not pulled, or accepted though not loaded."""
     parser.add_argument(
         "--abandon",
         nargs="+",
@@ -216,8 +231,19 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def option(text: str) -> tuple[str, str | bool]:
+    """argparse type: `OPTION=VALUE`, or `OPTION` for one without a value."""
+    from sojourn.store.job.scalars import long_option
+
+    key, equals, value = text.partition("=")
+    try:
+        return long_option(key), value if equals else True
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def pair(text: str) -> tuple[str, str]:
-    """argparse type: `KEY=VALUE`, or `KEY` with the value it has here; KEY is the name of an environment variable."""
+    """argparse type: `KEY=VALUE`, or `KEY` with its value here; KEY is the name of an environment variable."""
     key, equals, value = text.partition("=")
     if not equals and key in os.environ:
         return key, os.environ[key]
@@ -229,7 +255,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def metric(text: str) -> tuple[str, str]:
-    """argparse type: `NAME`, `NAME=max` or `NAME=min`; the direction is "" where none is given."""
+    """argparse type: `NAME`, `NAME=max` or `NAME=min`; the direction is "" if not given."""
     name, _, way = text.rpartition("=") if text.endswith(("=max", "=min")) else (text, "", "")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME, NAME=max or NAME=min")

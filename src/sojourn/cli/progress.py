@@ -1,4 +1,4 @@
-"""Progress on stderr, for what takes longer than a second: a line that replaces itself, or rare lines in a log."""
+"""Progress on stderr, for anything longer than a second: a line updated in place, or occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 
-QUIET_S = 1.0  # a command that is done by then shows no progress
-EVERY_S = 10.0  # at most one line so often where stderr is no terminal
+QUIET_S = 1.0  # a command done by then shows no progress
+EVERY_S = 10.0  # minimum time between lines if stderr is not a terminal
 
 
 class Progress:
-    """Call it with a line whenever there is news, and `clear` before anything else is printed.
+    """Call it with a line whenever there is news; call `clear` before printing anything else.
 
-    `show(line)` prints; `show("")` wipes what a terminal shows.
+    `show(line)` prints; `show("")` wipes the line from a terminal.
     """
 
     def __init__(self, show: Callable[[str], None], *, is_terminal: bool) -> None:
@@ -25,7 +25,7 @@ class Progress:
         self._timer: threading.Timer | None = None
 
     def __call__(self, line: str) -> None:
-        """Show `line` now, or when it is due: the last line said wins, also when nothing is said any more."""
+        """Show `line` now, or when due: the latest line wins, even if no other call follows."""
         with self._lock:
             self._waiting = line
             wait_s = self._due_s() - time.monotonic()
@@ -37,7 +37,7 @@ class Progress:
                 self._timer.start()
 
     def clear(self) -> None:
-        """Forget what was not shown yet and wipe what a terminal shows."""
+        """Drop what was not shown yet and wipe the line from a terminal."""
         with self._lock:
             if self._timer:
                 self._timer.cancel()

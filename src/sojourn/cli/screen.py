@@ -1,10 +1,10 @@
-"""The one place that prints: answers to stdout, all else to stderr. Knows what is a terminal, and how wide it is."""
+"""The one place that prints: answers to stdout, everything else to stderr. Knows terminals and their width."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sojourn.cli.show.text import clean, cut, fold
@@ -17,7 +17,7 @@ _WHO = "sojourn: "
 
 
 class Screen:
-    """Where this command line was called from. `columns`: 80 where nobody says."""
+    """Where this command line was called from. `columns`: 80 if unknown."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out, self._err = out, err
@@ -27,13 +27,13 @@ class Screen:
         self.columns = _size(out if self.out_is_terminal else err)[0]
         self.can_redraw = self.out_is_terminal and _has_cursor()
         self.is_asking = False
-        self.has_asked = False  # a question, with all that belongs to it, stands on the screen already
+        self.has_asked = False  # a question, with its context, is already on the screen
         self._progress: Progress | None = None
 
     def show(self, lines: Iterable[str], *, stream: bool = False) -> None:
-        """The answer, line by line, to stdout.
+        """Print the answer, line by line, to stdout.
 
-        When nobody reads on (`| head`), the rest of an answer is dropped and its exit status stands; a `stream` ends.
+        If the reader stops (`| head`), the rest of an answer is dropped and its exit status stands; a `stream` ends.
         Raises: BrokenPipeError (stream); OSError (a full disk).
         """
         self.settle()
@@ -47,8 +47,24 @@ class Screen:
             if stream:
                 raise
 
+    def show_page(self, lines: Sequence[str]) -> None:
+        """A long answer: on a terminal through the user's pager (PAGER, else less), else as `show` does."""
+        import shlex
+        import shutil
+        import subprocess
+
+        self.settle()
+        pager = shlex.split(os.environ.get("PAGER") or "less") if self.out_is_terminal and _has_cursor() else []
+        if not pager or shutil.which(pager[0]) is None:
+            self.show(lines)
+            return
+        # less: keep colours, and exit if everything fits on the screen.
+        environ = {"LESS": "FRX", **os.environ}
+        told = "".join(line + "\n" for line in lines).encode("utf-8", "backslashreplace")
+        subprocess.run(pager, input=told, env=environ, check=False)
+
     def show_json(self, document: dict[str, Any], *, stream: bool = False) -> None:
-        """One JSON document to stdout, in ASCII, so that a terminal obeys nothing in it.
+        """One JSON document to stdout, in ASCII, so that it contains nothing a terminal obeys.
 
         On one line; indented on a terminal, unless it is one of a `stream`.
         """
@@ -57,7 +73,7 @@ class Screen:
         self.show([json_text(document, 2 if self.out_is_terminal and not stream else None)], stream=stream)
 
     def answer(self, answer: Any, lines: Callable[[Any, int], Iterable[str]], *, is_json: bool) -> None:
-        """A verb's answer: its own document, or the lines that `lines` makes of it for this many columns."""
+        """A verb's answer: its own document, or the result of `lines` for this many columns."""
         if is_json:
             self.show_json(answer.as_json())
         else:
@@ -65,29 +81,29 @@ class Screen:
 
     @property
     def table_columns(self) -> int:
-        """Columns that a table may have: without end where no person reads it, so that no name is cut in a pipe."""
+        """Columns available to a table: unlimited if no person reads it, so that no name is cut in a pipe."""
         return self.columns if self.out_is_terminal or "COLUMNS" in os.environ else 1 << 16
 
     def show_bytes(self, data: bytes) -> None:
-        """Bytes as they are; only for a stdout that is no terminal."""
+        """Bytes unchanged; only if stdout is not a terminal."""
         self.settle()
         self._out.flush()
         self._out.buffer.write(data)
         self._out.buffer.flush()
 
     def say(self, text: str) -> None:
-        """`sojourn: text` to stderr: folded on a terminal, one line in a log file. `text` need not be clean."""
+        """`sojourn: text` to stderr: folded on a terminal, one line in a log file. `text` is cleaned."""
         room = self.columns - len(_WHO) if self.err_is_terminal else 1 << 20
         for i, part in enumerate(fold(clean(text), room)):
             self.say_line((_WHO if i == 0 else " " * len(_WHO)) + part)
 
     def say_line(self, line: str) -> None:
-        """One line to stderr as it is. A stderr that cannot be written loses the line, never the answer."""
+        """One line to stderr, unchanged. If stderr cannot be written the line is lost, never the answer."""
         self.settle()
         self._to_err(line + "\n")
 
     def progress(self, line: str) -> None:
-        """What is being done, for whoever waits longer than a second. `line` need not be clean."""
+        """The current activity, for anyone who waits longer than a second. `line` is cleaned."""
         if self._progress is None:
             from sojourn.cli.progress import Progress
 
@@ -95,17 +111,17 @@ class Screen:
         self._progress(line)
 
     def size(self) -> tuple[int, int]:
-        """(columns, lines) of the terminal as it is now."""
+        """(columns, lines) of the terminal now."""
         return _size(self._out)
 
     def settle(self) -> None:
-        """Wipe the progress line, so that something else can be printed. Called twice, it does nothing."""
+        """Wipe the progress line, so that something else can be printed. Idempotent."""
         if self._progress is not None:
             self._progress.clear()
             self._progress = None
 
     def prompt(self, text: str) -> str:
-        """Ask on stderr and read one line from the terminal, without its newline; "" at the end of input."""
+        """Ask on stderr and read one line from the terminal, without its newline; "" at end of input."""
         self.settle()
         self.has_asked = self.is_asking = True
         self._to_err(text)
@@ -128,7 +144,7 @@ class Screen:
 
 
 def open_screen() -> Screen:
-    """The screen of this process. Letters that its encoding does not have are shown escaped."""
+    """The screen of this process. Characters missing from its encoding are shown escaped."""
     if sys.stdout is None:  # closed by the caller: >&-
         deafen()
     if sys.stderr is None:
@@ -140,7 +156,7 @@ def open_screen() -> Screen:
 
 
 def deafen() -> None:
-    """Send what is still to be written to stdout nowhere; Python flushes it once more at its end and would complain."""
+    """Discard what remains for stdout; Python flushes it once more at exit and would complain."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
@@ -153,7 +169,7 @@ def _has_cursor() -> bool:
 
 
 def _size(stream: TextIO) -> tuple[int, int]:
-    """(columns, lines): what COLUMNS says, else the terminal, else 80 and 24."""
+    """(columns, lines): from COLUMNS, else from the terminal, else 80 and 24."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):

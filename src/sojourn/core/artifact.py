@@ -1,5 +1,5 @@
-"""One file of a run and how far it is proven: what `verify`, `pull`, `seal` and `accept` list, and what a Receipt is
-made from. Read from JSON by `Artifact.from_json`, written by `as_json`, and nowhere else.
+"""One file of a run and how far it has been verified: the rows of `verify`, `pull`, `seal` and `accept`, and the source
+of a Receipt. Only `Artifact.from_json` reads it from JSON; only `as_json` writes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NOT_INSTALLED = re.compile(_NOT_LOADED + r"(\S+) is not installed")
 
 @dataclass(frozen=True)
 class Artifact:
-    """What is proven about one file. `path`: the name it was asked for by.
+    """What has been verified about one file. `path`: the name it was requested by.
 
-    `proved`: of bytes (size and sha256 are those expected; never without an expectation), structure, load, content.
-    `problem`: "" or a word of `formats.damage.PROBLEMS`; `ok`: there is none. `sha256`: "" where it was not read.
+    `proved`: of bytes (size and sha256 as expected; never without an expectation), structure, load, content. `problem`:
+    "" or a word of `formats.damage.PROBLEMS`; `ok`: no problem. `sha256`: "" if it was not read.
     """
 
     path: str
@@ -39,16 +39,16 @@ class Artifact:
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     loader: str = ""
-    remembered: str = ""  # the UTC stamp when it was proven, where that was not now: it is unchanged since
+    remembered: str = ""  # UTC stamp of an earlier verification, if the file has not changed since; "" = verified now
 
     @classmethod
     def of_row(cls, row: FileRow, kind: str) -> Artifact:
-        """A file whose bytes are those of its row in a manifest, and that was not loaded."""
+        """A file whose bytes match its manifest row but that was not loaded."""
         return cls(row["path"], kind, row["bytes"], row["sha256"], ("bytes",))
 
     @classmethod
     def of_receipt(cls, receipt: Receipt) -> Artifact:
-        """A file that is home, and was proven when its receipt was made."""
+        """A file at home, verified when its receipt was made."""
         return cls(
             receipt.path,
             receipt.kind,
@@ -62,7 +62,7 @@ class Artifact:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Artifact:
-        """What `as_json` wrote, or the part of it that an acceptance keeps. Raises: KeyError, TypeError, ValueError."""
+        """What `as_json` wrote, or the part an acceptance keeps. Raises: KeyError, TypeError, ValueError."""
         words = {name: str(row.get(name) or "") for name in ("sha256", "problem", "detail", "loader", "remembered")}
         proved, remarks = (tuple(str(one) for one in row.get(name, ())) for name in ("proved", "remarks"))
         path, kind, size_bytes = str(row["path"]), str(row["kind"]), int(row["bytes"])
@@ -88,17 +88,17 @@ class Artifact:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong with it, as far as it could be judged."""
+        """No problem found, as far as it could be checked."""
         return not self.problem
 
     @property
     def state(self) -> str:
-        """`core.values.state_of` of it."""
+        """Its `core.values.state_of`."""
         return state_of(self.proved, self.problem)
 
     @property
     def needs(self) -> str:
-        """Of a file of a known kind that was not loaded: what to install, or why no library would help; else ""."""
+        """For a known type that was not loaded: what to install, or why no library would help; else ""."""
         if self.state != "bytes-only" or self.kind in (UNKNOWN, LOG):
             return ""
         for remark in self.remarks:
@@ -109,20 +109,21 @@ class Artifact:
         return f"no reader of {self.kind} here"
 
     def remarked(self, remark: str) -> Artifact:
-        """The same with one more remark."""
+        """A copy with one more remark."""
         return replace(self, remarks=(*self.remarks, remark))
 
-    def receipt(self, run: str, home: str) -> Receipt:
-        """The receipt of this good proof, made at `home` (absolute). Raises: Defect where it is not good, or nothing
-        was expected.
+    def receipt(self, run: str, home: str, code: str = "") -> Receipt:
+        """The receipt of this successful verification, at `home` (absolute), for what `code` produced.
+
+        Raises: Defect if it is not ok, or nothing was expected.
         """
         if not self.ok or "bytes" not in self.proved:
             why = self.problem or "nothing expected"
             raise Defect(detail=f"no receipt for {self.path}: its proof is not good ({why})")
         known = (self.bytes, self.sha256, self.kind, self.loader, self.proved, self.facts, self.remarks)
-        return Receipt(run, self.path, home, *known)
+        return Receipt(run, self.path, home, *known, code)
 
 
 def printable(name: str) -> str:
-    """A file name as text that can be written anywhere: bytes that are not UTF-8 are shown escaped."""
+    """A file name as text that is safe to print anywhere: bytes that are not UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,7 +1,7 @@
 """Events of a run -> its status. Pure and incremental: folding a prefix and then the rest equals folding all.
 
-The fold reads only what the keeper wrote; what `since` says beside the events (keeper and payload alive or gone) is
-laid over it by `settle`, whose result is shown and never folded into.
+The fold reads only what the keeper wrote. What `since` reports beside the events (keeper and payload alive or gone) is
+overlaid by `settle`; its result is shown, never folded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core import heard as told_by
+from sojourn.core import steps
 from sojourn.core.heard import heard, whole
 from sojourn.core.values import State, build_frozen
 from sojourn.wire import units
@@ -18,9 +19,8 @@ from sojourn.wire import units
 if TYPE_CHECKING:
     from sojourn.wire.documents import Event
 
-_PACE_WINDOW_S = 300.0  # the rate of steps is taken over the last 5 to 10 minutes, so that a changed pace shows
 _KEPT_ENDS = 20
-_BUSY_PCT = 5.0  # of a card; below that nothing trains (forgotten-box)
+_BUSY_PCT = 5.0  # GPU use below which nothing is training (forgotten-box)
 _LIMITS = {
     "max_duration": "max_duration was reached",
     "budget": "the budget was spent",
@@ -30,7 +30,7 @@ _LIMITS = {
 
 @dataclass(frozen=True)
 class Status:
-    """Where a run stands, by its own events. Stamps are of the box's clock; "" or None = not heard."""
+    """Where a run stands, by its own events. Stamps use the box's clock; "" or None = not reported."""
 
     state: State = State.PLANNED
     attempt: int = 0
@@ -41,50 +41,58 @@ class Status:
     total: int | None = None
     epoch: int | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    remaining_s: float | None = None  # as of the last step heard
+    remaining_s: float | None = None  # as of the last reported step
     log_bytes: int | None = None
     log_age_s: float | None = None  # as of the last beat
     reason: str = ""
     rc: int | None = None
     signal: int | None = None
     oom_kill: int | None = None
-    checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}, "write_s" where it was measured
-    manifest: str = ""  # digest of the sealed manifest of this attempt
-    missing: tuple[str, ...] = ()  # globs owed that hit nothing when it was sealed
-    cause: str = ""  # in one line, why it ended badly; judged by the client from the log's last words, not folded
-    cause_id: str = ""  # of the gotcha that it is, where it is a known one; not folded
+    checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}, and "write_s" if measured
+    manifest: str = ""  # digest of this attempt's sealed manifest
+    missing: tuple[str, ...] = ()  # owed globs that matched nothing at the seal
+    cause: str = ""  # why it ended badly, in one line; the client's judgement from the end of the log, not folded
+    cause_id: str = ""  # id of the matching gotcha, if known; not folded
     # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta", "seconds"},
-    # and "rule", "action" where a rule of the user's fits
+    # "code" (its digest), and "rule", "action" if a user's rule matches
     ends: tuple[Mapping[str, Any], ...] = ()
     pace: tuple[tuple[float, int], ...] = ()  # (seconds, step): an older and a younger mark of this attempt
-    idle_since: str = ""  # since when no card of its box was busy, as its beats have it; "": one was, or none is told
-    began_anew: str = ""  # what this attempt could have resumed from, and did not
+    idle_since: str = ""  # since when no GPU of its box was busy, by its beats; "": one was, or unknown
+    code: str = ""  # digest of this attempt's code
+    began_anew: str = ""  # what this attempt could have resumed from but did not
+    budget_pct: int = 0  # the last mark of its budget reached: 50, 80 or 100
+    unheard_s: float = 0.0  # age of its end when this client learned of it, by the box's clock; not folded
     seq: int = 0
-    spent_s: float = 0.0  # of the process, in all attempts that ended
-    seat: str = ""  # what a scheduler gave this attempt: the native id of its job, a colon, how often that was started
-    judged: int = 0  # the last attempt of which the scheduler's own record was heard
+    spent_s: float = 0.0  # process time of all ended attempts
+    seat: str = ""  # what a scheduler gave this attempt: its job's native id, a colon, how often that was started
+    judged: int = 0  # the last attempt whose scheduler record was received
 
     @property
     def percentage(self) -> float | None:
-        """0 to 100, or None where the training said no total."""
+        """0 to 100, or None if the training reported no total."""
         if self.step is None or not self.total:
             return None
         return min(100.0, 100.0 * self.step / self.total)
 
     @property
     def is_sealed(self) -> bool:
-        """The keeper sealed this attempt's manifest: it has nothing more to say."""
+        """The keeper sealed this attempt's manifest and has nothing more to report."""
         return self.state.is_final and bool(self.manifest)
 
     @property
+    def is_pruned(self) -> bool:
+        """A cell that its sweep's `early_stop` ended: neither a failure nor missing."""
+        return self.state is State.CANCELLED and bool(self.ends) and self.ends[-1].get("why") == "pruned"
+
+    @property
     def awaits_judgement(self) -> bool:
-        """It ended without success in a scheduler's seat, and whether that was the scheduler's doing is not known."""
+        """It ended unsuccessfully in a scheduler's seat, and whether the scheduler ended it is unknown."""
         return bool(self.seat) and self.state.is_dead and self.judged < self.attempt
 
 
 def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
-    """`status` moved on by `events`, in their order. Skipped: those already seen (by `seq`), kinds unknown, and fields
-    of another type.
+    """`status` advanced by `events`, in order. Skips events seen before (by `seq`), unknown kinds, fields of another
+    type.
     """
     for told in events:
         seq = whole(told.get("seq"))
@@ -100,14 +108,16 @@ def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
 
 def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued: bool = False) -> Status:
     """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown"; the keeper's
-    is "queued" while a scheduler has it wait, the payload's "held" where something lives that only a keeper can name.
+    is "queued" while it waits in a scheduler, the payload's "held" if something lives that only a keeper can name.
 
-    `asked` is the attempt that was launched last; `is_queued`: a queue on the box begins it in its turn. Only evidence
-    moves the state: a pulse that is unknown moves nothing.
+    `asked`: the attempt launched last; `is_queued`: a queue on the box will start it in turn. Only evidence moves the
+    state: an unknown pulse changes nothing.
     """
     if keeper == "queued" and (asked > status.attempt or status.awaits_judgement or status.state.is_alive):
         number = max(asked, status.attempt + (1 if status.state.is_final else 0))
         return replace(status, state=State.QUEUED, attempt=number, reason="it waits in the queue", rc=None, signal=None)
+    if status.state is State.SUCCEEDED:
+        return status  # no keeper starts another attempt, whatever was requested before the end was known
     if asked > status.attempt:
         if keeper == "alive":
             return replace(status, state=State.STARTING, attempt=asked, reason="", rc=None, signal=None, manifest="")
@@ -119,10 +129,10 @@ def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued:
     if payload == "alive":
         state = State.RUNNING if status.state is State.STARTING else status.state
         return replace(
-            status, state=state, reason="the keeper is gone; the process keeps running until a new keeper adopts it"
+            status, state=state, reason="the keeper is gone; the process keeps running, and a new keeper will adopt it"
         )
     if payload == "held" and keeper == "gone":
-        return replace(status, reason="the keeper is gone; something of the attempt lives, the next keeper says what")
+        return replace(status, reason="the keeper is gone; part of the attempt is still alive")
     if payload in ("gone", "none") and keeper == "gone":
         return replace(
             status,
@@ -134,7 +144,7 @@ def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued:
 
 
 def to_plain(status: Status) -> dict[str, Any]:
-    """The status as JSON data: only what differs from the default, so that a thousand of them stay small."""
+    """The status as JSON data: only what differs from the default, so a thousand of them stay small."""
     out = {name: getattr(status, name) for name in _DEFAULTS if getattr(status, name) != _DEFAULTS[name]}
     if "state" in out:
         out["state"] = status.state.value
@@ -142,8 +152,8 @@ def to_plain(status: Status) -> dict[str, Any]:
 
 
 def from_plain(data: Mapping[str, Any]) -> Status:
-    """The status of `to_plain`. Unknown keys are dropped; a newer version's state reads as "failed"."""
-    known = {"metrics": {}, **data}  # the rest are plain defaults, which its class has
+    """The status from `to_plain`. Unknown keys are dropped; a state from a newer version reads as "failed"."""
+    known = {"metrics": {}, **data}  # the class has plain defaults for the rest
     if not known.keys() <= _DEFAULTS.keys():
         known = {name: known[name] for name in known if name in _DEFAULTS}
     if "state" in known:
@@ -172,6 +182,7 @@ def _attempt(status: Status, event: Event) -> Status:
         started_at="",
         idle_since="",
         reason="",
+        code="",
         began_anew="",
         rc=None,
         signal=None,
@@ -188,13 +199,17 @@ def _attempt(status: Status, event: Event) -> Status:
     )
 
 
+def _prepared(status: Status, event: Event) -> Status:
+    return replace(status, code=_text(event.get("code")))
+
+
 def _started(status: Status, event: Event) -> Status:
     at = _text(event.get("at"))
     return replace(status, state=State.RUNNING, attempt=event["attempt"], since=at, started_at=at, reason="")
 
 
 def _beat(status: Status, event: Event) -> Status:
-    # A field that was not measured this time is absent, and what was measured before still stands.
+    # A field that was not measured this time is absent; the earlier measurement stands.
     status = replace(
         status,
         beat_at=_text(event.get("at")),
@@ -208,7 +223,7 @@ def _beat(status: Status, event: Event) -> Status:
 
 
 def _idle_since(status: Status, event: Event) -> str:
-    """Cards are told once a minute. One whose use is not known may be busy."""
+    """GPU use is reported once a minute. A GPU of unknown use may be busy."""
     cards = event.get("gpu")
     if not isinstance(cards, (list, tuple)) or not cards:
         return status.idle_since
@@ -219,7 +234,7 @@ def _idle_since(status: Status, event: Event) -> str:
 
 
 def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
-    """`status` with the progress file of the training process: {"step","total","epoch","metrics","at","checkpoint"}."""
+    """`status` with the training process's progress file: {"step","total","epoch","metrics","at","checkpoint"}."""
     known = told_by.progress(progress)
     step, total, epoch, metrics = (known.get(name) for name in ("step", "total", "epoch", "metrics"))
     status = replace(
@@ -229,32 +244,11 @@ def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
         epoch=epoch if epoch is not None else status.epoch,
         metrics=status.metrics if metrics is None else metrics,
     )
-    mark = _mark(known["at"], step)
+    mark = steps.mark(known["at"], step)
     if mark is None:
         return status
-    pace = _paced(status.pace, mark)
-    return replace(status, pace=pace, remaining_s=_remaining_s(pace, status.total))
-
-
-def _paced(pace: tuple[tuple[float, int], ...], mark: tuple[float, int]) -> tuple[tuple[float, int], ...]:
-    """At most three marks: older, younger, newest. The younger becomes the older once it is a window old."""
-    if pace and mark[0] <= pace[-1][0]:
-        return pace
-    if len(pace) < 3:
-        return (*pace, mark)
-    older, younger, _ = pace
-    if mark[0] - younger[0] >= _PACE_WINDOW_S:
-        return (younger, mark, mark)
-    return (older, younger, mark)
-
-
-def _remaining_s(pace: tuple[tuple[float, int], ...], total: int | None) -> float | None:
-    if len(pace) < 2 or total is None:
-        return None
-    seconds, steps = pace[-1][0] - pace[0][0], pace[-1][1] - pace[0][1]
-    if seconds <= 0 or steps <= 0:
-        return None
-    return round(max(0, total - pace[-1][1]) * seconds / steps, 1)
+    pace = steps.paced(status.pace, mark)
+    return replace(status, pace=pace, remaining_s=steps.remaining_s(pace, status.total))
 
 
 def _checkpoint(status: Status, event: Event) -> Status:
@@ -270,11 +264,15 @@ def _restarted(status: Status, event: Event) -> Status:
     return replace(status, began_anew=resumes, reason=reason if status.state is State.RUNNING else status.reason)
 
 
+def _budget(status: Status, event: Event) -> Status:
+    return replace(status, budget_pct=min(100, _count(event.get("pct")) or 0))
+
+
 def _stalled(status: Status, event: Event) -> Status:
     if status.state is not State.RUNNING:
         return status
     quiet_s = _number(event.get("quiet_s")) or 0.0
-    reason = f"no output, no step and no movement for {units.say_seconds(quiet_s)}"
+    reason = f"no output, steps or activity for {units.say_seconds(quiet_s)}"
     return replace(status, state=State.STALLED, since=_text(event.get("at")), reason=reason)
 
 
@@ -300,6 +298,8 @@ def _ended(status: Status, event: Event) -> Status:
     known: Mapping[str, Any] = event
     end = {"attempt": event["attempt"], "state": state.value, "rc": rc, "signal": signal, "at": at, "reason": reason}
     end |= {name: known[name] for name in ("by", "why", "oom_kill_delta", "seconds") if name in known}
+    if status.code and event["attempt"] == status.attempt:
+        end["code"] = status.code
     return replace(
         status,
         state=state,
@@ -321,7 +321,7 @@ def _sealed(status: Status, event: Event) -> Status:
 
 
 def _ruled(status: Status, event: Event) -> Status:
-    """A rule of the user's fits the end: it says what follows."""
+    """If one of the user's rules matches the end, it decides what follows."""
     rule = _text(event.get("rule"))
     if not rule or event["attempt"] != status.attempt or not status.ends:
         return status
@@ -340,7 +340,7 @@ def _refused(status: Status, event: Event) -> Status:
 
 
 def _judged(status: Status, event: Event) -> Status:
-    """A scheduler's own record wins over what the box could see; what a person did or the run itself achieved stays."""
+    """A scheduler's own record overrides what the box could see; what a person did or the run itself achieved stays."""
     if event["attempt"] != status.attempt or not status.state.is_final:
         return status
     status = replace(status, judged=status.attempt)
@@ -357,10 +357,12 @@ def _judged(status: Status, event: Event) -> Status:
 
 _MOVES = {
     "attempt": _attempt,
+    "prepared": _prepared,
     "started": _started,
     "beat": _beat,
     "checkpoint": _checkpoint,
     "restarted": _restarted,
+    "budget": _budget,
     "stalled": _stalled,
     "moving": _moving,
     "signal": _signal,
@@ -374,14 +376,7 @@ _MOVES = {
 
 def _state(word: str) -> tuple[State, str]:
     state = _STATES.get(word)
-    return (state, "") if state else (State.FAILED, f"ended as {word!r}, a word of a newer version")
-
-
-def _mark(at: str, step: int | None) -> tuple[float, int] | None:
-    try:
-        return None if step is None else (units.unstamp(at), step)
-    except ValueError:
-        return None
+    return (state, "") if state else (State.FAILED, f"ended as {word!r}, a state from a newer version")
 
 
 def _text(value: Any) -> str:

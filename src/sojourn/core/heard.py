@@ -1,7 +1,7 @@
-"""One event of a box as the fold takes it: every field of its type, finite and bounded, or left out. Pure.
+"""One event of a box as the fold takes it: every field of the right type, finite and bounded, or left out. Pure.
 
-Events come from the box and a box is not trusted: a field of another type counts as one that was not told, so that one
-odd line neither ends a look nor fills the records. What the fields mean is wire/events.py's.
+Events come from the box, and a box is not trusted: a field of the wrong type counts as not reported, so one odd line
+neither ends a look nor fills the records. wire/events.py says what the fields mean.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_ATTEMPT = 1 << 31
 _TEXT_CHARS = 2000
 _GLOBS = 1000
 _CARDS = 1024
-_METRICS = 200  # values in all; what a training process tells of itself is shown in a line
+_METRICS = 200  # values in all; a training process's own report is shown in one line
 _METRIC_CHARS = 200
 _METRIC_DEPTH = 4
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -33,8 +33,8 @@ Read = Callable[[Any], Any]
 
 
 def heard(event: Mapping[str, Any]) -> Event | None:
-    """The event with the fields that its kind has; None where it is none that can be folded: a kind unknown, a number
-    of its own or an attempt that is none.
+    """The event with the fields of its kind; None if it cannot be folded: an unknown kind, or an invalid sequence or
+    attempt number.
     """
     kind = event.get("kind")
     fields = _FIELDS.get(kind) if isinstance(kind, str) else None
@@ -58,7 +58,7 @@ def whole(value: Any) -> int | None:
 
 
 def signed(value: Any) -> int | None:
-    """The same, and below 0: a return code, a step that counts down."""
+    """The same, negative numbers included: a return code, a step that counts down."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MOST
     return value if is_one else None
 
@@ -71,7 +71,7 @@ def number(value: Any) -> float | None:
 
 
 def text(value: Any) -> str:
-    """A text, cut where it is longer than any of ours; "" for what is none. Broken characters become escapes."""
+    """A text, cut if longer than any of ours; "" if it is not one. Broken characters become escapes."""
     if not isinstance(value, str):
         return ""
     head = value if len(value) <= _TEXT_CHARS else value[: _TEXT_CHARS - 4] + " ..."
@@ -79,7 +79,7 @@ def text(value: Any) -> str:
 
 
 def progress(value: Any) -> Any:
-    """A progress document: {"step","total","epoch","metrics","at"}, what of it is of its type."""
+    """A progress document: {"step","total","epoch","metrics","at"}, keeping what has the right type."""
     if not isinstance(value, Mapping):
         return _UNTOLD
     found: dict[str, Any] = {name: signed(value.get(name)) for name in ("step", "total", "epoch")}
@@ -90,7 +90,7 @@ def progress(value: Any) -> Any:
 
 
 def _time(value: Any) -> str:
-    """A stamp, or "" for what is none."""
+    """A stamp, or "" if it is not one."""
     if not isinstance(value, str) or not _STAMP.fullmatch(value):
         return ""
     try:
@@ -137,7 +137,7 @@ def _cards(value: Any) -> Any:
 
 
 def _code(value: Any) -> Any:
-    """What an event says beside its end: a number or a short text as it is."""
+    """What an event reports beside its end: a number or a short text, unchanged."""
     if isinstance(value, str):
         return text(value)
     return value if value is None or isinstance(value, bool) else _finite(value)
@@ -155,6 +155,7 @@ _FIELDS: dict[str, dict[str, Read]] = {
     "beat": {"log_bytes": whole, "log_age_s": number, "oom_kill": whole, "gpu": _cards, "progress": progress},
     "checkpoint": {"path": text, "step": signed, "bytes": whole, "write_s": number},
     "restarted": {"step": signed, "resumes": text},
+    "budget": {"pct": whole, "spent_s": number, "limit_s": number},
     "stalled": {"quiet_s": number},
     "moving": {},
     "signal": {"signal": _code, "why": text},
@@ -168,6 +169,7 @@ _FIELDS: dict[str, dict[str, Read]] = {
         "by": text,
         "detail": text,
     },
+    "prepared": {"code": _digest},
     "judged": {"state": text, "detail": text},
     "ruled": {"rule": text, "action": text},
     "sealed": {"manifest": _digest, "missing": _globs},

@@ -1,6 +1,6 @@
 """The Iron Law as a type: only `clear` mints a Clearance, and a provider releases nothing without one.
 
-Nothing is let go while something it holds is not proven to be home, unless the user gave that up by its name.
+Nothing is released while anything it holds is not verified at home, unless the user gave that up by name.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from sojourn.core.values import Lease
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Defect, Refusal
 
-# Platforms change what stopping costs and keeps; of those recorded here the oldest were 8 months old from the start.
+# Platforms change what stopping costs and keeps; the oldest facts recorded here were 8 months old from the start.
 STALE_AFTER_MONTHS = 12
-LASTS_S = 30.0  # a clearance, from the end of taking its facts
-SHOWN = 20  # lacks of a refusal that are shown one by one
+SUPERSEDED = "files of earlier attempts, replaced by the attempt that succeeded"
+LASTS_S = 30.0  # of a clearance, from the moment its facts are complete
+SHOWN = 20  # lacks listed individually in a refusal
 
 _MINT = object()
 
@@ -25,21 +26,21 @@ _MINT = object()
 class Withheld(Refusal):
     """{lease} was not released: {summary}."""
 
-    # `missing` in the fields is the whole list: Lack each.
+    # `missing` in the fields is the whole list of Lack.
     code = "withheld"
     next_step = "{first}"
 
     @property
     def missing(self) -> tuple[Lack, ...]:
-        """Everything that stands in the way."""
+        """Everything that prevents the release."""
         return tuple(self.fields["missing"])
 
 
 @dataclass(frozen=True)
 class Stray:
-    """Something on the box that the records do not know: a run that another client started, or what cannot be seen.
+    """Something on the box that the records do not know: another client's run, or something that cannot be seen.
 
-    `name`: what gives it up, BOX:BASE/RUN, BOX:others or BOX:unseen. `what`: what is known of it.
+    `name`: what gives it up, BOX:BASE/RUN, BOX:others or BOX:unseen. `what`: what is known about it.
     """
 
     name: str
@@ -52,8 +53,8 @@ class Stray:
 class Facts:
     """All that the law asks about a lease, as taken at `taken_s`.
 
-    ends_box: letting go stops or deletes the machine, so what others left on it counts. gaps: what the journal lacks
-    that may concern this lease, each in words. box: the id that the box gave itself, "" where it was not asked.
+    ends_box: the release stops or deletes the machine, so what others left on it counts. gaps: what the journal lacks
+    that may concern this lease, in words. box: the id the box gave itself, "" if not asked.
     """
 
     runs: tuple[Standing, ...]
@@ -64,16 +65,16 @@ class Facts:
     box: str = ""
 
     def digest(self) -> str:
-        """Names everything that was seen, the time aside: other facts have another digest."""
+        """Identifies everything that was seen, except the time: different facts have a different digest."""
         return names.digest(repr(replace(self, taken_s=0.0)))
 
 
 @dataclass(frozen=True)
 class Given:
-    """What the user gave by name in this very request. `typed`: the lease's name, "" before it was asked for.
+    """What the user gave by name in this very request. `typed`: the lease's name, "" before it was requested.
 
-    abandon: RUN, RUN:checkpoint or a stray's name; `journaled`: those of them that the journal already holds.
-    accept: RUN:PATH of files that were not loaded. shown: digest of the facts that the user was shown.
+    abandon: RUN, RUN:checkpoint or a stray's name; `journaled`: those already in the journal. accept: RUN:PATH of files
+    that were not loaded. shown: digest of the facts the user saw.
     """
 
     typed: str = ""
@@ -85,19 +86,19 @@ class Given:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What would be said of a lease. All but `lacks` is shown when the name is asked for."""
+    """What would be said about a lease. All but `lacks` is shown when the name is requested."""
 
     lacks: tuple[Lack, ...]
-    listed: tuple[str, ...] = ()  # a line each: what is let go as it is, and why that is right
-    acknowledged: tuple[tuple[str, str], ...] = ()  # (run, glob) owed and never made
-    unproven: tuple[tuple[str, str], ...] = ()  # (run, path) home by hash alone: no loader knows its kind
+    listed: tuple[str, ...] = ()  # a line each: what is released as it is, and why that is right
+    acknowledged: tuple[tuple[str, str], ...] = ()  # (run, glob) owed but never made
+    unproven: tuple[tuple[str, str], ...] = ()  # (run, path) home by hash alone: no loader knows its type
     abandoned: tuple[str, ...] = ()  # given up by name
     accepted: tuple[str, ...] = ()  # RUN:PATH accepted by name
 
 
 @dataclass(frozen=True, init=False)
 class Clearance:
-    """Permission to release one lease, minted by `clear` alone. `facts`: the digest of what it was minted from."""
+    """Permission to release one lease, minted by `clear` alone. `facts`: the digest of the facts behind it."""
 
     lease: str
     native: str
@@ -118,10 +119,9 @@ class Clearance:
 
 
 def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
-    """Permission to let go of `lease`, of which `facts` are all that there is to know, taken after the last hook or
-    question.
+    """Permission to release `lease`. `facts`: everything known about it, taken after the last hook or question.
 
-    Raises: Withheld with everything that is missing, never with only the first of it.
+    Raises: Withheld with everything that is missing, never only the first.
     """
     lacks = list(judge_release(lease, facts, given, now_s).lacks)
     again = f"sojourn down {lease.name}"
@@ -140,8 +140,40 @@ def clear(lease: Lease, facts: Facts, given: Given, now_s: float) -> Clearance:
     return Clearance(_MINT, lease, facts)
 
 
+@dataclass(frozen=True)
+class Unused:
+    """All that the law asks about a machine that never became ready, by the journal alone. `token`: of the intent to
+    rent it; `runs`: that were to start on it; `has_answered`: its keeper said hello, ever. `named`: the name by which
+    its user agreed, in this very command and before it was rented, that it is released if it never gets ready.
+    """
+
+    token: str
+    runs: tuple[str, ...]
+    has_answered: bool
+    named: str
+
+
+def clear_unused(lease: Lease, unused: Unused, now_s: float) -> Clearance:
+    """Permission to let go of a machine that we asked for and that nothing can be on: the law's second case.
+
+    Raises: Withheld; such a lease takes the way of `clear`.
+    """
+    again = f"sojourn down {lease.name}"
+    lacks = []
+    if not lease.token or lease.token != unused.token:
+        lacks.append(Lack("", "it was not rented by sojourn", again))
+    if unused.has_answered:
+        lacks.append(Lack("", "it has answered before, so something may be on it", again))
+    lacks += [Lack(run, "was to start on it", again) for run in unused.runs]
+    if unused.named != lease.name:
+        lacks.append(Lack("", "its release was not agreed to by its name before it was rented", again))
+    if lacks:
+        raise withheld(lease.name, lacks)
+    return Clearance(_MINT, lease, Facts((), now_s))
+
+
 def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
-    """The refusal that names what is missing, one line each; of a long list the first, and the rest counted."""
+    """The refusal that names what is missing, one line each; a long list shows the first, and counts the rest."""
     first = lacks[0]
     summary = f"{first.run} {first.what}".strip() + (f", and {len(lacks) - 1} more" if len(lacks) > 1 else "")
     lines = [f"{lack.run}: {lack.what}".removeprefix(": ") + f"  ({lack.next})" for lack in lacks[:SHOWN]]
@@ -153,7 +185,7 @@ def withheld(lease: str, lacks: Sequence[Lack]) -> Withheld:
 
 
 def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Judgement:
-    """What stands in the way of letting go, the name aside. Pure; mints nothing."""
+    """What prevents a release, the name aside. Pure; mints nothing."""
     lacks = [] if _is_current(lease, now_s) else [_stale(lease)]
     mend = f"sojourn recover {lease.site}"
     beside = f"{mend}, or if its box is gone {mend} --accept-gap {lease.name}"
@@ -170,8 +202,7 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
         unproven += [(standing.run, path) for path in found.unproven]
         accepted += [f"{standing.run}:{path}" for path in found.accepted]
         if standing.superseded:
-            what = "files of earlier attempts, replaced by the attempt that succeeded"
-            listed.append(f"{standing.run}: {standing.superseded} {what}")
+            listed.append(f"{standing.run}: {standing.superseded} {SUPERSEDED}")
     for stray in facts.strays:
         line = f"{stray.name}: {stray.what}"
         if facts.ends_box and (stray.is_alive or stray.name not in given.abandon):
@@ -184,14 +215,14 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
 
 
 def given_up(lease: Lease, facts: Facts, given: Given, now_s: float) -> tuple[Lack, ...]:
-    """What `given.abandon` gives up: what would be missing without it."""
+    """What `given.abandon` gives up: what would otherwise be missing."""
     without = judge_release(lease, facts, replace(given, abandon=frozenset()), now_s).lacks
     kept = set(judge_release(lease, facts, given, now_s).lacks)
     return tuple(lack for lack in without if lack not in kept)
 
 
 def check(clearance: object, lease: Lease) -> None:
-    """What every provider calls first in `release`. Raises: Defect for anything but a clearance of this very lease."""
+    """The first call of every provider's `release`. Raises: Defect for anything but a clearance for this very lease."""
     if not isinstance(clearance, Clearance) or getattr(clearance, "_mint", None) is not _MINT:
         raise Defect(detail=f"releasing {lease.name} takes a Clearance, not {type(clearance).__name__}")
     if (clearance.lease, clearance.native) != (lease.name, lease.native):
@@ -199,7 +230,7 @@ def check(clearance: object, lease: Lease) -> None:
 
 
 def in_time(clearance: Clearance, now_s: float) -> None:
-    """What comes right before `release`. Raises: Withheld where the clearance has expired."""
+    """The last call before the release itself. Raises: Withheld if the clearance has expired."""
     if not 0.0 <= now_s - clearance.at_s <= LASTS_S:
         what = f"the last check of it is older than {LASTS_S:g} s"
         raise withheld(clearance.lease, [Lack("", what, f"sojourn down {clearance.lease}")])
@@ -213,7 +244,7 @@ def _debt_of(standing: Standing, given: Given) -> Debt:
 
 
 def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
-    """What is to be given up or accepted and is not there: a name that was mistyped gives up nothing."""
+    """Names given up or accepted that do not exist: a mistyped name gives up nothing."""
     runs = {standing.run for standing in facts.runs}
     known = runs | {f"{run}:{CHECKPOINT}" for run in runs} | {stray.name for stray in facts.strays}
     lacks = [
@@ -229,7 +260,7 @@ def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
 
 
 def _is_current(lease: Lease, now_s: float) -> bool:
-    """Whether what we say about stopping it is young enough to be relied on."""
+    """Whether our facts about stopping it are recent enough to rely on."""
     if lease.is_free or not lease.facts_verified:
         return True
     try:

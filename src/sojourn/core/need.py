@@ -1,4 +1,4 @@
-"""What a job needs of a box (`resources` of the job file), and what of it a box lacks."""
+"""What a job needs from a box (`resources` in the job file), and what a given box lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Need:
     disk_gib: float = 0.0
 
     def as_plain(self) -> dict[str, Any]:
-        """As it enters the run's identity: only what is constrained, in the words of the job file."""
+        """As it enters the run's identity: only the constraints, in the job file's words."""
         out: dict[str, Any] = {}
         if self.accelerators:
             out["accelerators"] = [f"{name}:{count}" for name, count in self.accelerators]
@@ -36,9 +36,9 @@ class Need:
 
 
 def lacks(need: Need, *, cpus: float, memory_bytes: int, disk_free_bytes: int, gpus: Sequence[str]) -> tuple[str, ...]:
-    """What a box lacks, a sentence each; () where it has everything. `gpus`: the names its driver gives, one a device.
+    """What a box lacks, a sentence each; () if nothing. `gpus`: the driver's names, one per device.
 
-    A box that has more than an exact number is fine: the number constrains what is rented, not what is there.
+    A box with more than an exact number is fine: the number limits what is rented, not what exists.
     """
     out = []
     if need.accelerators and not any(_has(name, count, gpus) for name, count in need.accelerators):
@@ -54,7 +54,7 @@ def lacks(need: Need, *, cpus: float, memory_bytes: int, disk_free_bytes: int, g
 
 
 def _has(name: str, count: int, gpus: Sequence[str]) -> bool:
-    """Whether enough of `gpus` are called so: every part of the wanted name is a word of the driver's name.
+    """Whether enough of `gpus` have this name: every part of it must be a word of the driver's name.
 
     "A100-80GB" fits "NVIDIA A100-SXM4-80GB"; "A10" does not fit "NVIDIA A100".
     """
@@ -62,7 +62,7 @@ def _has(name: str, count: int, gpus: Sequence[str]) -> bool:
 
 
 def fits(name: str, gpu: str) -> bool:
-    """Whether the driver's name of a GPU has every part of the wanted one as a word."""
+    """Whether the driver's name of a GPU contains every part of the wanted one as a word."""
     return set(_words(name)) <= set(_words(gpu))
 
 

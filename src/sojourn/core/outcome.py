@@ -1,14 +1,15 @@
-"""What came of the cells of a sweep: spread over seeds, which way a metric is better, what one change did. Pure."""
+"""Results of a sweep's cells: spread over seeds, which way a metric is better, the effect of one change. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 HIGHER, LOWER = "max", "min"
-# How a metric is commonly called, as whole words of its name; a name of both kinds, or of neither, states no direction.
+# Common names of metrics, as whole words; a name that matches both kinds, or neither, states no direction.
 _HIGHER = (
     "acc accuracy auc auroc f1 ap map precision recall iou miou dice bleu rouge meteor cider psnr ssim r2 reward return"
     " score throughput mfu top1 top5"
@@ -19,7 +20,7 @@ _SEED = re.compile(r"(.*[_.-])?(seeds?|random_?state|replicates?|repeats?)", re.
 
 @dataclass(frozen=True)
 class Outcome:
-    """One cell that is home: the values that it was planned with and the numbers that its files hold."""
+    """One cell at home: its planned values and the numbers in its files."""
 
     run: str
     values: Mapping[str, str]
@@ -28,7 +29,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Spread:
-    """A metric over the cells of one group. `sd`: of the sample (n - 1); None of a single cell."""
+    """A metric over the cells of one group. `sd`: of the sample (n - 1); None for a single cell."""
 
     n: int
     mean: float
@@ -39,18 +40,19 @@ class Spread:
 
 @dataclass(frozen=True)
 class Group:
-    """Cells whose values differ in seeds alone."""
+    """Cells whose values differ in seeds alone. `planned`: cells the sweep has for it; 0 if unknown."""
 
     values: Mapping[str, str]
     cells: tuple[str, ...]
     spreads: Mapping[str, Spread]
+    planned: int = 0
 
 
 @dataclass(frozen=True)
 class Change:
-    """One metric of two groups. `is_better`: of the second, None where no direction is known or both are equal.
+    """One metric of two groups. `is_better`: of the second; None if the direction is unknown or both are equal.
 
-    `is_apart`: no value of the one lies within the range of the other; None unless both have two seeds or more.
+    `is_apart`: no value of one lies within the other's range; None unless both have two seeds or more.
     """
 
     before: float
@@ -61,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two groups (their places in the list) that differ in one variable and in nothing else."""
+    """Two groups (by list position) that differ in exactly one variable."""
 
     variable: str
     before: str
@@ -72,20 +74,20 @@ class Comparison:
 
 
 def is_seed(variable: str) -> bool:
-    """It is there to repeat a cell, by its name: seed, data_seed, random_state, repeat ..."""
+    """By its name it only repeats a cell: seed, data_seed, random_state, repeat ..."""
     return _SEED.fullmatch(variable) is not None
 
 
 def direction(metric: str) -> str:
-    """max, min, or "" where the metric's name does not tell which way is better."""
+    """max, min, or "" if the metric's name does not say which is better."""
     words = re.findall(r"[a-z]+[0-9]*", metric.rsplit(".", 1)[-1].lower())
     ways = {HIGHER for word in words if word in _HIGHER} | {LOWER for word in words if word in _LOWER}
     return ways.pop() if len(ways) == 1 else ""
 
 
 def spread(numbers: Sequence[float]) -> Spread:
-    """Of at least one number."""
-    # Of equal numbers it is that number: their sum may be none that a float can say.
+    """Of one number or more."""
+    # If all are equal, use that number: their sum may overflow a float.
     mean = numbers[0] if min(numbers) == max(numbers) else math.fsum(numbers) / len(numbers)
     off = math.fsum((number - mean) ** 2 for number in numbers)
     sd = math.sqrt(off / (len(numbers) - 1)) if len(numbers) > 1 else None
@@ -93,7 +95,7 @@ def spread(numbers: Sequence[float]) -> Spread:
 
 
 def grouped(cells: Sequence[Outcome], seeds: Sequence[str]) -> tuple[Group, ...]:
-    """The cells by all their values but `seeds`, in the order of each group's first cell."""
+    """The cells grouped by all values but `seeds`, in the order of each group's first cell."""
     found: dict[tuple[tuple[str, str], ...], list[Outcome]] = {}
     for cell in cells:
         key = tuple((name, value) for name, value in cell.values.items() if name not in seeds)
@@ -107,9 +109,34 @@ def grouped(cells: Sequence[Outcome], seeds: Sequence[str]) -> tuple[Group, ...]
     return tuple(out)
 
 
+def with_plan(
+    groups: Sequence[Group], plan: Mapping[str, Mapping[str, str]], seeds: Callable[[str], bool]
+) -> tuple[Group, ...]:
+    """The groups with `planned` set. `plan`: every cell of the sweep -> its values; `seeds`: is this variable one?"""
+    keys = {run: frozenset((k, v) for k, v in values.items() if not seeds(k)) for run, values in plan.items()}
+    counts = Counter(keys.values())
+    return tuple(replace(group, planned=counts[keys[group.cells[0]]]) for group in groups)
+
+
+def short(groups: Sequence[Group], metric: str) -> tuple[int, ...]:
+    """Positions of the groups that cannot be ranked: planned cells are missing, and another group has more values.
+
+    The mean of the remaining seeds says little: a failed seed may have been the bad one.
+    """
+    counts = {n: group.spreads[metric].n for n, group in enumerate(groups) if metric in group.spreads}
+    most = max(counts.values(), default=0)
+    return tuple(n for n, count in counts.items() if count < min(groups[n].planned, most))
+
+
 def best(groups: Sequence[Group], metric: str, way: str) -> tuple[int, ...]:
-    """Places of the groups with the best mean; several where they are equal, none where no direction is known."""
-    means = {n: group.spreads[metric].mean for n, group in enumerate(groups) if metric in group.spreads}
+    """Positions of the groups with the best mean; several if equal, none if the direction is unknown.
+
+    A `short` group is never the best.
+    """
+    left = short(groups, metric)
+    means = {
+        n: group.spreads[metric].mean for n, group in enumerate(groups) if metric in group.spreads and n not in left
+    }
     if not way or not means:
         return ()
     first = max(means.values()) if way == HIGHER else min(means.values())
@@ -117,9 +144,9 @@ def best(groups: Sequence[Group], metric: str, way: str) -> tuple[int, ...]:
 
 
 def comparisons(groups: Sequence[Group], ways: Mapping[str, str]) -> tuple[Comparison, ...]:
-    """For each group and each variable, against the first group that has all else equal: one change at a time.
+    """For each group and variable, a comparison with the first group that has all else equal: one change at a time.
 
-    `ways`: metric -> its direction. At most one comparison for each group and variable.
+    `ways`: metric -> its direction. At most one comparison per group and variable.
     """
     firsts: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
     found = []

@@ -1,4 +1,4 @@
-"""What one run owes, and what of it is missing at home. Pure: the Iron Law for a single run."""
+"""What one run owes, and what is still missing at home. Pure: the Iron Law for a single run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest
 
 CHECKPOINT = "checkpoint"
-# Problems that are the file's own. Any other (no memory here, no library, no time) says nothing of the file.
+# Problems of the file itself. Any other (no memory here, no library, no time) says nothing about the file.
 DAMAGED = frozenset(("empty", "truncated", "corrupt", "unparseable", "missing-shard", "non-finite"))
 
 
 @dataclass(frozen=True)
 class Lack:
-    """One thing that holds a lease. `run`: "" where it is about the lease. `next`: the command that mends it.
+    """One thing that holds a lease. `run`: "" if it concerns the lease itself. `next`: the command that resolves it.
 
-    `kind`: what it has in common with others, for counting a long list.
+    `kind`: what it shares with others, for counting a long list.
     """
 
     run: str
@@ -32,27 +32,27 @@ class Lack:
 
 @dataclass(frozen=True)
 class Standing:
-    """Facts about one run on the lease, as they are now.
+    """Current facts about one run on the lease.
 
-    files, earlier, gone: as in a manifest (`wire.manifest`); `digest` is the manifest's own, "" without one.
-    is_fresh: the manifest was taken again just now; otherwise it is the one its keeper sealed.
-    verified: digest of the manifest that the receipts were made for. home: receipt path -> "same", "changed" or "gone",
-    as compared with the copy at home just now. failed: {"path", "sha256"} of what came home whole and does not load.
+    files, earlier, gone: as in a manifest (`wire.manifest`); `digest` is the manifest's own, "" without one. is_fresh:
+    the manifest was taken again just now; otherwise it is the one its keeper sealed. verified: digest of the manifest
+    behind the receipts. home: receipt path -> "same", "changed" or "gone", compared with the copy at home just now.
+    failed: {"path", "sha256"} of files that came home whole but do not load.
     """
 
     run: str
     state: State
-    is_launched: bool = True  # False: planned, and nothing was ever started
+    is_launched: bool = True  # False: planned, never started
     is_reachable: bool = True
     is_fresh: bool = False
-    lives: str = ""  # what the box says lives of it, whatever the records say
+    lives: str = ""  # what of it lives by the box's word, whatever the records say
     digest: str = ""
     files: tuple[FileRow, ...] = ()
     earlier: tuple[FileRow, ...] = ()
     gone: tuple[FileRow, ...] = ()
-    missing: tuple[str, ...] = ()  # globs owed that hit nothing: never made
-    refused: tuple[str, ...] = ()  # paths that exist and cannot be carried: links that leave the run's folder
-    superseded: int = 0  # files of earlier attempts that the succeeded one replaced
+    missing: tuple[str, ...] = ()  # owed globs that matched nothing: never made
+    refused: tuple[str, ...] = ()  # paths that exist but cannot be copied: links that leave the run's folder
+    superseded: int = 0  # files of earlier attempts, replaced by the successful one
     verified: str = ""
     receipts: tuple[Receipt, ...] = ()
     failed: tuple[FileRow, ...] = ()
@@ -61,17 +61,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Debt:
-    """What a run owes that is not home (`lacks`), and what of it has to be listed before the name is given."""
+    """What a run owes that is not home (`lacks`), and what must be listed before the name is given."""
 
     lacks: tuple[Lack, ...] = ()
-    listed: tuple[str, ...] = ()  # a line each, without the run's name
-    acknowledged: tuple[str, ...] = ()  # globs owed and never made
-    unproven: tuple[str, ...] = ()  # paths home by hash alone: no loader knows their kind
+    listed: tuple[str, ...] = ()  # one line each, without the run's name
+    acknowledged: tuple[str, ...] = ()  # globs owed but never made
+    unproven: tuple[str, ...] = ()  # paths home by hash alone: no loader knows their type
     accepted: tuple[str, ...] = ()  # paths that were not loaded, accepted by name
 
 
 def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Collection[str] = ()) -> Debt:
-    """What stands between this run and its lease's end. `accept`: paths accepted though they were not loaded."""
+    """What stands between this run and the release. `accept`: paths accepted though not loaded."""
     early = _unlisted(standing)
     if early:
         return Debt(early)
@@ -89,12 +89,12 @@ def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Colle
 
 
 def is_alive(standing: Standing) -> bool:
-    """The box says that something of it lives, or is about to."""
+    """The box says that part of it lives, or is about to."""
     return bool(standing.lives) or (standing.is_reachable and not standing.state.is_final)
 
 
 def _unlisted(standing: Standing) -> tuple[Lack, ...]:
-    """Why its outputs cannot be judged at all; () where they can."""
+    """Why its outputs cannot be judged at all; () if they can."""
     run, pull = standing.run, f"sojourn pull {standing.run}"
     if is_alive(standing):
         what = standing.lives if standing.state.is_final else f"is {standing.state.value}"
@@ -116,7 +116,7 @@ def _unlisted(standing: Standing) -> tuple[Lack, ...]:
 
 
 class _Owed:
-    """The parts of a debt of a run whose outputs were listed."""
+    """The parts of a run's debt, once its outputs are listed."""
 
     def __init__(self, standing: Standing, accept: frozenset[str]) -> None:
         self.standing, self.accept = standing, accept
@@ -134,14 +134,14 @@ class _Owed:
             yield Lack(self.standing.run, what, self.abandon, "cannot be brought home")
 
     def gone(self) -> Iterator[Lack]:
-        """The keeper sealed it, so it was made: it is home, or it is lost."""
+        """The keeper sealed it, so it was made: it is either home or lost."""
         for row in self.standing.gone:
             if self._why_not_home(row):
                 what = f"{row['path']} was sealed by its keeper and then deleted on the box: it is lost"
                 yield Lack(self.standing.run, what, self.abandon, "lost")
 
     def outputs(self) -> Iterator[Lack]:
-        """Of each path the newest that loads; where none does, all of them hold."""
+        """Of each path, the newest version that loads; if none loads, every version holds the lease."""
         for row in self.standing.files:
             if row["role"] != "output":
                 continue
@@ -159,7 +159,7 @@ class _Owed:
             yield from self._lack(loads[0])
 
     def checkpoint(self) -> Iterator[Lack]:
-        """The newest that loads: what an unfinished run would resume from."""
+        """The newest that loads: an unfinished run would resume from it."""
         sets = _sets((*self.standing.files, *self.standing.earlier))
         if not sets:
             return
@@ -188,7 +188,7 @@ class _Owed:
             yield from self._not_loaded(row)
 
     def _not_loaded(self, row: FileRow) -> Iterator[Lack]:
-        """A file that is home, and of a kind that can be loaded, and was not."""
+        """A file that is home and of a loadable type, but was not loaded."""
         receipt = self.receipts[row["path"]]
         if receipt.state in ("loaded", "content-read") or receipt.kind == "unknown":
             return
@@ -202,7 +202,7 @@ class _Owed:
         yield Lack(self.standing.run, what, accept, "not loaded")
 
     def _why_not_home(self, row: FileRow) -> str:
-        """Why a file that exists does not count as home; "" where it does."""
+        """Why an existing file does not count as home; "" if it does."""
         receipt = self.receipts.get(row["path"])
         if receipt is None:
             return "is not home"
@@ -213,7 +213,7 @@ class _Owed:
 
 
 def _sets(rows: Collection[FileRow]) -> list[list[FileRow]]:
-    """The rows of each checkpoint, newest first: in the order of the manifest."""
+    """The rows of each checkpoint, newest first, in manifest order."""
     sets: dict[str, list[FileRow]] = {}
     for row in rows:
         if row.get("set"):
@@ -222,6 +222,6 @@ def _sets(rows: Collection[FileRow]) -> list[list[FileRow]]:
 
 
 def _attempt(row: FileRow) -> str:
-    """The attempt whose working copy holds the file, in words."""
+    """The attempt whose working copy contains the file, in words."""
     parts = str(row.get("from", "")).split("/")
     return f"attempt {parts[1]}" if len(parts) > 2 and parts[0] == "attempts" else "the run's folder"

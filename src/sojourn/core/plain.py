@@ -1,6 +1,6 @@
 """Frozen values as plain JSON data and back. Reading is tolerant: unknown keys are dropped, absent ones take defaults.
 
-So a journal written by a newer or an older version is read by this one.
+So this version can read a journal written by a newer or an older one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _EMPTY: dict[str, Any] = {"str": "", "int": 0, "float": 0.0, "bool": False}
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """A frozen value as a dict of JSON types (tuples become lists when written). Raises: TypeError for other things."""
+    """A frozen value as a dict of JSON types (tuples become lists when written). Raises: TypeError for other types."""
     if not is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"not a value: {value!r}")
     return asdict(value)
 
 
 def revive(cls: type[T], data: Mapping[str, Any]) -> T:
-    """The value of class `cls` whose fields are in `data`; lists become tuples, what lacks is the default or empty."""
+    """The value of class `cls` whose fields are in `data`; lists become tuples, missing fields the default or empty."""
     found: dict[str, Any] = {}
     for name, is_needed, kind in _fields(cls):  # type: ignore[arg-type]
         if name in data:
@@ -38,9 +38,9 @@ def revive(cls: type[T], data: Mapping[str, Any]) -> T:
     return cls(**found)
 
 
-@cache  # a thousand runs are revived for one `status`
+@cache  # one `status` may revive a thousand runs
 def _fields(cls: type[Any]) -> list[tuple[str, bool, str]]:
-    """(name, whether it has no default, its type) of each."""
+    """(name, whether it lacks a default, its type) of each."""
     return [(f.name, f.default is MISSING and f.default_factory is MISSING, str(f.type)) for f in fields(cls)]
 
 
@@ -66,16 +66,16 @@ def lease_from(data: Mapping[str, Any]) -> Lease:
 
 
 def json_text(document: Any, indent: int | None = None) -> str:
-    """The document as JSON in ASCII, a float that JSON cannot say as its name. Raises: TypeError for other things."""
+    """The document as ASCII JSON, a float that JSON cannot express as its name. Raises: TypeError for other types."""
     try:
-        # That nothing holds itself is no question here, and asking takes a third of it.
+        # No document contains itself; checking for it takes a third of the time.
         return json.dumps(document, indent=indent, allow_nan=False, check_circular=False)
-    except (ValueError, TypeError):  # hardly ever: to look at every value beforehand takes as long as to write it
+    except (ValueError, TypeError):  # rare: checking every value beforehand takes as long as writing it
         return json.dumps(finite(document), indent=indent, allow_nan=False)
 
 
 def finite(value: Any) -> Any:
-    """`value` with every float that JSON cannot say replaced by its name: "nan", "inf", "-inf"."""
+    """`value` with every float that JSON cannot express replaced by its name: "nan", "inf", "-inf"."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, Mapping):

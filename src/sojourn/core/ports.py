@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Handle:
-    """How a launcher finds again what it started. Plain data; written to the journal."""
+    """How a launcher finds what it started. Plain data; written to the journal."""
 
     launcher: str
     native: str  # pid and start time, session name, job id
@@ -29,9 +29,9 @@ class Handle:
 
 @dataclass(frozen=True)
 class LaunchRequest:
-    """What a launcher that asks somebody for a machine must know of a run. `spec`: its run.json, or what is known of
-    it. `write_s`: how long its last save of a checkpoint took, 0 where none was measured yet. `after`: natives of
-    handles of what must have succeeded first.
+    """What a launcher that requests a machine must know about a run. `spec`: its run.json, or what is known of it.
+    `write_s`: how long its last checkpoint took to save, 0 if not yet measured. `after`: native ids of the handles that
+    must have succeeded first.
     """
 
     spec: Spec = field(default_factory=lambda: cast("Spec", {}))
@@ -41,7 +41,7 @@ class LaunchRequest:
 
 @dataclass(frozen=True)
 class ArrayTask:
-    """One of several roots that ask for seats together: attempt `attempt` of the run at `root`."""
+    """One of several roots that request seats together: attempt `attempt` of the run at `root`."""
 
     root: str
     attempt: int
@@ -49,26 +49,26 @@ class ArrayTask:
 
 @dataclass(frozen=True)
 class SchedulerStatus:
-    """What a scheduler says of what `start` began: ALIVE also while it waits; GONE once the scheduler is done with it.
+    """What a scheduler reports about what `start` began: ALIVE also while it waits; GONE once the scheduler is done.
 
-    `state`: how it ended by the scheduler's own record; None where that says no more than that it is over (no record
-    is kept, or it ended as any process does). `reason`: for people, with what to do.
+    `state`: how it ended by the scheduler's own record; None if that says only that it ended (no record is kept, or it
+    ended as any process does). `reason`: for people, with what to do.
     """
 
     pulse: Pulse
     is_waiting: bool = False
-    is_late: bool = False  # it is over, and the scheduler's record of how is still to come: ask again
+    is_late: bool = False  # it has ended, and the scheduler's record of how is still to come: ask again
     state: State | None = None
     reason: str = ""
-    if_oom: str = ""  # what to say where the box saw that memory was the cause, and the scheduler did not
-    is_blind: bool = False  # what it runs cannot be looked at before it is over
-    if_unbegun: str = ""  # what to say where it never began on any machine: then it was cancelled while it waited
+    if_oom: str = ""  # what to say if the box saw an out-of-memory kill that the scheduler missed
+    is_blind: bool = False  # what it runs cannot be inspected before it ends
+    if_unbegun: str = ""  # what to say if it never began on any machine, so it was cancelled while it waited
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a scheduler says of something that was not handed over. `said`: when and where it would start, or why not;
-    `hint`: what to look at then.
+    """A scheduler's answer about something not submitted. `said`: when and where it would start, or why not; `hint`:
+    what to check then.
     """
 
     is_taken: bool
@@ -78,7 +78,10 @@ class DryRun:
 
 @dataclass(frozen=True)
 class Offer:
-    """What a provider would rent, at which rate. `is_rate_known`: False where none is known, and 0 stands there."""
+    """What a provider would rent, and the rate. `is_rate_known`: False if it is unknown and given as 0.
+
+    `facts`: the known ones of `core.offers.OfferFacts`, and the provider's own.
+    """
 
     native: str
     rate_micro_per_h: int
@@ -89,49 +92,49 @@ class Offer:
 
 @dataclass(frozen=True)
 class Rejected:
-    """The provider took nothing, and says so. `why`: in its own words, for people."""
+    """The provider took nothing, by its own word. `why`: its words, for people."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Whether the provider took anything is not known: its answer was lost, or says neither. Only `find` can tell."""
+    """Whether the provider took anything is unknown: its answer was lost, or says neither. Only `find` can tell."""
 
     detail: str = ""
 
 
 class Transport(Protocol):
-    """How bytes and argv get to the box. Made with `Backend(place)`; holds no state that a second one would miss."""
+    """How bytes and argv get to the box. Made with `Backend(place)`; holds no state that a second one would need."""
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
     ) -> Ended | NoAnswer:
         """Run argv there (an argv list, never a shell line), feed `stdin`, and wait at most `timeout_s`.
 
-        Both streams are bounded by `limit_bytes`; what is over is dropped and `truncated` says so. Children that the
-        command leaves behind with our pipes open do not keep the call open for longer than `timeout_s`.
+        Each stream is bounded by `limit_bytes`; the excess is dropped and `truncated` says so. Children that the
+        command leaves behind with our pipes open keep the call open for `timeout_s` at most.
         """
         ...
 
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
-        """Copy one local file to `remote` (absolute); it appears there whole or not at all. Idempotent."""
+        """Copy one local file to `remote` (absolute); it appears whole or not at all. Idempotent."""
         ...
 
     def get(
         self, remote: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
     ) -> int | NoAnswer:
-        """Append bytes of `remote` from `offset` on to the file `local`; bytes written. Raises: WorldError.
+        """Append bytes of `remote` from `offset` on to the file `local`; returns bytes written. Raises: WorldError.
 
-        At most `limit_bytes` are written, whatever the far side sends (None: all that the file has). Only a regular
-        file is read there. Blocks for about `timeout_s` at the most; what came until then stays.
+        Writes at most `limit_bytes`, whatever the far side sends (None: the whole file). Reads regular files only.
+        Blocks for about `timeout_s` at most; what has arrived by then stays.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Item:
-    """A file that came out of a mailbox. `name`: below the base there. `version`: another one where it may differ."""
+    """A file from a mailbox. `name`: relative to the base there. `version`: changes if the file may have changed."""
 
     name: str
     bytes: int
@@ -139,19 +142,18 @@ class Item:
 
 
 class Mailbox(Protocol):
-    """The transport of a place that takes files and gives files, and runs no command for us: a notebook service. Made
-    with `Backend(place)`. `backends.mirror` makes of it what verbs need; its launcher finds that as `place.way`.
+    """The transport of a place that exchanges files but runs no commands for us: a notebook service. Made with
+    `Backend(place)`. `backends.mirror` builds from it what verbs need; its launcher finds that as `place.way`.
     """
 
-    calls: ClassVar[bool]  # False; a `Transport` need not say True
+    calls: ClassVar[bool]  # False; a `Transport` may omit it
 
     def put(self, local: str, name: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
-        """Lay a file there for the next start; one of that name is replaced. Raises: WorldError."""
+        """Put a file there for the next start, replacing one of the same name. Raises: WorldError."""
         ...
 
     def list(self, *, timeout_s: float = 30.0) -> Sequence[Item] | NoAnswer:
-        """All that came out and can be fetched now; () where nothing can."""
-        ...
+        """Every file that can be fetched now; () if none."""
 
     def get(
         self, name: str, local: str, *, offset: int = 0, timeout_s: float = 600.0, limit_bytes: int | None = None
@@ -161,10 +163,9 @@ class Mailbox(Protocol):
 
 
 class Launcher(Protocol):
-    """What keeps the keeper alive without us: a process on the box, a job of a cluster, a kernel. Every launcher starts
-    the same argv.
+    """Keeps the keeper alive without us: a process on the box, a cluster job, a kernel. All launchers start one argv.
 
-    It reaches the place as it likes: by an API, or over the place's transport (`backends.way`).
+    It reaches the place in its own way: by an API, or over the place's transport (`backends.way`).
     """
 
     survives: ClassVar[frozenset[str]]  # of: link-drop client-exit logout reboot
@@ -172,10 +173,10 @@ class Launcher(Protocol):
     def start(
         self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
     ) -> Handle | NoAnswer:
-        """Start argv detached, with no input and its output in ROOT/logs/keeper.log, and return at once.
+        """Start argv detached, without input and with output to ROOT/logs/keeper.log, and return at once.
 
-        A second start is harmless: the keeper sees to it. `request`: for a launcher that gets the machine too; without
-        it, one that only puts a keeper back. Raises: WorldError where it started nothing.
+        The keeper makes a second start harmless. `request`: for a launcher that also gets the machine; without it, only
+        the keeper is restarted. Raises: WorldError if nothing was started.
         """
         ...
 
@@ -184,68 +185,73 @@ class Launcher(Protocol):
         ...
 
     def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
-        """TERM it, and KILL it after `grace_s`. Idempotent."""
+        """Send TERM, and KILL after `grace_s`. Idempotent."""
         ...
 
 
 class ShellLauncher(Launcher, Protocol):
-    """A launcher that starts by an argv on the box. Who has more to do there sends that along in the same call."""
+    """A launcher that starts by an argv on the box. A caller with more to do there sends both in one call."""
 
     def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
         """The argv that does on the box what `start` does."""
         ...
 
     def read(self, ended: Ended, root: str) -> Handle:
-        """What `command` came to. Raises: WorldError where it started nothing."""
+        """The result of `command`. Raises: WorldError if nothing was started."""
         ...
 
 
 class Scheduler(Launcher, Protocol):
-    """A launcher whose keepers run elsewhere, when somebody gives them a machine: sbatch, a Kubernetes Job.
+    """A launcher whose keepers run elsewhere once they are given a machine: sbatch, a Kubernetes Job.
 
     What it starts finds SOJOURN_SEAT in its environment: `native` of its handle, a colon, and how often it was started
-    before: one seat for each time that a machine was given. The keeper tells by it that an earlier seat is over.
+    before: one seat for each time it got a machine. It tells the keeper that an earlier seat is over.
     SOJOURN_SEAT_LEAD_S and SOJOURN_SEAT_GRACE_S: seconds that the payload may take to save when the keeper gets SIGINT
-    (the seat will end) and SIGTERM (it ends). A second `start` for a root finds the job that waits or runs there.
+    (the seat will end) and SIGTERM (it ends). A second `start` for a root finds the job already waiting or running.
+
+    One that keeps jobs when they are over may have `tidy(place, handles) -> str | NoAnswer`: it takes away those of
+    these runs, sees that they are gone, and says in a line what stays. `down` calls it, after the clearance. And
+    `kept(place, handles) -> Inventory | NoAnswer`: all that bears our mark there, whoever started it, each with the
+    natives of those of these handles that it belongs to, or with the site's name (`of`). `leases --audit` calls it.
     """
 
-    schedules: ClassVar[bool]  # True; a plain launcher need not say False
+    schedules: ClassVar[bool]  # True; a plain launcher may omit it
 
     def states(self, place: Place, handles: Sequence[Handle]) -> Sequence[SchedulerStatus]:
-        """How each stands, in one question for all; UNKNOWN where the scheduler does not answer."""
+        """How each stands, asked in one call for all; UNKNOWN if the scheduler does not answer."""
         ...
 
     def cancel(self, place: Place, handles: Sequence[Handle]) -> None | NoAnswer:
-        """Take from the queue what waits there; such as runs meanwhile is ended as by `stop`. Idempotent."""
+        """Remove from the queue what still waits; if one runs by then, end it as `stop` does. Idempotent."""
         ...
 
     def records(self, place: Place, handle: Handle, root: str) -> Mapping[str, tuple[int, str]]:
-        """What the scheduler keeps of one of them, for a diagnosis: command -> (exit status, what it printed).
+        """A scheduler's records of one of them, for a diagnosis: command -> (exit status, its output).
 
-        {} where it does not answer.
+        {} if it does not answer.
         """
         ...
 
     def by_hand(self, root: str, native: str) -> Mapping[str, str]:
-        """Shell lines for a person: `look` (how it stands), `stop`, `start` (the last start again).
+        """Shell lines for a person: `look` (how it stands), `stop`, `start` (repeats the last start).
 
-        `native`: as in the handle, "" where that is not known.
+        `native`: as in the handle, "" if unknown.
         """
         ...
 
 
 class BatchSystem(Scheduler, Protocol):
-    """What a scheduler with scripts and arrays offers beside: all of this or nothing. Slurm does."""
+    """What a scheduler with scripts and arrays offers besides: all of this or nothing. Slurm does."""
 
-    spans: ClassVar[bool]  # it starts one run's processes on several machines: SOJOURN_SEAT_STEP holds a shell line of
-    # words that start on each what is put behind them
+    spans: ClassVar[bool]  # starts one run's processes on several machines: SOJOURN_SEAT_STEP is a shell line of
+    # words that starts on each what follows them
 
     def script(self, argv: Sequence[str], root: str, request: LaunchRequest) -> str:
-        """What is handed to the scheduler, for people to read. Raises: Misuse (a setting it cannot take)."""
+        """What is submitted to the scheduler, for people to read. Raises: Misuse (a setting it rejects)."""
         ...
 
     def try_out(self, place: Place, script: str) -> DryRun | NoAnswer:
-        """Whether the scheduler would take it, and when it would start; asks for nothing."""
+        """Whether the scheduler would accept it, and when it would start; submits nothing."""
         ...
 
     def start_all(
@@ -257,28 +263,28 @@ class BatchSystem(Scheduler, Protocol):
         request: LaunchRequest,
         at_once: int,
     ) -> Sequence[Handle] | NoAnswer:
-        """`start` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them
-        have a seat at a time. `home`: a folder for what belongs to none of them alone.
+        """`start` for many: each of `roots`, siblings in one folder, as the last word of `argv`; `at_once` of them hold
+        a seat at a time. `home`: a folder for the files they share.
 
-        Safe to repeat: a root that has been asked for with this attempt is not asked for again. Raises: WorldError;
-        then nothing more was asked for.
+        Safe to repeat: a root already submitted with this attempt is not submitted again. Raises: WorldError; then
+        nothing more was submitted.
         """
         ...
 
     def used(self, place: Place, handles: Sequence[Handle]) -> str:
-        """What they took of what the scheduler shares out among people, in a line; "" where nobody knows."""
+        """Their share of the scheduler's quota, in one line; "" if unknown."""
         ...
 
 
 class Provider(Protocol):
-    """Starts and stops the meter. Made with `Backend(site)`; its own settings are `site.options`.
+    """Starts and stops the meter. Made with `Backend(site)`; its settings are `site.options`.
 
-    A token is drawn at random for each taking and never used for another one. Where the provider `rents`, its machine
-    bears the token as name or tag for ever: after the release `find` says None, and `take` is Rejected.
+    A token is drawn at random for each `take` and never reused. If the provider `rents`, its machine bears the token as
+    name or tag for ever: after the release `find` returns None, and `take` is Rejected.
     """
 
     metered: ClassVar[bool]
-    rents: ClassVar[bool]  # `take` asks somebody for a machine that was not there before
+    rents: ClassVar[bool]  # `take` orders a machine that did not exist before
     stops_itself: ClassVar[bool]  # False: `release` stops nothing, and its line tells a person what to do
     stop_verb: ClassVar[str]
     is_final: ClassVar[bool]
@@ -288,48 +294,50 @@ class Provider(Protocol):
         ...
 
     def take(self, offer: Offer, token: str, now_s: float) -> Lease | Rejected | Unknown:
-        """Rent it: asked once, never repeated by itself. Its lease may have no address yet: see `ready`."""
+        """Rent it: asked once, never retried by itself. The lease may not have an address yet: see `ready`."""
         ...
 
     def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
-        """The lease that was taken with this token, from the provider's own list; None where it has none (any more)."""
+        """The lease taken with this token, from the provider's own list; None if it is not (or no longer) listed."""
         ...
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
-        """The lease with the address of its machine, as soon as that can be reached: asked once, for `deadline_s` at
-        most. NoAnswer (`kind` "not-ready") while it is being made. Raises: WorldError where it never will be.
+        """The lease with its machine's address, once that can be reached: asked once, for at most `deadline_s`.
+        NoAnswer (`kind` "not-ready") while it is being made. Raises: WorldError if it never will be.
         """
         ...
 
     def look(self, lease: Lease) -> Pulse:
-        """Whether the provider says that the lease still exists."""
+        """Whether the provider says that the lease still exists; if given as for `release` with its `keep_verb`,
+        whether it still runs.
+        """
         ...
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
-        """Stop the meter; one line of what was done or, where only a person can do it, what to do now. Idempotent.
+        """Stop the meter; returns one line on what was done or, if only a person can do it, what to do now. Idempotent.
 
-        It is stopped as `lease.stop_verb` says; to keep its disk, give the lease with its `keep_verb` there and
-        `is_final` False: the same name and native id, so the same clearance holds.
+        Stops it as `lease.stop_verb` says. To keep its disk, pass the lease with its `keep_verb` there and `is_final`
+        False: same name and native id, so the same clearance holds.
         """
         ...
 
 
 class Loader(Protocol):
-    """Proves an artifact by loading it. Never runs what it reads.
+    """Verifies an artifact by loading it. Never runs what it reads.
 
-    Subclass it: the members with a value are optional. A suffix is the end of a name in lower case; `*` in it stands
-    for anything, a leading `/` for the start of the name.
+    Subclass it: the members with a value are optional. A suffix is a lower-case name ending; in it `*` stands for
+    anything, a leading `/` for the start of the name.
     """
 
-    kind: ClassVar[str]  # what receipts and screens call its files
-    suffixes: ClassVar[tuple[str, ...]]  # names that it claims
+    kind: ClassVar[str]  # what receipts and screens call its type
+    suffixes: ClassVar[tuple[str, ...]]  # the names it claims
     magic: ClassVar[tuple[bytes, ...]]  # its files start with one of these; (): they start with anything
-    also: ClassVar[tuple[str, ...]] = ()  # names that its files may have although another loader claims them
-    may_be_empty: ClassVar[bool | tuple[str, ...]] = False  # True, or the names of files that may
-    among: ClassVar[str] = ""  # a pattern: files with such a last name are judged by the files beside them
+    also: ClassVar[tuple[str, ...]] = ()  # names its files may have although another loader claims them
+    may_be_empty: ClassVar[bool | tuple[str, ...]] = False  # True, or the names of files that may be empty
+    among: ClassVar[str] = ""  # a pattern: a file with such a last name is judged by its neighbours
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Whether the content, whatever the name, is of this kind. Asked only where `magic` fits (or is empty).
+        """Whether the content, whatever the name, is of this type. Asked only if `magic` matches (or is empty).
 
         Raises: OSError.
         """
@@ -340,13 +348,13 @@ class Loader(Protocol):
         ...
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
-        """`load` for a file whose last name `name` matches `among`. `beside`: {last name: where it lies}, folders with
-        a / behind. Raises: as `load`.
+        """`load` for a file whose last name `name` matches `among`. `beside`: {last name: its path}, folders with a
+        trailing /. Raises: as `load`.
         """
         return self.load(path)
 
     def declines(self, head: bytes) -> bool:
-        """Whether a file that starts like this only has our name by chance. Asked if no loader owns its content."""
+        """Whether a file that starts like this has our name only by chance. Asked if no loader owns its content."""
         return False
 
 

@@ -1,6 +1,6 @@
-"""What every match of a regex holds: what lets a scan pass over most lines of a log without the regex.
+"""What every match of a regex contains, so that a scan can skip most lines of a log without running the regex.
 
-Read from the text of the regex: what stands in groups, alternatives, classes and optional parts is left out.
+Read from the regex's text; groups, alternatives, classes and optional parts are left out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SHORTEST = 4
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{\d*,?\d*\})[?+]?")
 _OPTIONAL = ("*", "?", "{0", "{,")
 _ZERO_WIDTH = (r"\b", r"\B", r"\A", r"\Z", "^", "$")
-# Stands only for what `letters` takes out: digits, blanks, punctuation.
+# Matches only what `letters` removes: digits, blanks, punctuation.
 _NO_LETTERS = re.compile(r"\\(?:[sd]|[^\w])|\[[\d\s.,:;()=+\\sd/-]*\]|\((?:\?:)?(?:\\d\+?|\[\\d[.,:]*\]\+?)\)")
 
 
 def gate(regex: str) -> str:
-    """The longest run of letters that every match holds, as `letters` leaves them; "" where there is none of 4."""
+    """The longest run of letters in every match, as `letters` leaves them; "" if none has 4."""
     atoms = []
     for atom, times in _atoms(regex):
         kept = letters(atom.encode()).decode("latin-1") if _is_itself(atom) else ""
@@ -31,8 +31,8 @@ def gate(regex: str) -> str:
 
 
 def needle(regex: str) -> str:
-    """A text that every match holds as it stands, in small letters: the longest run with a digit in it, else the
-    longest run; "" where there is none."""
+    """A text that every match contains literally, in lower case: the longest run with a digit, else the longest run; ""
+    if there is none."""
     atoms = []
     for atom, times in _atoms(regex):
         is_escaped = atom[0] == "\\" and not atom[1:].isalnum()
@@ -47,7 +47,7 @@ def _is_itself(atom: str) -> bool:
 
 
 def _runs(atoms: Sequence[tuple[str, str]]) -> list[str]:
-    """What stands together of (text, how often). Where the text is "" or comes another number of times a run ends."""
+    """Consecutive texts of (text, how often), joined. A run ends at an empty text or a count other than one."""
     runs = [""]
     for text, times in atoms:
         if text and not times.startswith(_OPTIONAL):
@@ -58,8 +58,8 @@ def _runs(atoms: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _atoms(regex: str) -> list[tuple[str, str]]:
-    """(what stands for one thing: a letter, an escape, a class, a group; how often, "" for once), but for places
-    between letters. Nothing where there are alternatives at the top."""
+    """(a letter, an escape, a class or a group; how often, "" for once), without the places between letters. Empty if
+    there are alternatives at the top."""
     atoms, i = [], 0
     while i < len(regex):
         end = _ENDS[regex[i]](regex, i) if regex[i] in _ENDS else i + 1

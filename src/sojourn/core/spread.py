@@ -1,8 +1,8 @@
-"""Placement of cells on boxes: the longest first, each where it would be done earliest. Pure.
+"""Placement of cells on boxes: the longest first, each where it would finish earliest. Pure.
 
-Source: Graham 1969, "Bounds on multiprocessing timing anomalies": on equal slots this is at most 4/3 - 1/(3 slots) of
-the best there is; Kovacs 2010, "New approximation bounds for LPT scheduling": at most 1.578 of it on slots of
-different speed.
+Source: Graham 1969, "Bounds on multiprocessing timing anomalies": on equal slots this takes at most 4/3 - 1/(3 slots)
+of the optimum; Kovacs 2010, "New approximation bounds for LPT scheduling": at most 1.578 of it on slots of different
+speeds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-SIBLINGS = 200  # of the cells that are done, the newest; older ones hardly change what is expected
+SIBLINGS = 200  # the newest finished cells; older ones hardly change the estimate
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """One box: `slots` cells at once, each `speed` times as fast as the slowest box, `load` of work there already."""
+    """One box: `slots` cells at once, each `speed` times as fast as the slowest box, with `load` of work there."""
 
     box: str
     slots: int = 1
@@ -27,7 +27,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Sibling:
-    """A cell that is done. `seconds`: what it took on a box of speed 1."""
+    """A finished cell. `seconds`: its time on a box of speed 1."""
 
     values: Mapping[str, str]
     seconds: float
@@ -36,23 +36,23 @@ class Sibling:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A cell to be placed, as far as its cost can be told: its values, and its epochs where they are stated."""
+    """A cell to place, with what its cost depends on: its values, and its epochs if stated."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     epochs: int | None = None
 
 
 def place(costs: Mapping[str, float], boxes: Sequence[Lanes]) -> dict[str, str]:
-    """The box of each cell, the longest cell first, which is the order that a box's queue should have too.
+    """The box of each cell, the longest cell first, the best order for a box's queue too.
 
-    Cells of one cost keep their order; of boxes that would be done at one time the earlier one is taken.
-    Raises: ValueError where there is no slot, a speed that is not above 0, or a cost below 0.
+    Cells of one cost keep their order; of boxes that would finish together the first is taken.
+    Raises: ValueError for no slot, a speed that is not above 0, or a cost below 0.
     """
     if any(box.slots < 1 or not box.speed > 0 for box in boxes) or (costs and not boxes):
         raise ValueError("every box needs a slot and a speed")
     if any(cost < 0 for cost in costs.values()):
         raise ValueError("a cost is below 0")
-    # Among slots of one speed only the one that is free first can be the best.
+    # Among slots of one speed, only the first to be free can be the best.
     free: dict[float, list[tuple[float, int, str]]] = {}
     for order, box in enumerate(boxes):
         begin = box.load / box.slots / box.speed
@@ -68,7 +68,7 @@ def place(costs: Mapping[str, float], boxes: Sequence[Lanes]) -> dict[str, str]:
 
 
 def makespan(costs: Mapping[str, float], placed: Mapping[str, str], boxes: Sequence[Lanes]) -> float:
-    """When the last cell is done, where each box takes its cells in the order of `placed` as slots get free."""
+    """When the last cell finishes, if each box takes its cells in `placed` order as slots become free."""
     ends = {box.box: [box.load / box.slots / box.speed] * box.slots for box in boxes}
     speeds = {box.box: box.speed for box in boxes}
     for cell, box in placed.items():
@@ -77,10 +77,10 @@ def makespan(costs: Mapping[str, float], placed: Mapping[str, str], boxes: Seque
 
 
 def expected(cells: Mapping[str, Wanted], done: Sequence[Sibling]) -> dict[str, float]:
-    """The cost of each cell: seconds on a box of speed 1 as its nearest finished siblings took them; where none is
-    finished its stated epochs (1 where the others state theirs and it does not); else all cost the same.
+    """The cost of each cell: seconds on a box of speed 1, as its nearest finished siblings took; if none has finished,
+    its stated epochs (1 if only others state theirs); else the same cost for all.
 
-    The nearest are those with the most values in common. Where both state epochs, the time is taken per epoch.
+    The nearest share the most values. If both state epochs, the time is per epoch.
     """
     recent = done[-SIBLINGS:]
     return {name: _seconds(cell, recent) if recent else float(cell.epochs or 1) for name, cell in cells.items()}
@@ -97,9 +97,9 @@ def _seconds(cell: Wanted, done: Sequence[Sibling]) -> float:
 
 
 def speeds(done: Sequence[tuple[str, float, float]]) -> dict[str, float]:
-    """How fast each box is, the slowest being 1: (box, expected cost, seconds it took) of each cell that is done.
+    """How fast each box is, the slowest being 1, from (box, expected cost, seconds taken) of each finished cell.
 
-    A box of which nothing is known is not in the answer.
+    A box without finished cells is left out.
     """
     rates: dict[str, list[float]] = {}
     for box, cost, seconds in done:

@@ -1,4 +1,4 @@
-"""A sweep: runs that write into places of their own, or no sweep at all."""
+"""A sweep: either its runs all write to separate places, or it does not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Collision(Misuse):
 
 @dataclass(frozen=True)
 class Cell:
-    """Where one cell writes. `box`: the machine, however its sites are called; `root`: absolute there."""
+    """Where one cell writes. `box`: the machine, whatever its sites are called; `root`: absolute there."""
 
     run: str
     box: str
@@ -28,7 +28,7 @@ class Cell:
 class Sweep:
     """Cells whose names differ and whose roots are disjoint: no two equal, none inside another, on one box.
 
-    Raises: Collision, for the first two that are not.
+    Raises: Collision, for the first two that overlap.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Sweep:
         self._refuse_shared_roots(self.cells)
 
     def _refuse_shared_roots(self, cells: Iterable[Cell]) -> None:
-        # Sorted by their parts, a root that holds another stands directly before the first that it holds.
+        # Sorted by their parts, a root stands directly before the first one inside it.
         by_root = sorted(cells, key=lambda cell: (cell.box, _parts(cell.root)))
         for one, other in zip(by_root, by_root[1:], strict=False):
             parts = _parts(one.root)

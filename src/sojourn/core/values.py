@@ -1,4 +1,4 @@
-"""The six nouns as frozen values, and the three-valued words for what we know."""
+"""The six nouns as frozen values, and three-valued words for what we know."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 
 def build_frozen(cls: type[T], fields: dict[str, Any]) -> T:
-    """The frozen value of `cls` with these fields, which are its own from now on; what is left out must have a plain
-    default. For where there are ten thousand of them: `__init__` of a frozen class takes five times as long.
+    """The frozen value of `cls` with these fields, which it now owns; omitted ones must have a plain default. For tens
+    of thousands of values: a frozen class's `__init__` takes five times as long.
     """
     value = object.__new__(cls)
     object.__setattr__(value, "__dict__", fields)
@@ -39,7 +39,7 @@ class State(StrEnum):
     LOST = "lost"
     CANCELLED = "cancelled"
 
-    __hash__ = str.__hash__  # of the word, which it equals; ten thousand rows ask a dozen times each in which set it is
+    __hash__ = str.__hash__  # equal to its word's; ten thousand rows each test a dozen memberships
 
     @property
     def is_alive(self) -> bool:
@@ -53,7 +53,7 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """No process of the run exists; nothing moves until somebody asks."""
+        """No process of the run exists; nothing changes until somebody asks."""
         return self in _FINAL
 
 
@@ -63,7 +63,7 @@ _FINAL = _DEAD | {State.SUCCEEDED, State.CANCELLED}
 
 
 class Pulse(Enum):
-    """What a launcher knows about the process it keeps alive. Not knowing is a value."""
+    """What a launcher knows about the process it keeps alive. "Unknown" is a value."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -102,7 +102,7 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Site:
-    """Where runs execute. No state. `base`: absolute folder on the box's durable tier, or "" until the box said it."""
+    """Where runs execute. No state. `base`: absolute folder on the box's durable tier, "" until the box reports it."""
 
     name: str
     transport: str = "local"
@@ -119,7 +119,7 @@ class Site:
 
     @property
     def is_free(self) -> bool:
-        """The user said that it costs nothing by the hour; without that, no rate is not the rate 0."""
+        """The user said it costs nothing per hour; otherwise a missing rate is not a rate of 0."""
         return not self.rate_micro_per_h and bool(self.options.get("is_free"))
 
 
@@ -128,15 +128,17 @@ class Clock:
     """A danger clock of a platform: what happens when, and what is lost."""
 
     what: str
-    at: str  # UTC stamp, or words where only a duration is known
+    at: str  # UTC stamp, or words if only a duration is known
     loses: str
     source: str = ""
     verified: str = ""  # YYYY-MM
+    after_h: float = 0.0  # if it strikes this long after what `since` names, else 0
+    since: str = ""  # begin (of the machine), idle (nothing runs), stop (only the disk is left)
 
 
 @dataclass(frozen=True)
 class Lease:
-    """What is metered. `name` is what the user types to let it go; `native` is the provider's own id."""
+    """What is metered. `name` is what the user types to release it; `native` is the provider's own id."""
 
     name: str
     site: str
@@ -146,28 +148,28 @@ class Lease:
     currency: str
     began_s: float
     stop_verb: str
-    is_final: bool  # the stop verb destroys the data with it
+    is_final: bool  # the stop verb also destroys the data
     clocks: tuple[Clock, ...] = ()
     facts_verified: str = (
-        ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = nothing from outside is relied on
+        ""  # YYYY-MM of the oldest fact about stopping that we rely on; "" = no outside fact is relied on
     )
-    is_rate_known: bool = True  # False: `rate_micro_per_h` is 0 and says nothing; it may bill all the same
-    keep_verb: str = ""  # what ends the meter so that the disk stays; "" = nothing is known to
-    token: str = ""  # under which it was asked for; its machine bears it as name or tag where the provider has such
-    address: str = ""  # where its machine is reached, as `Site.address`; "" = not known yet, or the site's own
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what its provider says of the machine: region, GPU, ...
+    is_rate_known: bool = True  # False: the 0 in `rate_micro_per_h` means nothing; it may cost money
+    keep_verb: str = ""  # what ends the meter but keeps the disk; "" = none known
+    token: str = ""  # drawn when it was requested; its machine bears it as name or tag if the provider has such
+    address: str = ""  # its machine's address, as `Site.address`; "" = not known yet, or the site's own
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what its provider says about it: region, GPU, ...
 
     @property
     def is_free(self) -> bool:
-        """It is known to cost nothing by the hour."""
+        """Known to cost nothing per hour."""
         return self.is_rate_known and not self.rate_micro_per_h
 
 
 @dataclass(frozen=True)
 class Place:
-    """A site and, where its machine is rented, the lease that is that machine: what a transport is made of.
+    """A site and, if its machine is rented, the lease for it: what a transport is made of.
 
-    `way`: a transport there that exists already; who has only the place makes one (`backends.way`).
+    `way`: an existing transport there; without one, `backends.way` makes it.
     """
 
     site: Site
@@ -176,13 +178,13 @@ class Place:
 
     @property
     def address(self) -> str:
-        """Where the machine is reached."""
+        """The machine's address."""
         return (self.lease.address if self.lease else "") or self.site.address
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How often, and on which ends, the keeper itself starts the next attempt."""
+    """How often, and after which ends, the keeper itself starts the next attempt."""
 
     attempts: int = 1
     on: tuple[str, ...] = ()
@@ -207,14 +209,19 @@ class Run:
     code_digest: str
     keeper_digest: str
     planned_s: float
+    earlier: tuple[str, ...] = ()  # spec digests of earlier attempts, which ran different code
+
+    def has_been(self, spec_digest: str | None) -> bool:
+        """Some attempt of this run has, or had, that specification."""
+        return spec_digest == self.spec_digest or spec_digest in self.earlier
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """This file, of these bytes and this sha256, was loaded HERE by this loader and held this.
+    """This file, with these bytes and this sha256, was loaded HERE by this loader and held this.
 
     `path` is its name in the manifest; `home` is the absolute path of the copy that was loaded. `proved` is a subset of
-    ("bytes", "structure", "load", "content"); `kind` is the artifact's kind, "unknown" where no loader knows it.
+    ("bytes", "structure", "load", "content"); `kind` is the artifact's type, "unknown" if no loader knows it.
     """
 
     run: str
@@ -227,16 +234,17 @@ class Receipt:
     proved: tuple[str, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    code: str = ""  # digest of the code of the attempt that made it, if known
 
     @property
     def state(self) -> str:
-        """How far it is proven: a word of `state_of`."""
+        """How far it is verified: a word of `state_of`."""
         return state_of(self.proved)
 
 
 def state_of(proved: Collection[str], problem: str = "") -> str:
-    """`loaded`; `content-read` (walked without building what it holds, which counts as proven); `bytes-only`; and of
-    what has a problem `unsafe` (a load would call something) or `bad`.
+    """`loaded`; `content-read` (walked without building the content, which counts as verified); `bytes-only`; with a
+    problem, `unsafe` (a load would call something) or `bad`.
     """
     if problem:
         return "unsafe" if problem == "unsafe" else "bad"
@@ -245,7 +253,7 @@ def state_of(proved: Collection[str], problem: str = "") -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One observed thing: what, its value, where it was read, when (UTC stamp)."""
+    """One observation: what, its value, where it was read, when (UTC stamp)."""
 
     what: str
     value: Any

@@ -10,7 +10,7 @@ NOT_FOUND = 102
 UNREACHABLE = 111
 SICK = 5  # its box returned an error or an invalid answer
 
-# Of several runs the worst: first here.
+# The worst of several runs decides: worst first.
 _WORST_FIRST = (NOT_FOUND, 100, 113, 112, SICK, UNREACHABLE, 110, 101, 103, 0)
 
 _OF_STATE = {
@@ -27,8 +27,8 @@ _OF_STATE = {
 def exit_status(state: State, *, is_home: bool, is_reachable: bool, is_sick: bool = False) -> int:
     """The status of one run. `is_home`: all it owes is home and verified.
 
-    An end that was heard stands though its box cannot be reached any more, or `is_sick`; only what may still move is
-    111 then, or 5.
+    A reported end stands even if its box is unreachable now, or `is_sick`; only a run that may still change gives 111,
+    or 5.
     """
     if not is_reachable and (not state.is_final or state is State.PREEMPTED):
         return SICK if is_sick else UNREACHABLE

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.diagnose.derive import MOVES
 from sojourn.diagnose.grammar import Facts
 from sojourn.diagnose.scan import Hit, LogSeen
 
@@ -21,6 +22,15 @@ BARE_LOG_SCOPE = LOG_SCOPE | {"notebook"}
 LONG, OFTEN, APART = 10, 5, 50
 _TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
 _WILL_TRY = re.compile(r"(?i)\bretrying\b|\b(?:will|to) (?:retry|try) (?:it )?(?:again|in|after)\b|正在重试")
+# Exceptions of a program itself, as it names them first.
+_OWN_ERROR = re.compile(
+    r"(?:\w+\.)*(?:Value|Type|Key|Index|Attribute|Assertion|Name|ZeroDivision|NotImplemented|UnboundLocal|Syntax|Import"
+    r"|ModuleNotFound|FileNotFound)Error\b"
+)
+# States of Slurm that are no end, and in which nothing moves. Source: job_state_codes.html (2026-11).
+_NOT_NOW = frozenset(
+    ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "SUSPENDED", "STOPPED")
+)
 _TRIES = 3  # so often is no mere hiccup: what comes then may follow from it
 
 
@@ -48,6 +58,8 @@ class Case:
         code, signal = self.value("run.exit_code"), self.value("run.exit_signal")
         if self.has_succeeded:
             return False
+        if code == 0 and not signal:  # what it did not leave is no bad end of its process
+            return self.value("run.done_record") is False
         return bool(signal) or (code is not None and code != 0) or self.value("run.alive") is False
 
     @property
@@ -63,12 +75,47 @@ class Case:
         return code is not None and code.source.startswith("probe ") and "run.log_text" not in self.facts.known
 
     @property
+    def goes_on(self) -> bool:
+        """Alive, and a step, a checkpoint or a line of its log came since the last look: nothing has ended it."""
+        moves = any(self.value(f"run.{what}") is True for what in MOVES)
+        is_there = self.value("run.alive") is True or not self.is_left_off
+        return moves and is_there and self.value("run.alive") is not False and not self.has_ended_badly
+
+    @property
+    def is_left_off(self) -> bool:
+        """Its machine was restarted since it began, or its scheduler does not run it now: what moved, moved before."""
+        is_anew = any(self.value(f"box.{what}_changed") is True for what in ("pid1", "boot_id"))
+        return is_anew or self.value("sl.state") in _NOT_NOW
+
+    @property
     def is_moving(self) -> bool:
-        """Alive, and a step, a checkpoint or a line of its log came since the last look."""
-        moves = any(self.value(f"run.{what}") is True for what in ("step_advancing", "ckpt_advancing", "log_growing"))
-        if self._is_partly_seen:
-            return False
-        return moves and self.value("run.alive") is not False and not self.has_ended_badly
+        """The same, and all was looked at that can be wrong with a run that moves."""
+        return self.goes_on and not self._is_partly_seen
+
+    @property
+    def life(self) -> tuple[str, ...]:
+        """The observations by which nothing has ended the run: it is alive and advancing, or done at its plan. ()
+        where neither is known."""
+        if self.goes_on:
+            return tuple(name for name in ("run.alive", *(f"run.{what}" for what in MOVES)) if self.value(name) is True)
+        if self.has_succeeded:
+            return ("run.done_record",)
+        return ("run.exit_code", "run.step") if self._is_at_its_plan else ()
+
+    @property
+    def _is_at_its_plan(self) -> bool:
+        """It ended 0 after the last step planned; whether all its outputs are there was not seen."""
+        step, total = self.value("run.step"), self.value("run.step_total")
+        is_whole = isinstance(step, int) and isinstance(total, int) and step >= total > 0
+        return is_whole and self.value("run.exit_code") == 0 and not self.value("run.exit_signal")
+
+    @property
+    def has_own_end(self) -> bool:
+        """It ended by a status of its own, and its first error is of its own program: not of memory, a card or a
+        signal."""
+        code = self.value("run.exit_code")
+        is_own = isinstance(code, int) and 0 < code < 128 and not self.value("run.exit_signal")
+        return is_own and _OWN_ERROR.match(str(self.value("log.first_of") or "")) is not None
 
     @property
     def _is_partly_seen(self) -> bool:
@@ -82,25 +129,36 @@ class Case:
     def is_log_alone(self) -> bool:
         """Nothing is known but texts: then what is likely is the best answer there is. With facts of the box it is not:
         the fact that would decide may be the one that lacks."""
-        return not any(name.startswith(("run.exit", "run.alive", "cg.", "box.")) for name in self.facts.known)
+        return not any(
+            known.source == "given"
+            or (name.startswith(("run.exit", "run.alive", "cg.", "box.")) and not known.source.startswith("the log"))
+            for name, known in self.facts.known.items()
+        )
 
     def is_past(self, stream: str, hit: Hit) -> bool:
         """Whether the run went on after a text of its log, so that it says nothing about an end."""
-        if self.has_ended_badly or hit.pattern.final or not hit.pattern.fatal:
+        if not hit.pattern.fatal:
             return False
-        if self.is_moving or self.has_succeeded:
+        if hit.pattern.final:
+            return (self.goes_on and self.value("run.alive") is True) or self.has_succeeded
+        return self.is_over(hit.line, hit.number, hit.last, hit.times, stream)
+
+    def is_over(self, line: str, number: int, last: int, times: int = 1, stream: str = "log") -> bool:
+        """Whether the run went on after a line that came `times` times, first as line `number` and last as `last`."""
+        if self.goes_on or self.has_succeeded:
             return True
         log = self.seen.get(stream)
         if stream != "log" or log is None:
             return False
-        if _WILL_TRY.search(hit.line) and hit.times < _TRIES and log.lines > hit.last + 1:
+        went_on = log.end.progress_after(last)
+        is_bad = self.has_ended_badly or log.end.kind not in ("progress", "done")
+        if not self.has_ended_badly and _WILL_TRY.search(line) and times < _TRIES and log.lines > last + 1:
             return True
-        went_on = log.end.progress_after(hit.last)
-        if log.end.kind not in ("progress", "done"):  # of what else it says, this is what it got over before
-            is_old_hat = hit.times >= OFTEN and hit.last - hit.number >= APART
+        if is_bad:  # of what else it says, this is what it got over before
+            is_old_hat = times >= OFTEN and last - number >= APART
             return went_on >= (1 if is_old_hat else LONG)
-        enough = 1 if _TRIES_AGAIN.search(hit.line) else 2
-        return went_on >= enough or (log.end.kind == "done" and log.end.bad < hit.last)
+        enough = 1 if _TRIES_AGAIN.search(line) else 2
+        return went_on >= enough or (log.end.kind == "done" and log.end.bad < last)
 
 
 def scope_of(words: object) -> frozenset[str]:

@@ -15,6 +15,7 @@ _KILLED = re.compile(
     r"(?i)\bkilled\b|SIGKILL|exit ?code *:? *-9|signal:? 9\b|exited unexpectedly|terminated abruptly|\bdied\b|\bOOM\b"
     r"|out of memory|BrokenProcessPool|return code = -9|EOFError|Connection reset by peer"
 )
+MOVES = ("step_advancing", "ckpt_advancing", "log_growing")  # of run.*: what shows that it goes on
 _CARD_TAKEN = re.compile(r"(?i)\bCUDA\b|out of memory|NCCL|CUBLAS|CUDNN|busy or unavailable|/dev/nvidia")
 _MEMORY_KILL = re.compile(
     r"(?i)oom-kill:|out of memory: kill|killed process|killed as a result of limit|invoked oom-killer"
@@ -57,8 +58,11 @@ def besides(
 def joined(known: dict[str, Known], launch: Mapping[str, Any]) -> dict[str, Known]:
     """`known` with what several of them, and what was recorded at launch, say together."""
     found = dict(known)
+    if _value(found, "run.stop_requested") is True:  # a limit of the job file would be on record as such
+        found.setdefault("run.stop_why", replace(found["run.stop_requested"], value="stop"))
     if launch.get("shim"):  # ours gives the payload a session of its own, and stdin from null
         found.setdefault("run.detached", Known("yes", "launch record"))
+    found.update({name: one for name, one in _of_command(launch.get("argv")).items() if name not in found})
     limits = launch.get("limits")
     group = limits.get("cgroup") if isinstance(limits, Mapping) else None
     if isinstance(group, Mapping) and "cpu_quota" in group:
@@ -78,8 +82,23 @@ def joined(known: dict[str, Known], launch: Mapping[str, Any]) -> dict[str, Know
         del found["gpu.holders_orphaned"]
     if _value(found, "disk.probe_write") == "ok" and "shm.pct" not in found and "disk.bytes_pct" not in found:
         found["disk.others_unseen"] = Known(True, "the run's disk takes files, and no table of disks could be read")
+    is_over = _value(found, "run.exit_record") is True or _value(found, "run.alive") is False
+    lives = _value(found, "run.alive") is True or any(_value(found, f"run.{what}") is True for what in MOVES)
+    if lives and is_over:
+        found.setdefault("run.alive_disputed", Known(True, "what shows it alive, and what shows its end"))
     if _value(found, "run.exit_record") is True and "run.alive" not in found:
         found["run.alive"] = replace(found["run.exit_record"], value=False)
+    return found
+
+
+def _of_command(argv: Any) -> dict[str, Known]:
+    """What the command of the payload, as it was launched, says of its plan."""
+    text = " ".join(map(str, argv)) if isinstance(argv, list) else ""
+    found: dict[str, Known] = {}
+    if re.search(r"(?<!\S)(?:--)?(?:num[-_](?:train[-_])?|max[-_])?epochs?[= ]\d", text):
+        found["cfg.epochs_source"] = Known("cli", "launch record")
+    if fewest := re.search(r"--min[-_](?:np|num[-_]proc)[= ](\d{1,5})\b|--nnodes[= ](\d{1,5}):\d", text):
+        found["mn.min_np"] = Known(int(fewest.group(1) or fewest.group(2)), "launch record")
     return found
 
 
@@ -117,7 +136,7 @@ def _is_untold(known: Mapping[str, Known]) -> bool:
     code = known.get("run.exit_code", Known(None))
     is_own = isinstance(code.value, int) and code.value not in (0, 137) and not _value(known, "run.exit_signal")
     is_read = code.source.startswith("probe ")  # a bare fact was given by who knew what it means
-    return is_own and is_read and bool(_value(known, "cg.oom_kill_delta")) and "run.log_text" not in known
+    return is_own and is_read and bool(_value(known, "cg.oom_kill_delta")) and not _value(known, "run.log_text")
 
 
 def _newest(probes: Mapping[str, Any]) -> float | None:

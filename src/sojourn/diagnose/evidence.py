@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha
-from sojourn.diagnose import derive, scan, vocabulary
+from sojourn.diagnose import derive, pasted, scan, vocabulary
 from sojourn.diagnose.case import BARE_LOG_SCOPE, Case, scope_of
-from sojourn.diagnose.facts import kernel, ports, table, words
+from sojourn.diagnose.events import with_events
+from sojourn.diagnose.facts import kernel, ports, table
 from sojourn.diagnose.grammar import KEPT, Facts, Known
 from sojourn.diagnose.scan import LogSeen
 
@@ -67,7 +68,8 @@ def from_document(document: Any, gotchas: Sequence[Gotcha]) -> Case:
     texts = {stream: "\n".join(parts) for stream, parts in streams.items()}
     seen = {stream: scan.scan_log(text.encode(), gotchas) for stream, text in texts.items() if text.strip()}
     kept = {word: {**launch, **_of(document, word)} for word in KEPT}
-    return Case(Facts(known, kept), scope_of(document.get("scope")), seen if log is None else {"log": log, **seen})
+    looked = seen if log is None else {"log": log, **seen}
+    return with_events(Case(Facts(known, kept), scope_of(document.get("scope")), looked))
 
 
 def _probes(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> Iterator[table.Probe]:
@@ -85,19 +87,24 @@ def _observed(probes: Mapping[str, Any], launch: Mapping[str, Any]) -> dict[str,
     for probe in _probes(probes, launch):
         if _LOG.search(probe.name) and not probe.is_silent:
             found.update(_log_age(probe))
-        for what, value in table.observe(probe).items():
+        for what, value in table.observe(probe, is_log=_LOG.search(probe.name) is not None).items():
+            if what == "run.alive" and value is False and found.get(what, Known(None)).value is True:
+                found["run.alive_disputed"] = Known(True, f"{found[what].source}, probe {probe.name}", probe.at)
             found[what] = Known(value, f"probe {probe.name}", probe.at)
     return found
 
 
 def from_log(seen: LogSeen, scope: Iterable[str] = BARE_LOG_SCOPE) -> Case:
-    """The case of a log that was scanned, and nothing else known."""
-    return Case(Facts(_with_log({}, seen), {}), frozenset(scope), {"log": seen})
+    """The case of a log that was scanned, and nothing else known but what tables of tools in it say."""
+    known = pasted.observed(seen.tail, seen.lines - seen.tail.count("\n"), seen.end)
+    return with_events(Case(Facts(_with_log(known, seen), {}), frozenset(scope), {"log": seen}))
 
 
 def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Known]:
     found = dict(known)
-    if log is not None and log.size_bytes:
+    if log is not None and not log.size_bytes:  # it was read, and the run printed nothing
+        found.setdefault("run.log_text", Known("", "the log"))
+    elif log is not None:
         told: dict[str, Any] = {
             "run.log_text": log.text,
             "run.log_traceback": bool(log.raised),
@@ -107,11 +114,7 @@ def _with_log(known: Mapping[str, Known], log: LogSeen | None) -> dict[str, Know
             "run.log_raised": log.end.raised or None,
             "run.step": log.end.step,
             "run.step_total": log.end.total,
-            **words.of_log(log.text),
         }
-        own = [raised.rank for raised in log.raised if raised.rank is not None]
-        if own:
-            told["mn.first_rank"] = own[0]
         for what, value in told.items():
             if value is not None and (what not in found or what == "run.log_text"):
                 found[what] = Known(value, "the log")

@@ -5,6 +5,8 @@ One condition is a conjunction of predicates joined by " && "; a predicate is `o
   > >= < <=       numbers, versions (12.10 > 12.4), or "[number *] observation"
   in              one of a comma list            contains   an element of a list, a key of a map, a part of a text
   =~ !~           a /regex/ or /regex/i          absent present   looked for and not there (null, empty), or there
+A log is spoken of by its events (log.ended_by, log.warned, log.recovered, log.first_of, log.rank, log.said), never as a
+whole.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import Any
 
 OPS = ("==", "!=", ">=", "<=", "=~", "!~", ">", "<", "in", "contains", "absent", "present")
 KEPT = ("recorded", "requested", "expected")
+# Texts as a whole, in which what a run got over stands beside what ended it: its log, what a job printed.
+RAW = re.compile(r"run\.log_text|\w+\.out")
 
 
 class Truth(Enum):
@@ -135,6 +139,13 @@ def test(predicate: Predicate, facts: Facts) -> Truth:
     return _compare(value, op, right)
 
 
+def lines_of(condition: str, name: str, text: str) -> list[str]:
+    """The lines of an observed text in which what the condition looks for begins."""
+    wanted = [one for one in parse(condition) if one.what == name and one.op == "=~"]
+    found = [hit for one in wanted if (hit := _regex(one.value, one.flags).search(text))]
+    return [text[text.rfind("\n", 0, hit.start()) + 1 :].split("\n", 1)[0].strip() for hit in found]
+
+
 def as_text(value: Any) -> str:
     """A value as the text that a regex sees: lists and maps as `key value` words."""
     if isinstance(value, str):
@@ -163,6 +174,8 @@ def _predicate(text: str) -> Predicate:
     if not found:
         raise BadCondition(f"not a predicate: {text!r}")
     what, op, value = found.group(1), found.group(2), found.group(3) or ""
+    if RAW.fullmatch(what):
+        raise BadCondition(f"{what} is raw text; use an event of it (log.ended_by, log.recovered, log.said): {text!r}")
     if (op in ("absent", "present")) == bool(value):
         raise BadCondition(f"{op} takes {'no' if value else 'a'} value: {text!r}")
     flags = 0

@@ -17,6 +17,7 @@ _LEAD = re.compile(
     r"|[A-Z][a-z]{2}\s+\d{1,2} \d\d:\d\d:\d\d \S+ (?!kernel)[\w./@-]+(?:\[\d+\])?: "
     r"|\[(?:pod|task|container)[/ ][^\]]{1,120}\] +|[\w.-]{1,60} +\| "
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b")
 _QUOTED = re.compile(r"(?:> ?)*(?:`{1,3}|\*\*)?(?=[\w\[(])")  # as a person pastes it: a quotation, or marked as code
 _BAR = re.compile(r".*?(?:it/s|s/it)\b[^\]]{0,300}\]\s*(?=[A-Z\[(])")
 
@@ -44,3 +45,9 @@ def bare(line: str) -> tuple[int | None, str]:
         text = text[quoted.end() :]
     lead = _LEAD.match(text)
     return split_rank(text[lead.end() :] if lead else text)
+
+
+def time_of(line: str) -> str:
+    """The time that stands near the beginning of a line, as written; "" where none does."""
+    found = _TIME.search(line[:60])
+    return found.group() if found else ""

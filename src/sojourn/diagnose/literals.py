@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
 from sojourn.core.regexes import needle
-from sojourn.diagnose.prefilter import Sieve
+from sojourn.diagnose.prefilter import Prefilter
 
 BEGINS = "Traceback (most recent call last)"
 
@@ -28,27 +28,42 @@ class Gates:
         trie = _trie(sorted(words))
         self.any = re.compile(trie)
         self._every = re.compile(b"(?=(" + trie + b"))")
-        self._compiled: dict[str, tuple[str, re.Pattern[str]]] = {}
-        self._sieve: Sieve | None = None
+        self._compiled: dict[str, re.Pattern[str]] = {}
+        self._needles: dict[bytes, list[tuple[str, str, Pattern]]] = {}
+        self._sieve: Prefilter | None = None
 
     @property
-    def sieve(self) -> Sieve:
+    def prefilter(self) -> Prefilter:
         """The same for whole pieces, made when the first log is large enough."""
         if self._sieve is None:
-            self._sieve = Sieve({*self.patterns, self.begins})
+            self._sieve = Prefilter({*self.patterns, self.begins})
         return self._sieve
 
     def inside(self, kind: bytes) -> list[bytes]:
-        """The gates that stand in a line, as `letters` leaves it."""
-        return list({part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]})
+        """The gates that stand in a line, as `letters` leaves it, in their order there."""
+        return list(dict.fromkeys(part for hit in self._every.finditer(kind) for part in self._inside[hit.group(1)]))
 
-    def holds(self, pattern: Pattern, text: str, lowered: str) -> bool:
-        """Whether the pattern is in a line. `lowered`: the line in small letters. Compiled when it is first needed."""
+    def matching(self, gate: bytes, text: str, lowered: str) -> list[tuple[str, Pattern]]:
+        """(gotcha, pattern) of those behind a gate that are in a line. `lowered`: the line in small letters.
+
+        A pattern is compiled when its needle is first seen.
+        """
+        rows = self._needles.get(gate)
+        if rows is None:
+            behind = self.patterns.get(gate, ())
+            rows = self._needles[gate] = [(needle(pattern.regex), gotcha, pattern) for gotcha, pattern in behind]
+        return [
+            (gotcha, pattern)
+            for word, gotcha, pattern in rows
+            if word in lowered and self._regex(pattern).search(text) is not None
+        ]
+
+    def _regex(self, pattern: Pattern) -> re.Pattern[str]:
         found = self._compiled.get(pattern.regex)
         if found is None:
             # Programs differ in capital letters.
-            found = self._compiled[pattern.regex] = needle(pattern.regex), re.compile(pattern.regex, re.I)
-        return found[0] in lowered and found[1].search(text) is not None
+            found = self._compiled[pattern.regex] = re.compile(pattern.regex, re.I)
+        return found
 
 
 _READY: list[Gates] = []

@@ -11,9 +11,9 @@ from typing import Any
 from sojourn.core.gotcha import OWN, Gotcha
 
 _FIXES = {
-    "retry": "The keeper starts the next attempt by itself while `retry.attempts` are left; else: sojourn resume.",
-    "fail": "It is not tried again by itself. Mend what the rule is about, then: sojourn resume.",
-    "exclude-site": "Not tried again on this site. Run it on another one: sojourn run --site S --name N.",
+    "retry": "The keeper starts the next attempt automatically while `retry.attempts` are left; else: sojourn resume.",
+    "fail": "It is not retried automatically. Fix what the rule is about, then: sojourn resume.",
+    "exclude-site": "Not retried on this site. Run it on another one: sojourn run --site S --name N.",
 }
 
 
@@ -31,11 +31,11 @@ def _gotcha(number: int, rule: Mapping[str, Any]) -> Gotcha:
     name, action = str(rule.get("name") or number), str(rule.get("action") or "")
     return Gotcha(
         f"rule:{name}",
-        f"Your rule {name} fits ({action})",
+        f"Your rule {name} matched ({action})",
         theme=OWN,
         severity="blocker",
         tier=10 * number,
-        cause=f"A line of the log fits its pattern, {rule.get('pattern')}",
+        cause=f"A line of the log matches its pattern, {rule.get('pattern')}",
         fix=_FIXES.get(action, ""),
         confirm=(f"run.rule == {number} && run.rule_line present && run.alive == false",),
         refute=("run.exit_code == 0 && run.done_record == true",),

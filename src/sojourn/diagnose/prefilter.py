@@ -58,7 +58,7 @@ class Near:
         return numpy.unique(numpy.searchsorted(self._firsts, last, side="right") - 1)
 
 
-class Sieve:
+class Prefilter:
     """Made once for a set of gates."""
 
     def __init__(self, gates: Iterable[bytes]) -> None:

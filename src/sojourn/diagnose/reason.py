@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 from sojourn.core.gotcha import OWN, ROLES, Gotcha
 from sojourn.core.values import Evidence, Finding
-from sojourn.diagnose import vocabulary
+from sojourn.diagnose import grammar, vocabulary
 from sojourn.diagnose.case import Case
+from sojourn.diagnose.events import FAMILY, PARTS
 from sojourn.diagnose.grammar import Truth, evaluate
+from sojourn.diagnose.harm import harmless
+from sojourn.diagnose.linekind import WARNING
 from sojourn.diagnose.scan import Hit
 
 STATUSES = ("confirmed", "likely", "conflict", "blind", "ruled-out")
@@ -25,10 +28,12 @@ RECORDS = (
     "prov.",
     "nb.",
 )  # observations that a provider keeps; what schedulers keep is in vocabulary.scheduled()
+# What counts for the whole machine, or for everything in a control group: others move it too.
+COUNTERS = ("cg.", "kmsg.", "box.", "gpu.ecc_uncorr", "shm.pct")
 # What can end a run; for the rest an unknown fact is no news.
 ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
 # Shown by the lines that hit, not whole, as are outputs().
-TEXTS = ("run.log_text", "run.log_raised", "gpu.smi_text", "ssh.stderr")
+TEXTS = (*(f"{FAMILY}{name}" for name in PARTS), "run.log_raised", "gpu.smi_text", "ssh.stderr")
 MAX_BLIND = 5
 MAX_VALUE = 300
 LAST = 5  # lines at the end of a log: what stands there and may be fatal had the last word
@@ -85,12 +90,15 @@ def reason(gotchas: Iterable[Gotcha], case: Case) -> Verdict:
 
 def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judged | None:
     used: list[str] = []
+    hints: list[str] = []  # counters of the box that nothing links to this run's end
     lacking: list[str] = []
     partly = 0.0
     is_confirmed = False
     for condition in gotcha.confirm:
         truth, names, missing = evaluate(condition, case.facts)
-        if truth is Truth.YES:
+        if truth is Truth.YES and gotcha.ends and not _is_linked(names, case):
+            hints += names
+        elif truth is Truth.YES:
             is_confirmed = True
             used += names
         elif truth is Truth.UNKNOWN and names:
@@ -98,7 +106,8 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
             if share > partly:
                 partly, lacking = share, list(missing)
     live = [(stream, hit) for stream, hit in hits if not case.is_past(stream, hit)]
-    proving = [(stream, hit) for stream, hit in live if _is_proof(hit)]
+    is_counted = gotcha.ends and not _has_end(case)  # the kernel speaks of the whole machine too
+    proving = [(stream, hit) for stream, hit in live if _is_proof(hit) and not (is_counted and stream == "kernel")]
     against = [
         name
         for c in gotcha.refute
@@ -113,7 +122,12 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
         if truth is Truth.YES
         for name in names
     ]
+    weak = [*hints, *weak]
     is_for = is_confirmed or bool(proving)
+    if gotcha.ends and case.life:  # what goes on, or is done, was ended by nothing
+        if not (is_for or weak):
+            return None
+        is_for, against = False, list(case.life)
     if is_for and against:
         status, used = "conflict", used + against
     elif is_for:
@@ -129,10 +143,15 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     else:
         return None
     lines = [_line(stream, hit) for stream, hit in (proving or live) if status not in ("ruled-out", "blind")]
+    conditions = (*gotcha.confirm, *gotcha.refute, *gotcha.weak)
     evidence = [
-        _seen(case, name) for name in dict.fromkeys(used) if not (lines and name in (*TEXTS, *vocabulary.outputs()))
+        _seen(case, name, conditions)
+        for name in dict.fromkeys(used)
+        if not (lines and name in (*TEXTS, *vocabulary.outputs()))
     ]
     evidence += list({one.value: one for one in reversed(lines)}.values())[::-1][:3]
+    if status in ("confirmed", "likely", "conflict"):
+        evidence += [_seen(case, name) for name in gotcha.shows if name not in used and case.value(name) is not None]
     if status in ("blind", "likely"):
         evidence += [
             Evidence(name, None, f"unknown; the probe {vocabulary.probe_for(name)!r} would settle it")
@@ -144,7 +163,7 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
         gotcha.title,
         gotcha.severity,
         gotcha.cause,
-        gotcha.fix,
+        harmless(gotcha.fix, case.facts),
         gotcha.never,
         gotcha.number(case.scope),
         tuple(evidence),
@@ -152,6 +171,26 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     has_record = is_confirmed and any(name.startswith(RECORDS) or name in vocabulary.scheduled() for name in used)
     line = min((hit.number for _, hit in (proving or live)), default=1 << 60)
     return _Judged(gotcha, finding, has_record, line, partly if status == "blind" else float(is_for))
+
+
+def _is_linked(names: Sequence[str], case: Case) -> bool:
+    """Whether observations say something of this run's own process and end. Counters alone do not: beside them its bad
+    end has to be known, and its first error may not be one of its own program. A box without a run has only these.
+    """
+    # Beside anything known of a run, a driver that answers badly is of the box too.
+    of_box = (*COUNTERS, "gpu.smi") if any(name.startswith("run.") for name in case.facts.known) else COUNTERS
+    return not all(name.startswith(of_box) or name == "run.alive" for name in names) or _has_end(case)
+
+
+def _has_end(case: Case) -> bool:
+    """Whether what happened to the machine may be told as this run's end: it is known how it ended, or that nobody
+    wrote that down, and sojourn did not end it. Or there is no run.
+    """
+    is_seen = case.value("run.exit_record") is False or bool(
+        case.value("run.exit_signal") or case.value("run.exit_code")
+    )
+    is_its = case.has_ended_badly and is_seen and not case.has_own_end and not case.value("run.stop_why")
+    return case.value("box.alone") is True or is_its
 
 
 def _order(one: _Judged) -> tuple[object, ...]:
@@ -215,7 +254,9 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
         return False
     if case.is_moving or (case.has_succeeded and not case.is_done_unseen):
         return True
-    if case.value("run.alive") is not None or case.value("run.exit_code") is not None or case.log is None:
+    if case.is_left_off or case.value("run.alive") is not None or case.value("run.exit_code") is not None:
+        return False
+    if case.log is None:
         return False
     end = case.log.end
     if any(_is_proof(hit) and hit.pattern.fatal and end.progress_after(hit.last) < 3 for hit in case.log.hits):
@@ -226,18 +267,21 @@ def _is_well(case: Case, judged: Sequence[_Judged]) -> bool:
             for one in judged
             if one.finding.status == "likely" and one.gotcha.role != "advice" and one.gotcha.severity != "note"
         }
-        ends = [hit for hit in case.log.hits if hit.gotcha in open_ones and hit.pattern.fatal and not hit.is_again]
+        ends = [hit for hit in case.log.hits if hit.gotcha in open_ones and hit.pattern.fatal and hit.kind != WARNING]
         return all(hit.last <= case.log.lines - LAST or end.progress_after(hit.last) for hit in ends)
     return end.kind == "done" and not end.is_short
 
 
 def _is_proof(hit: Hit) -> bool:
-    return hit.pattern.proves and not hit.is_again
+    return hit.is_proof
 
 
-def _seen(case: Case, name: str) -> Evidence:
+def _seen(case: Case, name: str, conditions: Sequence[str] = ()) -> Evidence:
+    """One observation as it is shown; of the events of a log the first line that a condition speaks of."""
     known = case.facts.known[name]
     value = known.value
+    if isinstance(value, str) and name in TEXTS:
+        value = next((line for one in conditions for line in grammar.lines_of(one, name, value)), value)
     if isinstance(value, str) and len(value) > MAX_VALUE:
         value = value[:MAX_VALUE].rstrip() + " ..."
     return Evidence(name, value, known.source or "given", known.at)

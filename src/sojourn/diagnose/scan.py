@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
-from sojourn.diagnose import logend
-from sojourn.diagnose.lines import MAX_LINE, bare, plain
+from sojourn.diagnose import linekind, logend
+from sojourn.diagnose.lines import MAX_LINE, bare, plain, time_of
 from sojourn.diagnose.literals import BEGINS, gates_of
 from sojourn.diagnose.prefilter import Lines
 from sojourn.diagnose.tracebacks import is_ignored, is_source, said
@@ -28,6 +28,7 @@ MAX_TRIED = 100  # lines of one kind that are looked at closely, fewer long ones
 MAX_WORN = 1000  # kinds of lines near one word that told nothing new: from then on one line of every
 SAMPLED = 4  # pieces is looked at, and
 HELD = 3000  # so many of the last lines
+SAID_AGAIN = 4  # so many times the work is a line that tells only what another kind of line told
 TIRED = 12_000  # kinds that told nothing new, near any words: from then on TIRED_WORN are enough
 TIRED_WORN = 20
 MAX_LATE = 3000
@@ -47,17 +48,12 @@ _OVER = re.compile(
     r"(?!.* allocation summary follows|.*\(rounded to (?!.*not a failure))"
     r"|\[W[\d :.]{0,40}socket\.cpp:\d+\] \[c10d\] The (?:client socket has failed|hostname of|IPv6 network)"
 )
-# What is no end: the program tries again.
-_AGAIN = re.compile(
-    r"(?i)\bretrying (?:in \d|request|up to [1-9]|\(try=)|\bRetrying \(Retry\(total=[1-9]|, retrying\b|\bwill retry\b"
-    r"|\blow level retry [1-9]"
-)
 
 
 @dataclass(frozen=True)
 class Hit:
     """A pattern found. `line`: the first one, without colours and rank; `number`: from 1; `last`: of the last one;
-    `is_again`: these lines say that it is tried again.
+    `kind`: of `linekind.KINDS`; `at`: the time that stands before the first one, "" where none does.
     """
 
     gotcha: str
@@ -67,7 +63,13 @@ class Hit:
     rank: int | None
     last: int
     times: int = 1
-    is_again: bool = False
+    kind: str = linekind.ERROR
+    at: str = ""
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether the text alone proves its gotcha: a warning of what may end a run does not."""
+        return self.pattern.proves and self.kind != linekind.WARNING
 
 
 @dataclass(frozen=True)
@@ -79,26 +81,31 @@ class Raised:
     said: str
 
 
+Notable = tuple[int, int | None, str]
+
+
 @dataclass(frozen=True)
 class LogSeen:
-    """A log that was read. `notable`: lines that some pattern was near; `lines`: how many lines it had."""
+    """A log that was read. `notable`: the first lines in which a pattern was found, (number, rank, text); `lines`: how
+    many lines it had.
+    """
 
     hits: tuple[Hit, ...]
     raised: tuple[Raised, ...]
     end: logend.End
     tail: str
-    notable: tuple[str, ...]
+    notable: tuple[Notable, ...]
     lines: int
     size_bytes: int
 
     @property
     def text(self) -> str:
-        """What conditions on `run.log_text` see."""
-        return "\n".join([*self.notable, self.tail])
+        """The lines that tell something, and the end."""
+        return "\n".join([*(text for _, _, text in self.notable), self.tail])
 
 
 _Row = tuple[int, bytes, bytes]  # the number of a line, the line before, the line
-_Key = tuple[str, str, int | None, bool]  # of a hit: gotcha, regex, rank, is_again
+_Key = tuple[str, str, int | None, str]  # of a hit: gotcha, regex, rank, kind
 
 
 class _Kind:
@@ -149,9 +156,10 @@ class Scan:
         self._enough = MAX_WORN
         self._late: list[_Row] = []
         self._held: list[tuple[_Piece, bytes]] = []  # the last ones of a large log
-        self._hits: dict[_Key, Hit] = {}
+        self._hits: dict[_Key, Hit] = {}  # as first seen
+        self._seen: dict[_Key, list[int]] = {}  # of each: the number of its last line, how many lines
         self._raised: list[Raised] = []
-        self._notable: list[str] = []
+        self._notable: list[Notable] = []
         self._rest = b""
         self._tail = b""
         self._lines = 0
@@ -178,7 +186,8 @@ class Scan:
             self._rest = b""
         self._look_back()
         tail = plain(self._tail)
-        hits = tuple(sorted(self._hits.values(), key=lambda hit: hit.number))
+        found = [replace(hit, last=self._seen[key][0], times=self._seen[key][1]) for key, hit in self._hits.items()]
+        hits = tuple(sorted(found, key=lambda hit: hit.number))
         raised = tuple(sorted(self._raised, key=lambda one: one.number))
         first = self._lines - tail.count("\n")
         return LogSeen(hits, raised, logend.find_end(tail, first), tail, tuple(self._notable), self._lines, self._bytes)
@@ -204,16 +213,16 @@ class Scan:
 
     def _look_at_many(self, data: bytes) -> _Piece:
         """The same for a piece of a large log, where most lines are to be passed over without being touched."""
-        sieve, known = self._gate.sieve, self._kinds
+        prefilter, known = self._gate.prefilter, self._kinds
         if self._wanted is None:
-            self._wanted, self._passed = sieve.tables()
+            self._wanted, self._passed = prefilter.tables()
         rows = Lines(data)
         piece = _Piece(rows, self._lines)
         if rows.longest > MAX_LINE:
             lines, own = _parted(data)
             data, piece = b"\n".join(lines), _Piece(lines, self._lines, own)
         kinds = letters(data)
-        near = sieve.near(kinds, self._wanted)
+        near = prefilter.near(kinds, self._wanted)
         again: dict[bytes, int] = {}
         for at, index, kind in near.lines():
             key = _key(kind)
@@ -228,13 +237,13 @@ class Scan:
         self._held = [*self._held[-1:], (piece, kinds)]
         self._pieces += 1
         if self._pieces % SAMPLED == 0 and self._passed.any():
-            passed = sieve.near(kinds, self._passed)
+            passed = prefilter.near(kinds, self._passed)
             self._put_off([piece.row(index) for _, index, _ in passed.lines(passed.last_of_each())])
         return piece
 
     def _meet(self, piece: _Piece, index: int, kind: bytes, codes: Sequence[int] = ()) -> None:
         """A line that a pattern is near: looked at closely, unless its kind or its words were too often. `codes`: what
-        the sieve saw in it."""
+        the prefilter saw in it."""
         state = self._kinds.get(_key(kind))
         if state is not None and state.tried >= MAX_TRIED:
             state.again += 1
@@ -252,7 +261,7 @@ class Scan:
             self._kinds[_key(kind)] = state
         is_new = self._closely(piece.lines, index, piece.number(index), state)
         cost = 0 if is_new else 1 + len(kind) // 200  # a long line is as much work as several
-        self._fruitless += cost
+        self._fruitless += SAID_AGAIN * cost if state.keys else cost
         for word in words:
             self._worn[word] = 0 if is_new else self._worn.get(word, 0) + cost
         is_tired = self._enough == MAX_WORN and self._fruitless >= TIRED
@@ -274,17 +283,17 @@ class Scan:
         """At the end: at what was put off, at the last lines passed over, at the last line of each kind seen often."""
         last: list[_Row] = []
         for piece, kinds in self._held if self._passed is not None and self._passed.any() else ():
-            near = self._gate.sieve.near(kinds, self._passed)
+            near = self._gate.prefilter.near(kinds, self._passed)
             last += [piece.row(index) for _, index, _ in near.lines(near.last(HELD))]
         late = self._late
-        while sum(len(line) for _, _, line in late) > LOOKED_BACK:
+        while len(late) > MAX_LATE or sum(len(line) for _, _, line in late) > LOOKED_BACK:
             late = late[1::2]
         for number, before, line in sorted({*late, *_within(last[-HELD:], LOOKED_BACK)}):
             self._closely((before, line), 1, number, _Kind(self._gate.inside(letters(line))))
         for state in self._kinds.values():
             for key in state.keys if state.again else ():
-                old = self._hits[key]
-                self._hits[key] = replace(old, last=max(old.last, state.last), times=old.times + state.again)
+                seen = self._seen[key]
+                seen[:] = max(seen[0], state.last), seen[1] + state.again
             if state.again and self._gate.begins not in state.gates:
                 self._closely((state.line,), 0, state.last, state)
 
@@ -301,39 +310,42 @@ class Scan:
         state.tried += 1 + min(len(lines[index]), MAX_LINE) // 400
         if not state.gates:
             return False
-        rank, text = bare(plain(lines[index][:MAX_LINE]))
+        line = plain(lines[index][:MAX_LINE])
+        rank, text = bare(line)
         lowered = text.lower()
         found = [
-            (gotcha, pattern)
-            for gate in state.gates
-            for gotcha, pattern in self._gate.patterns.get(gate, ())
-            if self._gate.holds(pattern, text, lowered)
+            (gotcha, pattern) for gate in state.gates for gotcha, pattern in self._gate.matching(gate, text, lowered)
         ]
         lead, is_traceback, _ = text.partition(BEGINS) if self._gate.begins in state.gates else ("", "", "")
         if not found and not is_traceback:
             return False
         if index and is_source(lines[index - 1], lines[index]):
             return False  # it may speak of errors that did not come
-        if is_ignored(lines, index) or _OVER.search(text):
+        if is_ignored(lines, index) or _OVER.search(text) or linekind.is_no_event(text):
             return False
-        is_again = _AGAIN.search(text) is not None
-        keys = [(gotcha, pattern.regex, rank, is_again) for gotcha, pattern in found]
+        sorts = {(pattern.fatal, pattern.final) for _, pattern in found}
+        kinds = {one: linekind.kind_of(text, is_fatal=one[0], is_final=one[1]) for one in sorts}
+        keys = [(gotcha, pattern.regex, rank, kinds[pattern.fatal, pattern.final]) for gotcha, pattern in found]
         for key, (_, pattern) in zip(keys, found, strict=True):
-            self._note(key, pattern, text, number)
+            self._note(key, pattern, text, number, line)
         if is_traceback and len(lead) <= LONGEST_LEAD and len(self._raised) < MAX_HITS:
             self._raised.append(Raised(number, rank, said(lines, index, rank, lead)))
         if keys:
             state.keys = [key for key in keys if key in self._hits]
         if (keys or is_traceback) and len(self._notable) < NOTABLE:
-            self._notable.append(text[:2000])
+            self._notable.append((number, rank, text[:2000]))
         return len(self._hits) + len(self._raised) > before
 
-    def _note(self, key: _Key, pattern: Pattern, text: str, number: int) -> None:
-        old = self._hits.get(key)
-        if old is None and len(self._hits) < MAX_HITS:
-            self._hits[key] = Hit(key[0], pattern, text.strip()[:500], number, key[2], number, is_again=key[3])
-        elif old is not None:
-            self._hits[key] = replace(old, last=max(number, old.last), times=old.times + 1)
+    def _note(self, key: _Key, pattern: Pattern, text: str, number: int, line: str) -> None:
+        seen = self._seen.get(key)
+        if seen is not None:
+            seen[0] = max(number, seen[0])
+            seen[1] += 1
+        elif len(self._hits) < MAX_HITS:
+            self._seen[key] = [number, 1]
+            self._hits[key] = Hit(
+                key[0], pattern, text.strip()[:500], number, key[2], number, kind=key[3], at=time_of(line)
+            )
 
 
 def scan_log(data: bytes, gotchas: Sequence[Gotcha]) -> LogSeen:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from sojourn.core.gotcha import Gotcha, Pattern, letters
-from sojourn.diagnose import lines, scan
+from sojourn.diagnose import lines
 from sojourn.diagnose.lines import MAX_LINE
 from sojourn.diagnose.words import Same, known, spoken, terms, told, unique
 
@@ -37,7 +37,7 @@ TOLD = 8  # words that are told as the reason of a hit
 _LONG = 8  # lines from which a text is a log: then only the lines that say something are read as words
 _SCANNED = 256 << 10  # letters from which the catalog's own scan, which has to be prepared, is the faster way
 _ALIKE = 20  # lines that differ in no letter, in which one pattern is looked for
-_SPEAKS = re.compile(
+SPEAKS = re.compile(
     r"(?i)error|exception|fail|kill|denied|cannot|can't|unable|not found|timed? ?out|refused|abort|fatal|warn|evict|oom"
     r"|no such|missing|unknown|invalid|exceed|[\u3400-\u9fff]"
 )
@@ -148,11 +148,12 @@ class Search:
 
     def _said(self, plain: str) -> dict[str, tuple[float, str]]:
         """Gotchas whose pattern a line matches: score and the line. The catalog's own scan reads what is long."""
-        hits = (
-            [(hit.gotcha, hit.pattern, hit.line) for hit in scan.scan_log(plain.encode(), self._scanned).hits]
-            if len(plain) >= _SCANNED
-            else _short(plain, self._scanned)
-        )
+        if len(plain) >= _SCANNED:
+            from sojourn.diagnose.scan import scan_log  # a question is short, and should not pay for loading it
+
+            hits = [(hit.gotcha, hit.pattern, hit.line) for hit in scan_log(plain.encode(), self._scanned).hits]
+        else:
+            hits = _short(plain, self._scanned)
         out: dict[str, tuple[float, str]] = {}
         for gotcha, pattern, line in hits:
             known = self._gotchas[gotcha]
@@ -209,7 +210,7 @@ def _telling(plain: str, said: Mapping[str, tuple[float, str]]) -> str:
     lines = [line for line in plain.splitlines() if line.strip()]
     if len(lines) < _LONG:
         return plain
-    kept = [line for i, line in enumerate(lines) if i < 2 or i >= len(lines) - 3 or _SPEAKS.search(line)]
+    kept = [line for i, line in enumerate(lines) if i < 2 or i >= len(lines) - 3 or SPEAKS.search(line)]
     shown = kept if len(kept) <= 60 else [*kept[:20], *kept[-40:]]
     return "\n".join(line[:400] for line in unique([*(line for _, line in said.values()), *shown]))
 

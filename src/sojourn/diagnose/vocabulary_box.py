@@ -12,6 +12,7 @@ box.load1 | float | tasks | cpu | /proc/loadavg, first number; the whole host's
 box.nproc | int | cores | cpu | cores the machine shows
 box.affinity | int | cores | cpu | cores this process may use
 box.mem_available | int | bytes | memory | MemAvailable of /proc/meminfo; the whole host's
+box.mem_total | int | bytes | memory | MemTotal of /proc/meminfo; the whole host's
 box.date_skew_s | float | s | clock | clock of the box minus ours
 box.logins_ok | bool | | ssh | a trivial command just worked
 cg.version | text | | cgroup | v1, v2: where the memory controller is
@@ -19,6 +20,8 @@ cg.oom_kill_delta | int | kills | cgroup | oom_kill of our group now minus at la
 cg.oom_kill_elsewhere | int | kills | cgroup | those of them that the end and the log of this run know nothing of: another process of the group
 cg.mem_frac | float | share | cgroup | memory of the group without inactive file cache, over its limit
 cg.mem_peak_frac | float | share | cgroup | highest memory of the group over its limit
+cg.mem_peak | int | bytes | cgroup | highest memory of the group
+cg.mem_beat_peak | int | bytes | events | highest memory of the group that the keeper's beats saw
 cg.mem_max | int? | bytes | cgroup | memory limit; null: none
 cg.cpu_quota | float? | cores | cgroup | CPU quota; null: none
 cg.throttled_frac | float | share | cgroup | throttled periods over all periods between two looks, else since the group began
@@ -54,8 +57,6 @@ gpu.smi_text | text | | gpu | what nvidia-smi said
 gpu.name | text | | gpu | name of the card
 gpu.mem_total | int | bytes | gpu | memory of the card
 gpu.mem_used | int | bytes | gpu | used memory of the card
-gpu.mem_ours | int? | bytes | gpu | memory of our processes; null: the container hides process ids
-gpu.pids_visible | bool | | gpu | the driver lists a live CUDA process of ours (a self-test; mostly false in containers)
 gpu.dev_holders | list | pid | gpu | processes with /dev/nvidiaN open, as far as we see them
 gpu.holders_orphaned | list | pid | gpu | holders that are proven to be nobody's: of a run of ours that is over, or a worker whose parent is gone
 gpu.mem_unexplained | int | bytes | gpu | used memory without that of holders we see, while no run of ours lives

@@ -7,12 +7,19 @@ run.exit_signal | int? | signal | exit | signal that ended the payload, also fro
 run.exit_record | bool | | exit | exits/N.json is there and reads
 run.child_signals | list | signal | log | negative `exitcode` of the first failed rank in a launcher's report, -15 of survivors left out
 run.alive | bool | | process | the pid lives, with the start time kept at launch, and is no zombie
+run.alive_disputed | bool | | process | one observation says that the run lives or moves, another one that it ended
 run.state | text | | process | state letter of /proc/PID/stat: R S D Z T
 run.age_s | float | s | process | seconds since the payload began, by the boot clock
 run.elapsed_ratio | float | share | client | seconds taken over seconds expected (median of sibling cells, or what the user said)
 run.cpu_delta_s | float | s | process | CPU seconds of the process tree between two looks
 run.log_age_s | float | s | log | now minus the log's mtime, both on the box
-run.log_text | text | | log | end of this attempt's own log, and its notable lines
+run.log_text | text | | log | end of this attempt's own log, and its notable lines; conditions speak of its events, `log.*`
+log.ended_by | text | | log | lines of the log that nothing shows the run got over: what may have ended it, with the frames of its tracebacks; no progress, warnings, echoed commands, help pages or printed configurations
+log.warned | text | | log | warnings, and words that it is tried again, that nothing shows the run got over
+log.recovered | text | | log | lines of the log after which the run went on
+log.said | text | | log | what the log states, whether the run went on or not, without echoed commands, help pages and printed configurations
+log.first_of | text? | | log | the first error, of all ranks, that the run did not get over; null: there is none
+log.rank | int? | rank | log | the rank that it came from; null: none is written before it
 run.log_bytes | int | bytes | log | size of the log
 run.log_block_left | int | bytes | log | what the last block of the log, counted as 1024 bytes, could still take: next to nothing where a full disk cut it off
 run.log_traceback | bool | | log | a Python traceback begins in this attempt's log
@@ -33,7 +40,7 @@ run.rule | int | number | events | which of the job file's `rules` fits the log 
 run.rule_line | text? | | events | the line that it fits
 run.restarts | int | attempts | events | attempts after the first
 run.stop_requested | bool | | events | we asked this run to stop before it ended
-run.stop_why | text | | events | why it was told to end: stop, budget, max_duration, shutdown; walltime (a scheduler's limit is near), seat (a scheduler takes the machine); preflight (not begun on the machine that a scheduler gave)
+run.stop_why | text | | events | why it was told to end: stop, budget, max_duration, shutdown, pruned (by its sweep); walltime (a scheduler's limit is near), seat (a scheduler takes the machine); preflight (not begun on the machine that a scheduler gave)
 run.kill_foreign | bool | | audit | somebody's pkill or killall pattern matches the command of this run
 run.env | map? | names | process | names in the environment of the payload; values are not kept
 run.argv | list? | | process | command of the payload
@@ -41,8 +48,12 @@ run.shell_scripts | int | processes | process | shells of the run that read a sc
 run.threads | int | threads | process | threads of the process tree
 run.cores_busy | float | cores | process | CPU seconds of the process tree over the seconds of one look
 run.log_growing | bool | | events | the log grew lately, by the pauses at which it grew before, or since the look before
-run.stalled | bool | | events | the keeper saw no output, no step and no movement for `stall_after`, and none since
+run.stalled | bool | | events | the keeper saw no output, steps or activity for `stall_after`, and none since
 run.rss_tree | int | bytes | process | proportional memory of the process tree
+run.rss_peak | int | bytes | events | highest resident memory of the process tree that the keeper's beats saw
+run.gpu_tried | int | bytes | log | what the last message about a full GPU tried to allocate
+run.gpu_free | int | bytes | log | what it says the GPU had free
+run.gpu_total | int | bytes | log | what it says the GPU has
 run.workers | int | processes | process | DataLoader workers among the children (pt_data_worker)
 run.open_files | int | files | process | open descriptors of the payload
 run.open_files_limit | int | files | process | its soft limit of descriptors
@@ -85,7 +96,6 @@ mn.last_line_spread_s | float | s | log | newest minus oldest last line over the
 mn.nic | text | | log | device that NCCL says it uses
 mn.nic_differs | bool | | log | boxes use different classes of device
 mn.timeout_ms | int? | ms | log | limit that the collective's watchdog names
-mn.bigfail | bool | | net | fails only above a message size
 mn.live_workers | int | processes | log | workers of an elastic job that live
 mn.min_np | int | processes | launch | fewest workers the elastic job accepts
 mn.first_rank | int? | rank | log | rank whose own error came first

@@ -4,14 +4,13 @@
 TABLE = """
 ssh.rc | int | status | ssh | exit status of the ssh client
 ssh.stderr | text | | ssh | what the ssh client said
-ssh.class | text | | ssh | ok remote_exit refused timeout_tcp timeout_banner reset_kex auth hostkey dns closed_mid signal
+ssh.class | text | | ssh | ok remote_exit refused timeout_tcp timeout_banner reset_kex auth hostkey hostkey_unknown dns closed_mid signal
 ssh.tcp_ok | bool | | ssh | a TCP connection opens
 ssh.banner_ok | bool | | ssh | the server named itself
 xfer.rc | int | status | transfer | exit status of the copying tool; rsync: 11 disk, 12 stream, 20 interrupted, 23 partial, 24 vanished, 30 timeout, 255 ssh
 xfer.tool | text | | transfer | rsync scp tar api
 xfer.delta_60s | int | bytes | transfer | growth of the target in 60 s
 xfer.partial | list | names | transfer | files under their final name with another size than the manifest says
-xfer.resume | bool | | transfer | the method can go on in the middle of a file
 xfer.verify | text | | verify | none size sha256_ok sha256_bad missing extra, against the box's manifest
 xfer.load | text | | verify | ok error skipped
 xfer.finite | text | | verify | ok nonfinite skipped
@@ -34,7 +33,6 @@ env.torch_threads | int | threads | torch | torch.get_num_threads()
 env.pythonunbuffered | bool | | process | PYTHONUNBUFFERED is set, or python -u
 env.numpy_worker_seed | bool | | code | workers seed numpy each on their own
 code.traps | list | names | code | gotchas whose trap `doctor --code` sees in the sources of the run
-env.glibc | text | version | python | version of the C library
 k.phase | text | | k8s | phase of the pod
 k.reason | text? | | k8s | status.reason of the pod
 k.message | text? | | k8s | status.message of the pod
@@ -46,6 +44,7 @@ k.cond | list | texts | k8s | type, status, reason and message of its conditions
 k.job_cond | list | texts | k8s | the same of the Job
 k.alloc_gpu | int | cards | k8s | nvidia.com/gpu that the nodes can give
 k.pvc | text | | k8s | phase and access modes of the claim
+k.mem_limit | int | bytes | k8s | limits.memory of the container that ended badly, else of the first one with a limit
 k.spec_gpu | int? | cards | k8s | nvidia.com/gpu limit of the containers; null: none names one, which a job for the CPU does not either
 k.policy | text | | k8s | restartPolicy of the template
 k.node_gone | bool | | k8s | its node is deleted, or spot and not ready

@@ -1,6 +1,6 @@
 """Reads gzip files in pieces: every member's CRC and length compared, nothing after the last one, no bombs.
 
-Source: RFC 1952; zlib checks CRC32 and ISIZE itself where it is given the gzip frame (wbits 31).
+Source: RFC 1952; zlib itself checks CRC32 and ISIZE if given the gzip frame (wbits 31).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from sojourn.formats.damage import Unloadable
 
 MAGIC = b"\x1f\x8b"
 PIECE_BYTES = 1 << 20
-# Deflate makes at most 1032 bytes of one; what people compress comes to a tenth or a hundredth.
+# Deflate expands at most 1032 to 1; what people compress usually shrinks to a tenth or a hundredth.
 BOMB_BYTES = 512 << 20
 BOMB_RATIO = 100
 
 
 def pieces(f: BinaryIO) -> Iterator[bytes]:
-    """All that the file inflates to, in pieces of at most 1 MiB; every check is done when the iterator has ended.
+    """Everything the file inflates to, in pieces of at most 1 MiB; all checks are done when the iterator ends.
 
     Raises: Unloadable (empty, truncated, corrupt, unsafe), OSError.
     """
@@ -47,7 +47,7 @@ def pieces(f: BinaryIO) -> Iterator[bytes]:
             if not pending and not inflate.eof:
                 pending = f.read(PIECE_BYTES)
                 taken += len(pending)
-                # With all input taken, what a full piece held back may still come.
+                # After all input is taken, output held back by a full piece may still come.
                 if not pending and not piece:
                     raise Unloadable("truncated", "it ends inside its compressed data")
         pending = inflate.unused_data or f.read(PIECE_BYTES)
@@ -55,14 +55,14 @@ def pieces(f: BinaryIO) -> Iterator[bytes]:
 
 
 class Stream:
-    """What comes in `pieces`, as something that can be read. What they raise, `read` does."""
+    """`pieces` as a readable stream. What they raise, `read` raises."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._rest = b""
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, b"" at the end."""
+        """At most `count` bytes; b"" at the end."""
         if not self._rest:
             self._rest = next(self._pieces, b"")
         part, self._rest = self._rest[:count], self._rest[count:]

@@ -1,7 +1,7 @@
 """Walks the markers of a JPEG: every segment, the tables and frame that a picture needs, scans up to the end marker.
 
-JPEG has no checksum: damage inside the compressed data is only seen where it makes a marker, takes restart markers out
-of their order, or takes away the end. Source: ITU-T T.81 (1992-09), annex B; T.872 for APP14; 2026-11.
+JPEG has no checksum: damage inside the compressed data is noticed only if it creates a marker, breaks the order of
+restart markers, or removes the end. Source: ITU-T T.81 (1992-09), annex B; T.872 for APP14; 2026-11.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sojourn.formats.damage import Unloadable
 MAGIC = b"\xff\xd8\xff"
 LIMIT_BYTES = 256 << 20
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_MARK = re.compile(rb"\xff+[^\x00\xff]")  # in compressed data, FF 00 is a byte FF and more FF are filling
+_MARK = re.compile(rb"\xff+[^\x00\xff]")  # in compressed data, FF 00 is a byte FF; further FFs are fill
 ZERO_RUN_BYTES = 512
 _ZEROS = re.compile(b"\x00{512,}")
 
 
 class Image(NamedTuple):
-    """What the frame header says; `scans`; `zero_run_bytes`: the longest run of zeros in its data, from 512 on."""
+    """The frame header's values; `scans`; `zero_run_bytes`: the longest run of zeros in its data, if at least 512."""
 
     width: int
     height: int
@@ -37,7 +37,7 @@ def walk(data: bytes) -> Image:
     if not data.startswith(MAGIC[: len(data)]):
         raise Unloadable("corrupt", "it does not begin as a JPEG does")
     first, at, is_multi = _picture(data, 0)
-    # A camera may put further pictures behind the first, which then says so (CIPA DC-007, "MPF").
+    # A camera may append further pictures after the first, which then says so (CIPA DC-007, "MPF").
     while is_multi and data.startswith(MAGIC, at):
         at = _picture(data, at)[1]
     if at < len(data):
@@ -46,7 +46,7 @@ def walk(data: bytes) -> Image:
 
 
 def _picture(data: bytes, at: int) -> tuple[Image, int, bool]:
-    """(the picture that begins at `at`, where it ends, whether it says that others follow)."""
+    """(the picture that starts at `at`, where it ends, whether it announces further ones)."""
     at, frame, scans, zeros = at + 2, None, 0, 0
     seen = set()
     interval = 0
@@ -92,7 +92,7 @@ class _Frame(NamedTuple):
 
 
 def _marker(data: bytes, at: int) -> tuple[int, int]:
-    """(the marker at `at`, where its segment begins)."""
+    """(the marker at `at`, where its segment starts)."""
     if at + 2 > len(data):
         raise Unloadable("truncated", "it ends before its end marker: cut off")
     if data[at] != 0xFF:
@@ -123,7 +123,7 @@ def _frame(segment: bytes, kind: int) -> _Frame:
 
 
 def _scan_end(data: bytes, at: int, interval: int) -> int:
-    """Where compressed data that begins at `at` ends: at the next marker that is no restart. These count 0 to 7."""
+    """The end of compressed data starting at `at`: the next marker that is not a restart. Restarts count 0 to 7."""
     expected = 0
     while True:
         hit = _MARK.search(data, at)

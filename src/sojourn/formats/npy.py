@@ -1,4 +1,4 @@
-"""Walks the header of one npy array: magic, version, dtype, shape, and the size they make. Without numpy.
+"""Walks the header of one npy array: magic, version, dtype, shape, and the resulting size. Without numpy.
 
 Layout: magic `\\x93NUMPY`, version (2 bytes), header length (2 bytes in version 1, 4 in 2 and 3, little-endian), header
 (a Python dict literal, padded, ending in a newline), data.
@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, NamedTuple
 from sojourn.formats.damage import Unloadable
 
 MAGIC = b"\x93NUMPY"
-# numpy itself refuses a longer header where pickles are not allowed (numpy.lib.format._MAX_HEADER_SIZE).
+# numpy itself refuses a longer header if pickles are not allowed (numpy.lib.format._MAX_HEADER_SIZE).
 HEADER_LIMIT_BYTES = 10_000
 _MAX_DEPTH = 16  # of records inside records
 
 _TYPE = re.compile(r"([<>|=]?)([biufcmMSaUV?])(\d{0,10})(\[\d{0,9}[A-Za-zμ]{1,7}(?:/\d{1,9})?\])?")
-# kind -> element widths in bytes; those that are not here (S a U V) may have any.
+# kind -> element widths in bytes; kinds not listed (S a U V) may have any.
 _WIDTHS = {
     "b": (1,),
     "?": (1,),
@@ -35,7 +35,7 @@ _WIDTHS = {
 
 
 class Array(NamedTuple):
-    """What one header says. `descr`: numpy's own description; `data_begin`: bytes from the start of the magic."""
+    """The contents of one header. `descr`: numpy's own description; `data_begin`: bytes from the start of the magic."""
 
     descr: Any
     shape: tuple[int, ...]
@@ -52,10 +52,10 @@ def walk(path: str) -> Array:
 
 
 def walk_open(f: BinaryIO, size_bytes: int) -> Array:
-    """The header of a stream (a file, or one member of an npz) that stands at its magic and has `size_bytes` in all.
+    """The header of a stream (a file, or one member of an npz) positioned at its magic, with `size_bytes` in all.
 
-    Afterwards the stream stands at the data. Checked: that header and data are `size_bytes` exactly; no size is taken
-    from the header without that. Raises: Unloadable (empty, truncated, corrupt, unsafe, unsupported), OSError.
+    Leaves the stream at the data. Checks that header and data are exactly `size_bytes`; no size from the header is
+    trusted before that. Raises: Unloadable (empty, truncated, corrupt, unsafe, unsupported), OSError.
     """
     if size_bytes == 0:
         raise Unloadable("empty", "the array has no bytes")
@@ -118,7 +118,7 @@ def _itemsize(descr: Any, depth: int) -> int:
     if isinstance(descr, str):
         return _width(descr)
     if isinstance(descr, tuple) and len(descr) == 2 and _is_shape(descr[1]):
-        return _product(descr[1]) * _itemsize(descr[0], depth + 1)  # a type with a shape of its own
+        return _product(descr[1]) * _itemsize(descr[0], depth + 1)  # a subarray type
     if not isinstance(descr, list) or depth > _MAX_DEPTH:
         raise Unloadable("corrupt", "the header's type is not one that numpy writes")
     total = 0

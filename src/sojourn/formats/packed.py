@@ -1,8 +1,8 @@
 """Reads bzip2 and xz files in pieces, as `gz` does gzip: each stream's own checksums compared, nothing after the last
-one, no bombs; and tells the three apart.
+one, no bombs; and distinguishes the three.
 
-Source: https://sourceware.org/bzip2 (one CRC a block, one a stream), https://tukaani.org/xz/xz-file-format.txt 1.2.1
-(a check a block, CRC32 of headers and index, padding between streams in fours), 2026-11.
+Source: https://sourceware.org/bzip2 (one CRC per block, one per stream), https://tukaani.org/xz/xz-file-format.txt
+1.2.1 (a check per block, CRC32 of headers and index, padding between streams in fours), 2026-11.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from sojourn.formats.damage import Unloadable
 
 BZIP2 = b"BZh"
 XZ = b"\xfd7zXZ\x00"
-_MEMORY_BYTES = 192 << 20  # what unpacking may take; of the xz program's presets -9 takes most, 65 MiB
+_MEMORY_BYTES = 192 << 20  # limit for unpacking; of the xz program's presets -9 takes most, 65 MiB
 
 
 def is_packed(head: bytes) -> bool:
-    """The file begins as one of the three does."""
+    """Whether the file starts like one of the three."""
     return head.startswith((gz.MAGIC, BZIP2, XZ))
 
 
 def stream(f: BinaryIO, head: bytes) -> gz.Stream:
-    """What the file, which begins with `head` and stands at its front, unpacks to."""
+    """What the file unpacks to; it starts with `head` and is positioned at its start."""
     return gz.Stream(gz.pieces(f) if head.startswith(gz.MAGIC) else pieces(f, BZIP2 if head[:1] == b"B" else XZ))
 
 
 def pieces(f: BinaryIO, magic: bytes) -> Iterator[bytes]:
-    """All that the file unpacks to, in pieces of at most 1 MiB; every check is done when the iterator has ended.
+    """Everything the file unpacks to, in pieces of at most 1 MiB; all checks are done when the iterator ends.
 
     Raises: Unloadable (empty, truncated, corrupt, unsafe, unsupported), OSError.
     """
@@ -67,7 +67,7 @@ def pieces(f: BinaryIO, magic: bytes) -> Iterator[bytes]:
 
 
 def _unpadded(f: BinaryIO, pending: bytes) -> bytes:
-    """What follows the zeros between two streams, of which there are four or a multiple. Raises: Unloadable."""
+    """What follows the zeros between two streams, whose number is a multiple of four. Raises: Unloadable."""
     zeros = 0
     while pending:
         rest = pending.lstrip(b"\x00")
@@ -81,7 +81,7 @@ def _unpadded(f: BinaryIO, pending: bytes) -> bytes:
 
 
 def _unpacker(magic: bytes) -> Tuple[Any, Any]:
-    """(what takes the bytes, what it raises on damage). Raises: Unloadable where this Python was built without it."""
+    """(what takes the bytes, what it raises on damage). Raises: Unloadable if this Python was built without it."""
     try:
         if magic == BZIP2:
             import bz2

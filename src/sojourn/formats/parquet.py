@@ -1,5 +1,5 @@
 """Walks a Parquet file: both magics, the footer, every column chunk page by page, rows and values counted, page
-checksums where the writer made them (few do). Values are not decoded: that takes codecs.
+checksums if the writer made them (few do). Values are not decoded: that takes codecs.
 
 Source: https://github.com/apache/parquet-format (README, parquet.thrift; 2.11, 2026-11).
 """
@@ -15,14 +15,14 @@ from sojourn.formats.damage import Unloadable
 
 MAGIC = b"PAR1"
 _ENCRYPTED = b"PARE"
-FOOTER_LIMIT_BYTES = 16 << 20  # parsed it takes some ten times that
+FOOTER_LIMIT_BYTES = 16 << 20  # parsed, it takes about ten times that
 _HEADER_LIMIT_BYTES = 16 << 20  # of one page's header, statistics included
 _PIECE_BYTES = 1 << 20
 
 
 class Table(NamedTuple):
-    """columns: their paths joined by dots. `has_sums`: every page has a checksum, and it fits. `is_summary`: of other
-    files beside it, in which all its columns lie, and only its footer was walked.
+    """columns: their paths joined by dots. `has_sums`: every page has a matching checksum. `is_summary`: of other files
+    beside it, which hold all its columns; only its footer was walked.
     """
 
     rows: int
@@ -87,7 +87,7 @@ def _walk(data: mmap.mmap) -> Table:
     for first, last in sorted(places + [(begin, size)]):
         if first < at:
             raise Unloadable("corrupt", "what lies in it overlaps at byte {}".format(first))
-        # Some writers align row groups with zeros; a Bloom filter of an old writer has no length.
+        # Some writers align row groups with zeros; an old writer's Bloom filter has no length.
         if data[at:first].strip(b"\x00") and not has_blooms:
             raise Unloadable("corrupt", "{} bytes that belong to nothing at byte {}".format(first - at, at))
         at = last
@@ -116,7 +116,7 @@ def _chunk(data: mmap.mmap, chunk: Dict[int, Any], end: int, places: List[Tuple[
             if offset + length > end:
                 raise Unloadable("corrupt", "an index of column {} leaves the file".format(name))
             places.append((offset, offset + length))
-    if chunk.get(2) == last and last < end:  # Arrow before 18 wrote the chunk's metadata once more behind it
+    if chunk.get(2) == last and last < end:  # Arrow before 18 repeated the chunk's metadata after it
         places.append((last, last + _length(data, last, end)))
     values = pages = sums = 0
     while at < last:
@@ -148,7 +148,7 @@ def _chunk(data: mmap.mmap, chunk: Dict[int, Any], end: int, places: List[Tuple[
 
 
 def _length(data: mmap.mmap, at: int, end: int) -> int:
-    """Bytes of the struct at `at`, 0 where there is none."""
+    """Bytes of the struct at `at`, 0 if there is none."""
     try:
         return thrift.read_struct(data[at : min(end, at + _HEADER_LIMIT_BYTES)], 0)[1]
     except ValueError:

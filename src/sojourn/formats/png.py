@@ -1,4 +1,4 @@
-"""Walks a PNG: every chunk and its CRC, their order, and all pixel rows inflated to exactly the size the header makes.
+"""Walks a PNG: every chunk and its CRC, their order, and all pixel rows inflated to exactly the size in the header.
 
 Source: PNG specification, third edition (W3C, 2025-06), sections 5, 9, 11; 2026-11.
 """
@@ -22,7 +22,7 @@ BOMB_RATIO = 100
 
 
 class Image(NamedTuple):
-    """What the header says, and `chunks`, how many there are."""
+    """The header's values, and `chunks`, their number."""
 
     width: int
     height: int
@@ -107,11 +107,11 @@ class _Pixels:
             raise Unloadable("unsafe", "{} bytes would inflate to {}".format(size_bytes, self._total))
         self._inflate = zlib.decompressobj()
         self._made = 0
-        self._next = 0  # where the next row's filter byte lies
+        self._next = 0  # position of the next row's filter byte
         self._pass, self._row = 0, 0
 
     def feed(self, data: bytes) -> None:
-        """Some more compressed bytes."""
+        """Take more compressed data."""
         pending = data
         while pending and not self._inflate.eof:
             try:
@@ -138,7 +138,7 @@ class _Pixels:
                 self._pass, self._row = self._pass + 1, 0
 
     def end(self) -> None:
-        """Raises: Unloadable where pixels are missing."""
+        """Raises: Unloadable if pixels are missing."""
         while not self._inflate.eof:
             piece = self._inflate.decompress(b"", _PIECE_BYTES)
             if not piece:
@@ -149,7 +149,7 @@ class _Pixels:
 
 
 def _rows(header: bytes) -> List[Tuple[int, int]]:
-    """(rows, bytes of each with its filter byte) of every pass that is not empty."""
+    """(rows, bytes per row with its filter byte) of every non-empty pass."""
     width, height, depth, color, _, _, interlace = struct.unpack(">IIBBBBB", header)
     bits = depth * _CHANNELS[color]
     passes = _PASSES if interlace else ((0, 0, 1, 1),)

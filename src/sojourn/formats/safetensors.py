@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from sojourn.formats.damage import Unloadable
 
-# Bits an element. Source: the library's own dtype table (0.8.0).
+# Bits per element. Source: the library's own dtype table (0.8.0).
 BITS = {
     "F4": 4,
     "F6_E2M3": 6,
@@ -39,9 +39,9 @@ BITS = {
     "U64": 64,
 }
 # The library reads headers up to 100,000,000 bytes. A parsed header takes about ten times its size, so we stop earlier:
-# 32 MiB is some 300,000 tensors.
+# 32 MiB holds some 300,000 tensors.
 HEADER_LIMIT_BYTES = 32 << 20
-_MAX_DIGITS = 19  # of an integer below 2**63; more is no size of anything
+_MAX_DIGITS = 19  # of an integer below 2**63; nothing is larger
 
 
 class Tensor(NamedTuple):
@@ -55,7 +55,7 @@ class Tensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the header says. tensors: in the order of their data."""
+    """The contents of the header. tensors: in the order of their data."""
 
     metadata: dict[str, str]
     tensors: tuple[Tensor, ...]
@@ -69,11 +69,10 @@ def walk(path: str) -> Header:
 
 
 def walk_open(f: BinaryIO, size_bytes: int) -> Header:
-    """The header of an open file that stands at its start and has `size_bytes` in all.
+    """The header of an open file positioned at its start, with `size_bytes` in all.
 
-    Checked: the length, strict JSON without doubled names, known dtypes, shape x dtype = bytes of every tensor, and
-    that the tensors cover the data exactly, without overlap, hole or remainder. Nothing is allocated that the file does
-    not hold.
+    Checks the length, strict JSON without duplicate names, known dtypes, shape x dtype = bytes of every tensor, and
+    that the tensors cover the data exactly, without overlap, hole or remainder. Allocates no more than the file holds.
     Raises: Unloadable (empty, truncated, corrupt, unsupported), OSError.
     """
     if size_bytes == 0:
@@ -83,7 +82,7 @@ def walk_open(f: BinaryIO, size_bytes: int) -> Header:
     (length,) = struct.unpack("<Q", f.read(8))
     if length > size_bytes - 8:
         first = f.read(1)
-        # A real header begins with a brace, and no header is larger than what the library itself would read.
+        # A real header starts with a brace, and is no larger than the library itself would read.
         if first in (b"{", b"") and length <= 100_000_000:
             raise Unloadable("truncated", f"the header has {length} bytes, the whole file {size_bytes}")
         raise Unloadable("corrupt", f"the first 8 bytes are no header length ({length})")
@@ -97,7 +96,7 @@ def walk_open(f: BinaryIO, size_bytes: int) -> Header:
 
 def _parse(raw: bytes) -> dict[str, Any]:
     try:
-        # Only spaces may follow; the library's own parser takes any JSON white space, and writes spaces.
+        # Only spaces may follow; the library's own parser accepts any JSON white space, but writes spaces.
         value = json.loads(
             raw.decode("utf-8"),
             object_pairs_hook=_unique,

@@ -1,7 +1,7 @@
-"""Walks the write-ahead log beside an SQLite database: its header and every frame that counts, each against its sum.
+"""Walks the write-ahead log beside an SQLite database: its header and every valid frame, each against its checksum.
 
-SQLite takes the frames up to the first that does not fit and says nothing about the rest: so damage inside loses all
-that was written after it. Frames behind the last one that counts are left over from before the log was begun anew.
+SQLite silently takes the frames up to the first invalid one: so damage inside loses everything
+written after it. Frames after the last valid one are left over from before the log was restarted.
 Source: https://www.sqlite.org/fileformat2.html, section 4, 2026-11.
 """
 
@@ -12,14 +12,14 @@ from typing import BinaryIO, NamedTuple, Tuple
 
 from sojourn.formats.damage import Unloadable
 
-MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # sums over words of little, of big byte order
+MAGICS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # sums over little-endian words, over big-endian words
 _HEADER_BYTES, _FRAME_BYTES = 32, 24
 _VERSION = 3007000
 _LONG_AGO = 1 << 24
 
 
 class Log(NamedTuple):
-    """`frames`: those that count; `open_frames`: of these, those after the last commit; `pages`: of the database."""
+    """`frames`: the valid ones; `open_frames`: those of them after the last commit; `pages`: of the database."""
 
     page_bytes: int
     frames: int
@@ -31,7 +31,7 @@ def walk(f: BinaryIO) -> Log:
     """The whole log. Raises: Unloadable (truncated, corrupt), OSError."""
     head = f.read(_HEADER_BYTES)
     if not head:
-        return Log(0, 0, 0, 0)  # all of it is in the database
+        return Log(0, 0, 0, 0)  # everything is in the database
     if not head.startswith(tuple(magic[: len(head)] for magic in MAGICS)):
         raise Unloadable("corrupt", "it does not begin as a log of SQLite does")
     if len(head) < _HEADER_BYTES:
@@ -71,7 +71,7 @@ def walk(f: BinaryIO) -> Log:
 
 
 def _check_left_over(frame: bytes, salts: bytes, size_bytes: int, number: int) -> None:
-    """Raises: Unloadable where a frame is not one of before: of both salts, the first grows by one each time."""
+    """Raises: Unloadable if a frame is not from an earlier log: the first of the two salts grows by one each time."""
     age = (int.from_bytes(salts[:4], "big") - int.from_bytes(frame[8:12], "big")) & 0xFFFFFFFF
     if len(frame) < size_bytes or not 0 < age < _LONG_AGO or frame[12:16] == salts[4:]:
         raise Unloadable("corrupt", "frame {} is damaged, or what is there is no frame".format(number))

@@ -1,7 +1,7 @@
-"""Walks a tar archive: header checksums, names and links that stay inside, members that lie wholly in it, and its end.
+"""Walks a tar archive: header checksums, names and links that stay inside, complete members, and its end.
 
-Tar has no checksum over data. It does have an end, two blocks of zeros, which every writer makes when it closes the
-archive: an archive without them was cut at a member's boundary, and ordinary readers take it without a word.
+Tar has no checksum over data. It does have an end, two blocks of zeros, which every writer adds on closing the
+archive: an archive without them was cut at a member's boundary, and ordinary readers accept it silently.
 Source: POSIX.1-2017 pax (ustar and pax formats); GNU tar manual, "Basic Tar Format"; 2026-11.
 """
 
@@ -17,14 +17,14 @@ BLOCK = 512
 _META_LIMIT_BYTES = 1 << 20  # of a pax header or a long name
 _PIECE_BYTES = 1 << 20
 _HOLE = bytes(4096)
-_FILES = (b"0", b"\x00", b"7")  # whose bytes in the archive are the file
+_FILES = (b"0", b"\x00", b"7")  # whose data in the archive is the file
 
 
 class Source(Protocol):
-    """Anything that hands out its bytes in order."""
+    """Anything that yields its bytes in order."""
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, b"" at the end."""
+        """At most `count` bytes; b"" at the end."""
         ...
 
 
@@ -37,7 +37,7 @@ class Sink(Protocol):
 
 
 class Member(NamedTuple):
-    """One file, link or folder in the archive. kind: its type character. `has_hole`: 4 KiB of zeros or more in it."""
+    """One file, link or folder in the archive. kind: its type character. `has_hole`: contains 4 KiB of zeros."""
 
     name: str
     bytes: int
@@ -53,7 +53,7 @@ class Archive(NamedTuple):
 
 
 def is_header(block: bytes) -> bool:
-    """The block is a header whose checksum fits (signed sums, which old programs made, included)."""
+    """The block is a header with a valid checksum (also signed sums, from old programs)."""
     if len(block) < BLOCK:
         return False
     try:
@@ -71,12 +71,12 @@ def _nowhere(name: str, size_bytes: int) -> Iterator[Optional[Sink]]:
 
 
 def walk(source: Source, sink: Callable[[str, int], ContextManager[Optional[Sink]]] = _nowhere) -> Archive:
-    """The whole archive, every byte read. `sink`: of a file's name and size, where its bytes are to be written too.
+    """The whole archive, every byte read. `sink`: from a file's name and size, a second place for its bytes.
 
     Raises: Unloadable (empty, truncated, corrupt, escapes-root), OSError, and what `sink` does.
     """
     members: List[Member] = []
-    words: Dict[str, str] = {}  # what pax headers and long names say about the next member
+    words: Dict[str, str] = {}  # from pax headers and long names, for the next member
     at = 0
     while True:
         block = _exactly(source, BLOCK, "header")
@@ -115,7 +115,7 @@ def _check(name: str, kind: bytes, target: str) -> None:
     if kind in (b"3", b"4", b"6"):
         raise Unloadable("escapes-root", "{!r} in it is a device or a pipe".format(name[:80]))
     if kind in (b"1", b"2"):
-        # A symbolic link is read from where it lies, a hard link from the archive's root.
+        # A symbolic link is resolved from its own folder, a hard link from the archive's root.
         leads = posixpath.normpath(posixpath.join(posixpath.dirname(name) if kind == b"2" else "", target))
         if target.startswith("/") or leads == ".." or leads.startswith("../"):
             raise Unloadable("escapes-root", "the link {!r} in it leads to {!r}".format(name[:80], target[:80]))
@@ -124,7 +124,7 @@ def _check(name: str, kind: bytes, target: str) -> None:
 
 
 def _end(source: Source) -> int:
-    """Bytes of zeros after the first block of them."""
+    """Bytes of zeros after the first zero block."""
     count = 0
     while True:
         block = _exactly(source, BLOCK, "end")
@@ -139,7 +139,7 @@ def _end(source: Source) -> int:
 
 
 def _exactly(source: Source, count: int, where: str) -> bytes:
-    """`count` bytes, or b"" where nothing is left. Raises: Unloadable("truncated") in between."""
+    """`count` bytes, or b"" if none are left. Raises: Unloadable("truncated") in between."""
     parts, left = [], count
     while left:
         part = source.read(left)
@@ -153,7 +153,7 @@ def _exactly(source: Source, count: int, where: str) -> bytes:
 
 
 def _skip(source: Source, size: int, name: str, out: Optional[Sink]) -> bool:
-    """Read a member; whether there is a hole in it (looked for in each piece that is read)."""
+    """Read a member; returns whether it contains a hole (looked for within each piece read)."""
     left, has_hole = size, False
     while left:
         part = source.read(min(left, _PIECE_BYTES))
@@ -190,12 +190,12 @@ def _words(kind: bytes, raw: bytes) -> Dict[str, str]:
             raise Unloadable("corrupt", "a pax header in it is damaged")
         found[key.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
         at += length
-    # A header for all that follows says nothing about one member's name or size.
+    # A header for all following members says nothing about one member's name or size.
     return found if kind == b"x" else {}
 
 
 def _number(field: bytes) -> int:
-    """Octal text, or GNU's binary form for what does not fit."""
+    """Octal text, or GNU's binary form for larger numbers."""
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(bytes([field[0] & 0x7F if field[0] == 0x80 else 0xFF]) + field[1:], "big", signed=True)
     text = field.strip(b" \x00") or b"0"

@@ -1,4 +1,4 @@
-"""Walks TFRecord files, TensorBoard's event files among them: each record's length and data have a masked CRC32C.
+"""Walks TFRecord files, including TensorBoard's event files: each record's length and data have a masked CRC32C.
 
 Layout of a record: length (8 bytes, little-endian), masked CRC32C of these 8, data, masked CRC32C of the data.
 Source: tensorflow.org/tutorials/load_data/tfrecord; RFC 3720 appendix B.4 for the polynomial; 2026-11.
@@ -12,7 +12,7 @@ from typing import BinaryIO, Callable, Iterator, List, Optional, Sequence, Tuple
 from sojourn.formats.damage import Unloadable
 
 RECORD_LIMIT_BYTES = 128 << 20
-_HELD_BYTES, _HELD = 1 << 20, 4096  # records whose checksums are made together
+_HELD_BYTES, _HELD = 1 << 20, 4096  # records whose checksums are computed together
 
 Sums = Callable[[bytes, Sequence[int], Sequence[int]], List[int]]
 
@@ -38,7 +38,7 @@ def crc32c(data: bytes) -> int:
 
 
 def masked(data: bytes) -> int:
-    """The CRC as TFRecord keeps it: turned and shifted, so that a CRC over CRCs is none of its own."""
+    """The CRC as TFRecord stores it: rotated and offset, so that a CRC over data with CRCs stays useful."""
     return _mask(crc32c(data))
 
 
@@ -56,9 +56,9 @@ def is_start(head: bytes) -> bool:
 
 
 def records(f: BinaryIO, sums: Sums = _sums) -> Iterator[Tuple[int, bytes]]:
-    """(where it begins, its data) of each record, both checksums compared before it is handed out.
+    """(offset, data) of each record, both checksums compared before it is returned.
 
-    `sums(data, begins, sizes)` gives the CRCs of many parts of `data`; ours does it in plain Python, slowly.
+    `sums(data, begins, sizes)` returns the CRCs of many parts of `data`; ours is plain Python, and slow.
     Raises: Unloadable (empty, truncated, corrupt, unsupported), OSError.
     """
     at, held, held_bytes = 0, [], 0  # type: int, List[Tuple[int, bytes, int]], int
@@ -78,7 +78,7 @@ def records(f: BinaryIO, sums: Sums = _sums) -> Iterator[Tuple[int, bytes]]:
 
 
 def _record(f: BinaryIO, at: int) -> Tuple[Optional[Unloadable], Optional[Tuple[int, bytes, int]]]:
-    """(what is wrong, (where it begins, its data, the masked CRC it should have)) of the next; two None at the end."""
+    """(what is wrong, (offset, data, expected masked CRC)) of the next; two None at the end."""
     head = f.read(12)
     if not head and at:
         return None, None
@@ -109,39 +109,3 @@ def _checked(held: List[Tuple[int, bytes, int]], sums: Sums) -> Iterator[Tuple[i
         if _mask(crc) != want:
             raise Unloadable("corrupt", "the record at byte {} is damaged: the checksum of its data".format(at))
         yield at, record
-
-
-def fields(data: bytes) -> Iterator[Tuple[int, int, int | bytes]]:
-    """(number, wire type, value) of each field of a protocol buffer message. Raises: ValueError where it is none."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, kind = key >> 3, key & 7
-        if not number:
-            raise ValueError("a field without a number")
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield number, kind, value
-            continue
-        if kind == 2:
-            length, at = _varint(data, at)
-        elif kind in (1, 5):
-            length = 8 if kind == 1 else 4
-        else:
-            raise ValueError("a field of wire type {}".format(kind))
-        if at + length > len(data):
-            raise ValueError("a field leaves its message")
-        yield number, kind, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int) -> Tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            raise ValueError("a number is cut off")
-        value |= (data[at] & 0x7F) << shift
-        at += 1
-        if not data[at - 1] & 0x80:
-            return value, at
-    raise ValueError("a number of more than 10 bytes")

@@ -12,7 +12,7 @@ _MAX_DEPTH = 32
 
 
 def read_struct(data: bytes, at: int) -> Tuple[Dict[int, Any], int]:
-    """(the struct that begins at `at`, where it ends). Raises: ValueError where there is none."""
+    """(the struct at `at`, where it ends). Raises: ValueError if there is none."""
     try:
         return _struct(data, at, 0)
     except (IndexError, struct.error, OverflowError):

@@ -1,9 +1,8 @@
-"""The chain of the journal: each line swears to its own bytes and to the line before, so that no damage is silent.
+"""The chain of the journal: each line vouches for its own bytes and for the line before, so that no damage is silent.
 
-A line of version 2 ends with `,"sum":"..."}`, the digest of all before it on the line. `prev` is [number of the record
-before, sum of the last such line]; `over`, where there is one, the digest of what stands between the two: lines of
-version 1, or a torn line, whose effect never began. The head, a file of its own, holds number and sum of the newest
-line.
+A line of version 2 ends with `,"sum":"..."}`, the digest of everything before it on the line. `prev` is [number of the
+record before, sum of the last such line]; `over`, if present, the digest of what lies between the two: lines of version
+1, or a torn line, whose effect never began. The head, a separate file, holds number and sum of the newest line.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Any
 
 VERSION = 2
-UNKNOWN = "?"  # in `prev`: the line before could not be known when this one was written
-HEAD_BYTES = 384  # less than a sector, so that it is written whole or not at all
+UNKNOWN = "?"  # in `prev`: the previous line was unknown when this one was written
+HEAD_BYTES = 384  # less than a sector, so it is written whole or not at all
 _DIGITS = 32
 _BEGIN, _OPEN, _CLOSE = b'{"v":2,"n":', b',"sum":"', b'"}'
 _END_BYTES = len(_OPEN) + _DIGITS + len(_CLOSE)
@@ -26,9 +25,9 @@ _OURS = ("prev", "over", "sum")
 
 @dataclass(frozen=True)
 class Gap:
-    """Something of the journal is lost or changed: `after` record `after` and `before` record `before`.
+    """Part of the journal is lost or changed: `after` record `after` and `before` record `before`.
 
-    `what`: one line for people. `mark`: tells two damages at one place apart.
+    `what`: one line for people. `mark`: distinguishes two damages at one place.
     """
 
     after: int
@@ -39,7 +38,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Head:
-    """What the newest append left. `stat`: the journal's identity then; `odd`: how often it was not what was left."""
+    """What the newest append left. `stat`: the journal's identity then; `odd`: how often it was found different."""
 
     n: int
     sum: str
@@ -51,7 +50,7 @@ class Head:
 @dataclass(frozen=True)
 class End:
     """How a journal ends. `n`: of its last record; `linked`, `sum`, `sealed_to`: of its last line of version 2;
-    `is_bad`: whole lines that nobody began as a record stand behind the last one; `is_torn`: the last line has no end.
+    `is_bad`: whole lines that are not records follow the last one; `is_torn`: the last line is incomplete.
     """
 
     n: int = 0
@@ -63,12 +62,12 @@ class End:
 
 
 def digest(data: bytes) -> str:
-    """The digest of a line's bytes, or of what stands between two lines."""
+    """The digest of a line's bytes, or of what lies between two lines."""
     return hashlib.sha256(data).hexdigest()[:_DIGITS]
 
 
 def linked(record: Mapping[str, Any], prev: tuple[int, str], over: str) -> tuple[dict[str, Any], bytes]:
-    """(the record with its links, its line without the line's end). Raises: TypeError for what JSON cannot say."""
+    """(the record with its links, its line without the line end). Raises: TypeError for what JSON cannot express."""
     taken = [name for name in _OURS if name in record]
     if taken:
         raise TypeError(f"a field of a record cannot be called {taken[0]!r}")
@@ -96,14 +95,14 @@ def parse(raw: bytes) -> dict[str, Any] | None:
 
 
 def _is_bad(raw: bytes) -> bool:
-    """A line that is neither empty nor the beginning of one of version 2: such a one the head vouches for, or its
-    append never ended, and so its effect never began.
+    """A line that is neither empty nor the start of a version 2 line. A broken version 2 line is covered by the head,
+    or its append never ended and so its effect never began.
     """
     return bool(raw.strip()) and not raw.startswith(_BEGIN) and not _BEGIN.startswith(raw)
 
 
 def is_old(record: Mapping[str, Any]) -> bool:
-    """A line of version 1, which nothing but the next line of version 2 vouches for."""
+    """A line of version 1; only the next line of version 2 vouches for it."""
     return record.get("v") == 1 and "sum" not in record and "prev" not in record
 
 
@@ -114,7 +113,7 @@ def _is_link(value: Any) -> bool:
 @dataclass
 class Chain:
     """How far a journal was read and verified, and what was found. `offset`: after the last whole line; `crc`: of all
-    bytes before it; `n`, `top`: the number of the last record, and the highest.
+    bytes before it; `n`: number of the last record; `top`: the highest number.
     """
 
     offset: int = 0
@@ -128,7 +127,7 @@ class Chain:
     gaps: list[Gap] = field(default_factory=list)
 
     def take(self, data: bytes, read: Callable[[int, int], bytes]) -> list[dict[str, Any]]:
-        """Go on over `data`, which begins at `offset`; the records of its whole lines that are in order.
+        """Continue over `data`, which starts at `offset`; returns the new records of its whole lines.
 
         `read`: the bytes of the journal from one offset to another.
         """
@@ -140,7 +139,7 @@ class Chain:
             if record is None:
                 self.is_bad = self.is_bad or _is_bad(raw)
                 continue
-            # An old line that stands again further down is not done again; one that could not know its place is.
+            # An old line repeated further down is not applied twice, unless it could not know its place.
             is_new = record["n"] > self.top or record.get("prev", [0, ""])[1] == UNKNOWN
             if is_old(record):
                 if record["n"] != self.n + 1:
@@ -166,7 +165,7 @@ class Chain:
         self.gaps.append(Gap(self.n, before, _lost(self.n, before, mark), mark))
 
     def end(self) -> End:
-        """How what was read ends."""
+        """How the part read so far ends."""
         return End(self.n, self.linked, self.sum, self.sealed_to, self.is_bad)
 
     def as_plain(self) -> dict[str, Any]:
@@ -175,7 +174,7 @@ class Chain:
 
 
 def chain_from(value: Any) -> Chain | None:
-    """`as_plain` back; None for what is none."""
+    """The reverse of `as_plain`; None for anything else."""
     if not isinstance(value, dict) or set(value) != {one.name for one in fields(Chain)}:
         return None
     kinds = {one.name: one.type for one in fields(Chain)}
@@ -188,35 +187,37 @@ def chain_from(value: Any) -> Chain | None:
 
 
 def end_gap(end: End, head: Head | None, is_there: bool, read: Callable[[int, int], bytes]) -> Gap | None:
-    """What is wrong at the end of a journal, by its head; None where nothing is. `is_there`: a file of the head is."""
+    """What is wrong at the end of a journal, by its head; None if nothing. `is_there`: the head's file exists."""
     before = next_n(end, head)
     if head is None:
         if is_there or end.linked:
             return Gap(
-                end.n, before, f"the head of the journal is lost, and with it perhaps what came after record {end.n}"
+                end.n,
+                before,
+                f"the head of the journal is missing, so records may be lost after record {end.n}",
             )
     elif head.n > end.linked or (head.n and head.n == end.linked and head.sum != end.sum):
         return Gap(end.n, before, f"the journal has lost its end: what came after record {end.n}, up to {head.n}")
     elif head.n == 0:
         pass  # a crash between the first line and its head
     elif head.n < end.linked:
-        # A crash between an append and its head. The line that the head tells of must stand where it says.
+        # A crash between an append and its head. The line that the head names must stand at its offset.
         if _OPEN + head.sum.encode("ascii") + _CLOSE != read(max(0, head.size - 1 - _END_BYTES), head.size - 1):
-            return Gap(end.n, before, f"the journal is not the one that its head tells of (record {head.n})")
+            return Gap(end.n, before, f"the journal does not match its head (record {head.n})")
     if end.is_bad:
         return Gap(end.n, before, f"what the journal has after record {end.n} cannot be read")
     return None
 
 
 def next_n(end: End, head: Head | None) -> int:
-    """The number of the next record: never one that was given already."""
+    """The number of the next record: never one used before."""
     return max(end.n, head.n if head else 0) + 1
 
 
 def last(data: bytes, start: int) -> End:
-    """How a journal ends whose bytes from `start` on are `data`; `linked` is 0 where none of them is of version 2.
+    """How a journal ends whose bytes from `start` on are `data`; `linked` is 0 if none is of version 2.
 
-    Unless `start` is 0, the first line is taken for a part of one.
+    Unless `start` is 0, the first line is treated as partial.
     """
     lines = data.split(b"\n")
     at = start + len(data)
@@ -232,20 +233,20 @@ def last(data: bytes, start: int) -> End:
             n, is_known = record["n"], True
         if record is not None and not is_old(record):
             linked, own = record["n"], record["sum"]
-            sealed_to = at + (number == len(lines) - 1)  # with the line's end, also one still to be written
+            sealed_to = at + (number == len(lines) - 1)  # with the line end, even if it is yet to be written
             break
         at -= len(raw) + (number < len(lines) - 1)
     return End(n, linked, own, sealed_to, is_bad, bool(lines[-1]))
 
 
 def head_bytes(head: Head) -> bytes:
-    """A head as it is kept."""
+    """The bytes of a head."""
     body = json.dumps(astuple(head), separators=(",", ":")).encode("ascii")
     return (body + b" " + digest(body).encode("ascii")).ljust(HEAD_BYTES - 1) + b"\n"
 
 
 def head_from(data: bytes) -> Head | None:
-    """The head that these bytes hold; None where they are not exactly one."""
+    """The head in these bytes; None unless they are exactly one."""
     try:
         n, own, size, stat, odd = json.loads(data[: data.rindex(b"]") + 1])
         head = Head(n, own, size, tuple(stat), odd)

@@ -1,12 +1,14 @@
-"""What is made of data once and then only read: kept beside the data, as Python keeps byte code, else in our cache."""
+"""Built once from our own files, then only read: kept beside the data, as Python keeps byte code, else in our cache.
+Runs on Python 3.8 too, where the parcel's tests run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from sojourn.store import places
 from sojourn.wire import atomic, names
@@ -14,26 +16,35 @@ from sojourn.wire.errors import Misuse
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = os.path.join(PACKAGE, "data")
+T = TypeVar("T")
 
 
 def compiled(name: str, sources: Sequence[str], build: Callable[[], Any]) -> Any:
-    """The JSON value of `build()`, as it was kept since the last change of a source: a file, or a folder's files.
+    """The JSON value of `build()`, kept since the last change of a source: a file, or a folder's data files.
 
-    Kept nowhere where nothing can be written.   Raises: what `build` raises, OSError where a source is not there.
+    Kept only where writing is possible.   Raises: what `build` raises, OSError if a source is missing.
     """
-    key = names.digest(sorted(_identity(path) for source in sources for path in _files(source)))
-    file = f"{name}.{key[:20]}.json"
+    return kept(f"{name}.json", _files(sources), lambda: json.dumps(build()).encode(), json.loads)
+
+
+def kept(name: str, files: Iterable[str], build: Callable[[], bytes], read: Callable[[bytes], T]) -> T:
+    """What `read` returns for the bytes of `build()`, kept under `name` since the last change of one of the files.
+
+    `read` raises ValueError for altered bytes: they are built again.
+    """
+    stem, suffix = os.path.splitext(name)
+    file = f"{stem}.{names.digest(sorted(map(_identity, files)))[:20]}{suffix}"
     for folder in _folders():
-        with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, file), "rb") as kept:
-            return json.load(kept)
-    value = build()
+        with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, file), "rb") as there:
+            return read(there.read())
+    data = build()
     for folder in _folders():
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)
-            atomic.write_json(os.path.join(folder, file), value, durable=False)
-            _tidy(folder, name, file)
+            atomic.write(os.path.join(folder, file), data, durable=False)
+            _tidy(folder, stem, suffix, file)
             break
-    return json.loads(json.dumps(value))
+    return read(data)
 
 
 def _folders() -> Iterator[str]:
@@ -42,12 +53,13 @@ def _folders() -> Iterator[str]:
         yield places.cache_dir()
 
 
-def _files(source: str) -> Iterator[str]:
-    if not os.path.isdir(source):
-        yield source
-        return
-    with os.scandir(source) as entries:
-        yield from (entry.path for entry in entries if entry.name.endswith(".toml"))
+def _files(sources: Sequence[str]) -> Iterator[str]:
+    for source in sources:
+        if not os.path.isdir(source):
+            yield source
+            continue
+        with os.scandir(source) as entries:
+            yield from (entry.path for entry in entries if entry.name.endswith(".toml"))
 
 
 def _identity(path: str) -> tuple[str, int, int]:
@@ -55,8 +67,8 @@ def _identity(path: str) -> tuple[str, int, int]:
     return path, seen.st_size, seen.st_mtime_ns
 
 
-def _tidy(folder: str, name: str, but: str) -> None:
-    """What an older version of the data was made into."""
+def _tidy(folder: str, stem: str, suffix: str, but: str) -> None:
+    """Remove what was built from older versions of the sources."""
     for old in os.listdir(folder):
-        if old.startswith(f"{name}.") and old.endswith(".json") and old != but:
+        if old.startswith(f"{stem}.") and old.endswith(suffix) and old != but:
             os.unlink(os.path.join(folder, old))

@@ -1,6 +1,6 @@
-"""Remembers the sha256 of files that have not changed, so that looking at the code a second time reads only names.
+"""Remembers the sha256 of unchanged files, so that a second look at the code reads only names.
 
-A cache: it may be deleted at any time, and where it cannot be written the files are read again.
+A cache: it may be deleted at any time, and if it cannot be written the files are read again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sojourn.store import places, private
 from sojourn.wire import atomic, manifest, names
 
-# A file written again within the clock's grain keeps its time stamp, so what is younger than this is not remembered.
+# A file rewritten within the clock's granularity keeps its time stamp, so anything younger than this is not remembered.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -27,7 +27,7 @@ class Hashes:
         self._fresh: dict[str, list[object]] = {}
 
     def of(self, full: str, relative: str, seen: os.stat_result) -> tuple[int, str]:
-        """(bytes, sha256) of the file at `full`, which was seen as `seen`. Raises: OSError."""
+        """(bytes, sha256) of the file at `full`, whose status is `seen`. Raises: OSError."""
         mark = [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_dev]
         known = self._known.get(relative)
         if isinstance(known, list) and known[:5] == mark and len(known) == 6:
@@ -39,7 +39,7 @@ class Hashes:
         return size, sha256
 
     def keep(self) -> None:
-        """Write down what was seen this time, where that is anything new."""
+        """Write down what was seen this time, if anything is new."""
         if not self._path or self._fresh == self._known:
             return
         try:

@@ -18,7 +18,7 @@ from sojourn.wire.errors import Defect
 
 
 class Store:
-    """`state_dir`: absolute, or "" for the user's own. Nothing is made on disk before the first `append`."""
+    """`state_dir`: absolute, or "" for the user's own. Nothing is created on disk before the first `append`."""
 
     def __init__(self, state_dir: str = "", clock: Callable[[], float] = time.time) -> None:
         self.state_dir = state_dir or places.state_dir()
@@ -35,11 +35,11 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the index. Idempotent."""
+        """Close the index. Idempotent."""
         self.index.close()
 
     def append(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Journal one record durably, then index it. Raises: as `Journal.append`; Defect when a field lacks."""
+        """Journal one record durably, then index it. Raises: as `Journal.append`; Defect if a field is missing."""
         lacking = [name for name in rows.NEEDS.get(kind, ()) if name not in fields]
         if lacking:
             raise Defect(detail=f"a {kind!r} record without {', '.join(lacking)}")
@@ -47,12 +47,12 @@ class Store:
         self.index.catch_up()
         return record
 
-    def hear(
+    def record_status(
         self, record: RunRecord, offset: int, status: Status, keeper: str, payload: str, now_s: float, root: str = ""
     ) -> None:
-        """Keep what the box said: `status` is the fold up to `offset`, not settled.
+        """Keep the box's report: `status` is the fold up to `offset`, not settled.
 
-        What moves the run (state, attempt, checkpoint, seal, a pulse, its root) is journaled; beats are only cached.
+        What changes the run (state, attempt, checkpoint, seal, a pulse, its root) is journaled; beats are only cached.
         """
         before = record.heard
         moved = (before.state, before.attempt, before.checkpoint, before.manifest, record.keeper, record.payload) != (
@@ -67,10 +67,10 @@ class Store:
             said = {"fold": to_plain(status), "keeper": keeper, "payload": payload}
             self.append("heard", run=record.id, offset=offset, status=said, root=root)
         else:
-            self.index.hear(record.id, offset, status, keeper, payload, now_s)
+            self.index.record_status(record.id, offset, status, keeper, payload, now_s)
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What of the journal is lost or changed, and has not been closed for every site that is known here."""
+        """Lost or changed parts of the journal, not yet closed for every known site."""
         found = self.index.gaps()
         if not found:
             return ()
@@ -79,15 +79,15 @@ class Store:
         return _still_open(found, self.index.closed(), places)
 
     def gaps_of(self, lease: str, site: str) -> tuple[Gap, ...]:
-        """The gaps that may concern this lease, and that neither a complete `recover` of its site since nor
-        `--accept-gap` has closed. What was lost is not known, so every gap may concern every lease.
+        """The gaps that may concern this lease and are still open: closed neither by a later complete `recover` of its
+        site nor by `--accept-gap`. What was lost is unknown, so every gap may concern every lease.
         """
         self.index.catch_up()
         found = self.index.gaps()
         return _still_open(found, self.index.closed(), [(site, lease)]) if found else ()
 
     def close_gaps(self, gaps: Iterable[Gap], site: str, lease: str = "") -> None:
-        """Journal that these gaps hold this lease no more, or nothing of this site where `lease` is ""."""
+        """Journal that these gaps no longer hold this lease or, if `lease` is "", anything of this site."""
         rows = [[gap.after, gap.before, gap.mark] for gap in gaps]
         if rows:
             self.append("gap-closed", site=site, lease=lease, gaps=rows)
@@ -96,7 +96,7 @@ class Store:
 def _still_open(
     gaps: Iterable[Gap], closed: Iterable[tuple[int, int, str, str, str]], wanted: Iterable[tuple[str, str]]
 ) -> tuple[Gap, ...]:
-    """Those of `gaps` that were not closed for each wanted (site, lease); all where nothing is wanted."""
+    """Those of `gaps` not closed for each wanted (site, lease); all if nothing is wanted."""
     places, known = list(wanted), set(closed)
 
     def is_closed(gap: Gap) -> bool:

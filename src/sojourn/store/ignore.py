@@ -1,4 +1,4 @@
-"""What of a working folder is not pushed: .gitignore files as git reads them, and .sojournignore after them."""
+"""What is not pushed from a working folder: .gitignore files as git reads them, then .sojournignore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sojourn.wire.errors import Misuse
 if TYPE_CHECKING:
     import pathspec
 
-# Below everything else, so that a .sojournignore may bring one of them back.
+# Lowest precedence, so that a .sojournignore can bring one of them back.
 _ALWAYS = [".git", ".venv", "__pycache__", ".sojourn"]
 _GIT, _OURS = ".gitignore", ".sojournignore"
 IGNORE_FILES = frozenset((_GIT, _OURS))
@@ -25,22 +25,22 @@ class BadIgnoreFile(Misuse):
 
 @dataclass(frozen=True)
 class Rules:
-    """The patterns that hold in one folder: those of the folder itself come first, then those above it."""
+    """The patterns for one folder: its own first, then those of the folders above."""
 
-    # (absolute folder, its patterns, whether they are git's), the one that counts first
+    # (absolute folder, its patterns, whether they are git's), highest precedence first
     levels: tuple[tuple[str, pathspec.GitIgnoreSpec, bool], ...]
 
     def below(self, folder: str) -> Rules:
-        """The rules in a folder inside. Raises: BadIgnoreFile."""
+        """The rules in a subfolder. Raises: BadIgnoreFile."""
         own = ((folder, patterns, name == _GIT) for name in (_OURS, _GIT) if (patterns := _read(folder, name)))
         return Rules((*own, *self.levels))
 
     def of_another_repository(self) -> Rules:
-        """The rules that still hold in a submodule: git's own end at its door."""
+        """The rules that still apply in a submodule, where git's own stop."""
         return Rules(tuple(level for level in self.levels if not level[2]))
 
     def skips(self, path: str, is_folder: bool) -> bool:
-        """Whether the file or folder at the absolute `path`, whose own folder these rules are for, is left out."""
+        """Whether the file or folder at the absolute `path`, directly in the folder of these rules, is left out."""
         for folder, patterns, _ in self.levels:
             relative = path[len(folder.rstrip(os.sep)) + 1 :] + ("/" if is_folder else "")
             verdict = patterns.check_file(relative).include
@@ -50,9 +50,9 @@ class Rules:
 
 
 def rules_for(root: str) -> Rules:
-    """The rules in the folder `root` (absolute): its own, and those above it up to the top of its git work tree.
+    """The rules in the folder `root` (absolute): its own, and those up to the top of its git work tree.
 
-    Rules from above that would leave out `root` itself do not count: it was named on purpose. Raises: BadIgnoreFile.
+    Rules from above that would leave out `root` itself are ignored: it was named on purpose. Raises: BadIgnoreFile.
     """
     import pathspec
 
@@ -68,7 +68,7 @@ def rules_for(root: str) -> Rules:
 
 
 def _parents(root: str) -> list[str]:
-    """Folders above `root` up to the one that holds `.git`, nearest first; none where there is no such one."""
+    """Folders above `root` up to the one that holds `.git`, nearest first; none if there is no such folder."""
     found = []
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")):
@@ -81,7 +81,7 @@ def _parents(root: str) -> list[str]:
 
 
 def _read(folder: str, name: str) -> pathspec.GitIgnoreSpec | None:
-    """The patterns of one file; None where it is not there."""
+    """The patterns of one file; None if it does not exist."""
     import pathspec
 
     path = os.path.join(folder, name)

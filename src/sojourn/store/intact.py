@@ -1,6 +1,6 @@
-"""Whether a SQLite file is as the last of us left it: SQLite itself does not see every byte that somebody else changed.
+"""Whether a SQLite file is as our last write left it: SQLite itself does not notice every byte changed by others.
 
-Beside the file lies its seal, the identity that it had after our last transaction. Each writes under the seal's lock.
+Beside the file is its seal: its identity after our last transaction. Each process writes under the seal's lock.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _WAIT_S = 2.0
 
 
 class Damaged(sqlite3.DatabaseError):
-    """The file is not what we left. Internal: the index is then built anew."""
+    """The file is not what we left. Internal: the index is then rebuilt."""
 
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """While inside nobody else of us writes to the file; at the end it is sealed. "" is a database in memory.
+    """Inside, no other sojourn process writes to the file; at the end it is sealed. "" is a database in memory.
 
-    Raises: Damaged; sqlite3.OperationalError where another holds it, or the seal cannot be written.
+    Raises: Damaged; sqlite3.OperationalError if another process holds it, or the seal cannot be written.
     """
     if not path:
         yield
@@ -50,9 +50,9 @@ def writing(path: str) -> Iterator[None]:
 
 
 def is_intact(path: str) -> bool:
-    """Whether the file is as it was left, or empty, or not there. Waits for one of us that is at it.
+    """Whether the file is as it was left, empty, or missing. Waits for a sojourn process that is writing.
 
-    Raises: sqlite3.OperationalError where that takes too long.
+    Raises: sqlite3.OperationalError if that takes too long.
     """
     if not _identity(path)[2:3] or not _identity(path)[2]:
         return True

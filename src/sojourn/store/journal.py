@@ -1,6 +1,6 @@
-"""The journal: what this machine asked for and what came of it. Append-only, one JSON record a line; the truth.
+"""The journal: what this machine requested and what happened. Append-only, one JSON record per line; the truth.
 
-A record is written, fsynced, noted in the head, and only then acted upon. A failed append leaves the file as it was.
+A record is written, fsynced, noted in the head, and only then acted on. A failed append leaves the file unchanged.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _TAIL = 1 << 13
 
 
 class StateUnwritable(Misuse):
-    """{path} cannot be used: {detail}. Nothing was recorded and nothing was done."""
+    """{path} cannot be used: {detail}. Nothing was recorded or changed."""
 
     code = "state-unwritable"
     next_step = "XDG_STATE_HOME=/a/folder/you/can/write sojourn ..."
 
 
 class DiskFull(Misuse):
-    """No room is left for {path}: {detail}. Nothing was recorded and nothing was done."""
+    """The disk has no space for {path}: {detail}. Nothing was recorded or changed."""
 
-    # This machine's own disk, like cli.main.OwnDisk: 5 is for what the other side says.
+    # This machine's own disk, like cli.main.OwnDisk: 5 is for errors of the other side.
     code = "disk-full"
     retry = True
     next_step = "df -h {path}"
@@ -47,7 +47,7 @@ class JournalBusy(WorldError):
 
 
 def trouble(error: OSError, path: str) -> Misuse | WorldError:
-    """Our error for what the disk said."""
+    """Our error for an error of the disk."""
     detail = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path=path, detail=detail)
@@ -58,7 +58,7 @@ def trouble(error: OSError, path: str) -> Misuse | WorldError:
 
 @dataclass(frozen=True)
 class Look:
-    """A journal and its head as they were at one moment, under the lock. `data`: from where it was asked on."""
+    """A journal and its head at one moment, under the lock. `data`: from the requested offset on."""
 
     data: bytes
     stat: tuple[int, ...]
@@ -69,12 +69,12 @@ class Look:
 
     @property
     def is_as_left(self) -> bool:
-        """Nobody but an append that knows of heads has touched the journal last."""
+        """The last writer of the journal was an append that knows of heads."""
         return self.head is not None and self.head.stat == self.stat
 
 
 class Journal:
-    """One journal file. Several processes may append and read at once; a lock is held for each append and each read."""
+    """One journal file. Several processes may append and read at once; every append and every read takes a lock."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -85,9 +85,9 @@ class Journal:
         """Write one record durably and return it: {"v", "n" (grows by one), "at" (UTC stamp), "kind", ...fields} and
         its links (store.chain).
 
-        Blocks at most 10 s for another writer. A torn tail left by a crash is closed first, so it costs only itself; of
-        a lost one the new record tells. Raises: StateUnwritable, DiskFull, JournalBusy, WorldError; TypeError for what
-        JSON cannot say. The file is then as it was.
+        Blocks at most 10 s for another writer. A torn tail left by a crash is closed first, so only it is lost; the new
+        record reports a lost one. Raises: StateUnwritable, DiskFull, JournalBusy, WorldError; TypeError for what JSON
+        cannot express. The file is then unchanged.
         """
         try:
             fd = self._open_for_append()
@@ -108,7 +108,7 @@ class Journal:
         end = _end(fd, size)
         prev, over = (end.n, end.sum), ""
         if chain.end_gap(end, head, has_head, lambda start, stop: _read(fd, start, stop)):
-            # What is lost must stay lost: this line links to what should be there, and so to nothing that is.
+            # What is lost must stay lost: this line links to what should be there, and so to nothing present.
             lost = head is not None and (head.n, head.sum) != (end.linked, end.sum) and head.n >= end.linked
             prev = (head.n, head.sum) if lost and head else (end.n, chain.UNKNOWN)
         elif size + end.is_torn != end.sealed_to:
@@ -119,7 +119,7 @@ class Journal:
         odd = head.odd + (head.stat != identity(was)) if head else 0
         try:
             if not has_head and not end.linked:
-                # Before the first line that it speaks of: from now on a head that is not there was lost.
+                # Before the first line it covers: from now on a missing head means that it was lost.
                 self._keep_head(Head(0, end.sum, size, identity(was), 0))
             _write(fd, b"\n" * end.is_torn + line + b"\n")
             os.fsync(fd)
@@ -133,7 +133,7 @@ class Journal:
         return record
 
     def look(self, since: int = 0) -> Look | None:
-        """The journal from byte `since` on, and its head; None where there is no journal.
+        """The journal from byte `since` on, and its head; None if there is no journal.
 
         Raises: StateUnwritable, JournalBusy, WorldError.
         """
@@ -150,7 +150,7 @@ class Journal:
         return Look(data, identity(stat), head, has_head, head_stat, self._between)
 
     def nothing(self) -> Look:
-        """What `look` would find where there is no journal: perhaps still its head."""
+        """The result of `look` without a journal: the head may still exist."""
         head, has_head = self._head()
         return Look(b"", (), head, has_head, self.identities()[1], self._between)
 
@@ -158,17 +158,19 @@ class Journal:
         return self.read(start, stop - start)
 
     def records(self, since: int = 0) -> tuple[list[dict[str, Any]], int]:
-        """(records, offset of the end) from byte offset `since` on, which is 0 or an offset returned before.
+        """(records, end offset) from byte offset `since` on, which is 0 or an offset returned before.
 
-        A last line without its end is left for the next time; a whole line that is no record is skipped.
-        No journal yet is ([], 0).   Raises: StateUnwritable, JournalBusy, WorldError.
+        An incomplete last line is left for the next call; a whole line that is not a record is skipped. Without a
+        journal: ([], 0).   Raises: StateUnwritable, JournalBusy, WorldError.
         """
         data = self.read(since)
         used = data.rfind(b"\n") + 1
         return [record for record in map(chain.parse, data[:used].split(b"\n")) if record is not None], since + used
 
     def read(self, since: int = 0, length: int = -1) -> bytes:
-        """Raw bytes from `since` on (all, or `length`), read under the lock: never half of an append that is undone."""
+        """Raw bytes from `since` on (all, or `length`), read under the lock: never half of an append that is then
+        undone.
+        """
         try:
             with open(self.path, "rb") as file, _locked(file.fileno(), fcntl.LOCK_SH, self.path):
                 file.seek(since)
@@ -179,7 +181,7 @@ class Journal:
             raise trouble(error, self.path) from error
 
     def size_bytes(self) -> int:
-        """How long the file is; 0 where there is none. Raises: StateUnwritable."""
+        """The file's length; 0 if there is none. Raises: StateUnwritable."""
         try:
             return os.stat(self.path).st_size
         except FileNotFoundError:
@@ -188,7 +190,7 @@ class Journal:
             raise trouble(error, self.path) from error
 
     def identities(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What says of the journal and of its head whether they are as they were; () where there is none.
+        """What shows whether the journal and its head are unchanged; () if there are none.
 
         Raises: StateUnwritable.
         """
@@ -203,7 +205,7 @@ class Journal:
             raise trouble(error, path) from error
 
     def _head(self) -> tuple[Head | None, bool]:
-        """(the head, or None where it is none; whether there is a file of it)."""
+        """(the head, or None if it is invalid; whether its file exists)."""
         try:
             with open(self.head_path, "rb", buffering=0) as file:
                 return chain.head_from(file.read(chain.HEAD_BYTES + 1)), True
@@ -213,7 +215,9 @@ class Journal:
             return None, True
 
     def _keep_head(self, head: Head) -> None:
-        """In place, in one sector: after a power cut it is the old one or the new one, and the old one is no damage."""
+        """In place, in one sector: after a power cut it is either the old or the new one, and the old one is not
+        damage.
+        """
         data = chain.head_bytes(head)
         try:
             fd = os.open(self.head_path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -237,7 +241,7 @@ class Journal:
 
 
 def identity(stat: os.stat_result) -> tuple[int, ...]:
-    """What of a file is the same as long as nobody has written to it."""
+    """What stays the same about a file until somebody writes to it."""
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
@@ -262,7 +266,7 @@ def _locked(fd: int, how: int, path: str) -> Iterator[None]:
 
 
 def _end(fd: int, size: int) -> End:
-    """How the journal ends; where no line of version 2 is in it, all of it is read."""
+    """How the journal ends; without a line of version 2, all of it is read."""
     window = min(_TAIL, size)
     while True:
         found = chain.last(_read(fd, size - window, size), size - window)

@@ -1,4 +1,4 @@
-"""Where runs lie while they are made, tried, closed and set aside: a TOML file of a project, or the usual folders.
+"""Where runs are kept while being made, tried, closed and set aside: a project's TOML file, or the usual folders.
 
     [states]                                   # below the root; {run} is the run, {attempt} its number
     active = "active/{run}"
@@ -8,12 +8,12 @@
 
     [files]
     leave = ["latest.*", "**/*.log", "cache/**"]        # stay where they are: never sealed
-    required = ["run.json", "best.*"]                   # each must be there
+    required = ["run.json", "best.*"]                   # each must exist
 
     [keys]                                              # what a file must hold, by the keys that its loader sees
     "best.*" = ["model", "optimizer"]
 
-`*` stands for anything but a slash, `**/` for any folders.
+`*` matches anything but a slash, `**/` any folders.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BadLayout(Misuse):
 
 @dataclass(frozen=True)
 class Layout:
-    """Patterns of folders below a root, and of files inside a run's."""
+    """Patterns of folders below a root, and of files in a run's folder."""
 
     active: str = "active/{run}"
     partial: str = "export/.partial/{run}"
@@ -49,7 +49,7 @@ class Layout:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def folder(self, state: str, run: str, attempt: int = 0) -> str:
-        """The run's folder in that state, relative to the root."""
+        """The run's folder in this state, relative to the root."""
         pattern: str = getattr(self, state)
         return pattern.replace("{run}", run).replace("{attempt}", str(attempt))
 
@@ -75,12 +75,12 @@ def read_layout(path: str) -> Layout:
     for one in folders:
         for other in folders:
             if one is not other and (other + "/").startswith(one + "/"):
-                raise BadLayout(path=path, detail=f"{one!r} and {other!r} would lie inside each other")
+                raise BadLayout(path=path, detail=f"{one!r} and {other!r} would be inside each other")
     return found
 
 
 def hits(glob: str, name: str) -> bool:
-    """The file `name` (relative, with slashes) answers to the glob."""
+    """Whether the file `name` (relative, with slashes) matches the glob."""
     return _pattern(glob).fullmatch(name) is not None
 
 

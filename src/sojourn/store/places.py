@@ -1,4 +1,4 @@
-"""Where our files lie on this machine: the XDG folders. Nothing here makes a folder."""
+"""Our folders on this machine, by the XDG rules. Nothing here creates a folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def data_dir() -> str:
 
 def _folder(variable: str, default: str) -> str:
     base = os.environ.get(variable, "")
-    # A relative path in one of these is to be ignored.
+    # A relative path in one of these must be ignored.
     # Source: XDG Base Directory Specification 0.8 (specifications.freedesktop.org/basedir-spec, checked 2026-11).
     if not os.path.isabs(base):
         home = os.path.expanduser("~")

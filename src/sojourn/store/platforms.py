@@ -1,7 +1,7 @@
-"""data/platforms/*.toml: what is known of each platform, with its source and the month somebody looked.
+"""data/platforms/*.toml: facts about each platform, with source and month of the last check.
 
-A file holds what differs from the one it `extends`. `document` is the whole; `facts` are a file's own, for their age;
-`faults` is what a test holds every file to. Schema: docs/adding-a-platform.md.
+A file holds only what differs from the one it `extends`. `document` is the whole; `facts` are a file's own, for their
+age; `faults` is what a test checks in every file. Schema: docs/adding-a-platform.md.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sojourn.wire.errors import Misuse
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-TOLD = ("yes", "no", "partly", "unknown", "does not apply")  # what a cell of the survival matrix may say
-# Parts whose every fact is about money, storage, interruption or teardown: a wrong one loses work or money.
+TOLD = ("yes", "no", "partly", "unknown", "does not apply")  # values of a cell of the survival matrix
+# Parts where every fact concerns money, storage, interruption or teardown: a wrong one loses work or money.
 GRAVE = ("stop", "verb", "tier", "interruption", "clock", "storage", "traffic", "price")
 ROWS = {
     "verb": ("name", "ends_compute", "keeps", "bills", "undo"),
     "tier": ("name", "path", "stop", "destroy", "size"),
     "clock": ("what", "at", "loses"),
 }
-_OPTIONAL = {"verb": ("note",), "tier": ("note",), "clock": ("after_h", "readable")}
+_OPTIONAL = {"verb": ("note",), "tier": ("note",), "clock": ("after_h", "readable", "since")}
 FACTS = ("stop", "interruption", "storage", "traffic", "price")  # tables of { is, source, verified }
 PLAIN = ("detach", "network", "ssh", "credentials", "ports", "overrides", "api")  # one source for the whole table
 _HEAD = ("extends", "title", "names", "kind", "control", "quirks", "conflicts", "open", "site")
-_SITE = {"word", "transport", "launcher", "alone"}
+_SITE = {"word", "transport", "launcher", "alone", "base", "job"}
 _MONTH = re.compile(r"20\d\d-(?:0[1-9]|1[0-2])")
 
 
@@ -42,7 +42,7 @@ class UnknownPlatform(Misuse):
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact of a platform's own file. `where`: its place there; `is_grave`: about money, storage, interruption."""
+    """One fact of a platform's own file. `where`: its key there; `is_grave`: about money, storage, interruption."""
 
     platform: str
     where: str
@@ -52,18 +52,18 @@ class Fact:
     is_grave: bool
 
     def age_months(self, today: str) -> int:
-        """Months from the look to `today` (YYYY-MM or longer)."""
+        """Months from the check to `today` (YYYY-MM or longer)."""
         then, now = self.verified.split("-"), today.split("-")
         return (int(now[0]) - int(then[0])) * 12 + int(now[1]) - int(then[1])
 
 
 def platforms() -> list[str]:
-    """Names of all platforms that ship, sorted."""
+    """Names of all shipped platforms, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def named(text: str) -> str:
-    """The platform of this name, or of a name that people use for it. Raises: UnknownPlatform, with the nearest."""
+    """The platform with this name or alias. Raises: UnknownPlatform, with the nearest."""
     known = platforms()
     wanted = text.strip().lower()
     if wanted in known:
@@ -81,38 +81,43 @@ def named(text: str) -> str:
 
 @cache
 def sites() -> Mapping[str, Mapping[str, str]]:
-    """What WORD of a site WORD:ADDRESS stands for: the table `site` of a platform's own file, and the `platform`.
+    """What WORD in a site WORD:ADDRESS means: the table `site` of a platform's own file, and the `platform`.
 
-    `alone`: the transport of a site that is only called WORD; where it lacks there is none.
+    `alone`: the transport of a site called just WORD; without it, there is none.
     """
     import tomllib
 
     found = {}
     for name in platforms():
         _, has_one, rest = text_of(name).partition("\n[site]\n")
-        if has_one:  # the rest is not read: this is asked for on the way to a mere `status`
+        if has_one:  # the rest is not read: even a mere `status` needs this
             row = tomllib.loads(rest.partition("\n[")[0])
             found[row["word"]] = {**row, "platform": name}
     return found
 
 
+def job_keys() -> list[str]:
+    """Words that are keys of a job file too: with what such a kind of site, and no other, makes of a job."""
+    return [word for word, row in sites().items() if row.get("job") == "yes"]
+
+
 @cache
 def own(name: str) -> Mapping[str, Any]:
-    """What this platform's own file says."""
+    """The contents of this platform's own file."""
     import tomllib
 
     return tomllib.loads(text_of(name))
 
 
 def text_of(name: str) -> str:
-    """The platform's own file."""
+    """The text of this platform's own file."""
     return _folder().joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
 @cache
 def document(name: str) -> Mapping[str, Any]:
-    """All that holds for this platform: its own file over the one it extends. Tables are merged key by key; lists are
-    replaced. Raises: UnknownPlatform.
+    """Everything that holds for this platform: its own file over the one it extends. Tables are merged key by key;
+    lists are replaced. Raises: UnknownPlatform.
     """
     if name not in platforms():
         named(name)
@@ -127,7 +132,7 @@ def document(name: str) -> Mapping[str, Any]:
 
 
 def facts(name: str) -> list[Fact]:
-    """The facts that this platform's own file states, in the order of the file."""
+    """The facts in this platform's own file, in file order."""
     out = []
     for part, value in own(name).items():
         if part in ROWS:

@@ -1,4 +1,4 @@
-"""Folders and files of ours that nobody else may read, whatever the umask; those of an older version are closed."""
+"""Our folders and files, readable by nobody else whatever the umask; those of an older version are closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 
 
 def folder(path: str) -> str:
-    """Make this folder, and those above it that are missing, for ourselves alone; `path` again. Raises: OSError."""
+    """Create this folder and its missing parents, accessible only to us; returns `path`. Raises: OSError."""
     if not os.path.isdir(path):
         above = os.path.dirname(path)
         if above and above != path:
@@ -21,14 +21,14 @@ def folder(path: str) -> str:
 
 
 def file(path: str) -> None:
-    """Have a file there that is ours alone, before somebody else (SQLite) opens it by its name. Raises: OSError."""
+    """Create a file there that is ours alone, before another party (SQLite) opens it by name. Raises: OSError."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def mend(top: str) -> None:
-    """Take from others what they may do with `top` and all in it. One look where it is closed already; never an error.
+    """Remove others' access to `top` and everything in it. One stat if it is closed already; never an error.
 
-    `top` comes last: as long as it is open to others, the next command looks again.
+    `top` comes last: while it is open to others, the next command tries again.
     """
     try:
         seen = os.lstat(top)

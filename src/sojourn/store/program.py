@@ -1,4 +1,4 @@
-"""Names the code of this program, so that what another version of it has kept is not taken for what this one says."""
+"""Identifies this program's code, so that what another version cached is not used by this one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from sojourn.wire import names
 
-_ROOMS = ("core", "store", "verbs", "wire")  # all that decides what is said of a run
+_ROOMS = ("core", "store", "verbs", "wire")  # everything that decides what is said about a run
 
 
 def read_code() -> str:
-    """A digest of where the files of these rooms are, and of their names, sizes and times, by which Python itself knows
-    that one was changed. "" where they are no files of their own (a zip).
+    """A digest of the location of these rooms' files and of their names, sizes and times, by which Python itself
+    notices a change. "" if they are not separate files (a zip).
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     try:

@@ -1,8 +1,8 @@
-"""What was proven on this machine, so that an unchanged file is not read again: a cache, which may be deleted.
+"""What was verified on this machine, so that an unchanged file is not read again: a cache, which may be deleted.
 
-A file is the same where device, inode, size, modification and change time all are: whoever writes to it, or sets its
-times back, moves its change time. What that cannot show: a disk that rots, a write past the file system. So nothing
-that lets go of anything believes it (`down` reads every copy again), and `verify --fresh` does not ask it.
+A file is the same if device, inode, size, modification and change time all are: any write, or setting its times back,
+moves its change time. That cannot show a failing disk or a write past the file system. So nothing that releases
+anything relies on it (`down` rereads every copy), and `verify --fresh` skips it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -24,15 +24,15 @@ CREATE TABLE IF NOT EXISTS proofs (
 ) WITHOUT ROWID
 """
 _KEPT = 200_000  # rows; the oldest go first
-# A file written again within one tick of its file system's clock keeps its times. Ticks are 1 to 10 ms where a time has
-# a fraction, and up to 2 s (FAT) where it has none.
+# A file rewritten within one tick of its file system's clock keeps its times. Ticks are 1 to 10 ms if times have a
+# fraction, and up to 2 s (FAT) if not.
 _TICK_NS, _COARSE_TICK_NS = 100_000_000, 2_500_000_000
 
 
 class Proofs:
-    """The record in the file `path`, of proofs that were made by what `made` names (loaders and libraries).
+    """The verifications recorded in the file `path`, made by what `made` names (loaders and libraries).
 
-    A context manager. Thread-safe; several processes may use one file. Where it cannot be read or written, nothing is
+    A context manager. Thread-safe; several processes may share one file. If it cannot be read or written, nothing is
     known and nothing is kept: never an error.
     """
 
@@ -62,11 +62,11 @@ class Proofs:
                         oldest = "SELECT key FROM proofs ORDER BY at_s LIMIT ?"
                         self._db.execute(f"DELETE FROM proofs WHERE key IN ({oldest})", (count - _KEPT,))
                 except sqlite3.Error:
-                    pass  # another process is at it; the next one tidies
+                    pass  # another process is tidying; the next one will
             self._forsake()
 
     def known(self, key: str) -> Mapping[str, Any] | None:
-        """What `keep` was given under this key, by the same loaders; None where there is nothing."""
+        """What `keep` was given under this key, by the same loaders; None if nothing."""
         with self._lock:
             if self._db is None:
                 return None
@@ -82,14 +82,16 @@ class Proofs:
             return None
         return held if isinstance(held, dict) else None
 
-    def keep(self, key: str, held: Mapping[str, Any], now_s: float) -> None:
-        """Keep it under this key. It outlives this process from now on."""
+    def keep(self, rows: Iterable[tuple[str, Mapping[str, Any], float]]) -> None:
+        """Keep each (key, what is to be held, when), durably beyond this process."""
         with self._lock:
             if self._db is None:
                 return
             try:
-                row = (key, self._made, now_s, json.dumps(held))
-                self._db.execute("INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?)", row)
+                self._db.execute("BEGIN IMMEDIATE")
+                values = ((key, self._made, at_s, json.dumps(held)) for key, held, at_s in rows)
+                self._db.executemany("INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?)", values)
+                self._db.execute("COMMIT")
             except sqlite3.Error:
                 self._forsake()
 
@@ -100,16 +102,16 @@ class Proofs:
 
 
 def identity(seen: os.stat_result) -> tuple[int, ...]:
-    """What stays as it is as long as nobody writes to the file."""
+    """What stays the same until somebody writes to the file."""
     return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
 def is_settled(seen: os.stat_result, began_ns: int) -> bool:
-    """Its times are old enough at `began_ns` (when reading it began) that a later write must have moved them."""
+    """Its times were old enough at `began_ns` (when reading it began) that any later write must have changed them."""
     newest = max(seen.st_mtime_ns, seen.st_ctime_ns)
     return began_ns - newest > (_TICK_NS if newest % 1_000_000_000 else _COARSE_TICK_NS)
 
 
 def now_ns() -> int:
-    """The clock that file systems use."""
+    """The clock used by file systems."""
     return time.time_ns()

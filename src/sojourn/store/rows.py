@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
 from sojourn.core.fold import Status, from_plain, to_plain
+from sojourn.store import lease_rows
+from sojourn.store.lease_rows import text_of as _text
 from sojourn.wire import units
 
 Record = Mapping[str, Any]
 
-# Change it whenever a table or the meaning of a column changes: an index of another version is built anew.
-SCHEMA_VERSION = 10
+# Increase it when a table or a column's meaning changes: an index of another version is rebuilt.
+SCHEMA_VERSION = 11
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -50,7 +53,7 @@ CREATE TABLE closed (
 );
 CREATE TABLE marks (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-# What `status --json` shows of a run is forgotten with all that is written of the run, or of a lease of its name.
+# A run's `status --json` row is forgotten with every write about the run, or about a lease with its name.
 TRIGGERS = [
     f"CREATE TRIGGER {table}_{event} AFTER {event} ON {table} BEGIN DELETE FROM shown WHERE {shown} = {row}.{key}; END"
     for table, key, shown in (("runs", "id", "run"), ("leases", "name", "lease"))
@@ -58,7 +61,7 @@ TRIGGERS = [
 ]
 
 
-# kind -> fields that a record of it must have. Kinds that are not here may have any.
+# kind -> fields that its records must have. Kinds not listed may have any.
 NEEDS = {
     "planned": ("run", "site", "spec"),
     "swept": ("sweep", "template", "cells", "sites"),
@@ -69,6 +72,8 @@ NEEDS = {
     "launching": ("run", "attempt"),
     "launched": ("run", "attempt", "tether"),
     "refused": ("run", "attempt"),
+    "revised": ("run", "to"),
+    "recoded": ("template", "cells"),
     "heard": ("run", "offset", "status"),
     "stopping": ("run", "attempt"),
     "pulling": ("run",),
@@ -89,7 +94,7 @@ NEEDS = {
 
 
 def apply(db: sqlite3.Connection, record: Record) -> None:
-    """Move the rows on by one record. A record that lacks what its kind needs is skipped. Raises: sqlite3.Error."""
+    """Apply one record to the rows. A record without the fields its kind needs is skipped. Raises: sqlite3.Error."""
     move = _MOVES.get(record["kind"])
     if move is None:
         return
@@ -98,10 +103,6 @@ def apply(db: sqlite3.Connection, record: Record) -> None:
     except (KeyError, TypeError, ValueError):
         # Written by another version or edited by hand; the rest of the journal still counts.
         return
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _planned(db: sqlite3.Connection, r: Record) -> None:
@@ -120,7 +121,7 @@ def _planned(db: sqlite3.Connection, r: Record) -> None:
     kept = db.execute("SELECT identity, site, site_name, tether FROM runs WHERE id = ?", (r["run"],)).fetchone()
     site = _text(r["site"])
     if kept is not None and kept[2] != r["site"]["name"]:
-        # Where it was before may still hold something of it.
+        # Its earlier place may still hold something of it.
         db.execute("INSERT OR REPLACE INTO earlier VALUES (?, ?, ?, ?)", (r["run"], kept[2], kept[1], kept[3]))
     if kept is not None and (kept[0], kept[1]) == (spec["identity"], site) and not r.get("again"):
         db.execute("UPDATE runs SET run = ?, local = ? WHERE id = ?", (_text(run), _text(local), r["run"]))
@@ -148,17 +149,19 @@ def _swept(db: sqlite3.Connection, r: Record) -> None:
         spec = {**r["template"], **cell["spec"]}
         local = {**r.get("local", {}), **cell.get("local", {})}
         common = {key: r[key] for key in ("n", "at", "job_file", "workdir") if key in r}
-        again = bool(cell.get("again"))  # what its earlier box had of it is lost, or given up
+        again = bool(cell.get("again"))  # what its earlier box held of it is lost, or given up
         planned = {**common, "run": spec["run"], "site": r["sites"][cell["site"]], "spec": spec, "local": local}
         _planned(db, {**planned, "again": again})
 
 
 def _queueing(db: sqlite3.Connection, r: Record) -> None:
     lease = r.get("lease", "")
+    recoded = [cell["spec"] for cell in r["cells"] if cell.get("spec")]
+    _recoded(db, {"template": {}, "cells": recoded})
     for cell in r["cells"]:
         asked = {"run": cell["run"], "attempt": cell["attempt"], "token": cell.get("token", ""), "lease": lease}
         _launching(db, asked)
-        # A scheduler's site has no queue of ours: there each cell is a job that it knows by itself.
+        # A scheduler's site has no queue of ours: there each cell is a separate job.
         queue = "" if r.get("scheduled") else r["sweep"]
         db.execute("UPDATE runs SET phase = 'queueing', queue = ? WHERE id = ?", (queue, cell["run"]))
 
@@ -188,7 +191,7 @@ def _launching(db: sqlite3.Connection, r: Record) -> None:
     )
     found = db.execute("SELECT max(generation) FROM leases WHERE name = ?", (lease,)).fetchone()
     if found[0] is not None:
-        # A run moved in after all: what was cleared before says nothing about it.
+        # A run moved in after all: an earlier clearance says nothing about it.
         db.execute(
             "UPDATE leases SET state = 'open' WHERE generation = ? AND state IN ('clearing', 'releasing')", (found[0],)
         )
@@ -200,12 +203,45 @@ def _launched(db: sqlite3.Connection, r: Record) -> None:
 
 
 def _refused(db: sqlite3.Connection, r: Record) -> None:
-    """The box holds another run under this name, so that nothing of the first attempt is there: it is only planned."""
+    """The box holds another run under this name, so nothing of the first attempt exists: it is only planned."""
     db.execute(
         "UPDATE runs SET phase = 'refused', attempt = 0, token = '', lease = '' WHERE id = ? AND attempt = ?"
-        " AND attempt = 1 AND phase = 'launching' AND offset = 0",
+        " AND attempt = coalesce(json_extract(run, '$.spec.first'), 1) AND phase = 'launching' AND offset = 0",
         (r["run"], r["attempt"]),
     )
+
+
+def _revised(db: sqlite3.Connection, r: Record) -> None:
+    """From now on the run is a revision in all that is known about it: its name belongs to another run."""
+    old, new = r["run"], r["to"]
+    kept = db.execute("SELECT run, receipts FROM runs WHERE id = ?", (old,)).fetchone()
+    if kept is None:
+        return
+    run, receipts = json.loads(kept[0]), [{**receipt, "run": new} for receipt in json.loads(kept[1])]
+    run.update(id=new, root=posixpath.join(posixpath.dirname(run["root"]), new) if run["root"] else "")
+    db.execute(
+        "UPDATE runs SET id = ?, run = ?, receipts = ?, attempt = max(attempt, ?), queue = '' WHERE id = ?",
+        (new, _text(run), _text(receipts), r.get("last", 0), old),
+    )
+    db.execute("UPDATE tenants SET run = ? WHERE run = ?", (new, old))
+    db.execute("UPDATE earlier SET run = ? WHERE run = ?", (new, old))
+    for generation, abandoned in db.execute("SELECT generation, abandoned FROM leases").fetchall():
+        given_up = [{**one, "run": new} if one["run"] == old else one for one in json.loads(abandoned)]
+        db.execute("UPDATE leases SET abandoned = ? WHERE generation = ?", (_text(given_up), generation))
+
+
+def _recoded(db: sqlite3.Connection, r: Record) -> None:
+    """From its next attempt on, each of these runs has another specification but stays the same run."""
+    for cell in r["cells"]:
+        spec = {**r["template"], **cell}
+        kept = db.execute("SELECT run FROM runs WHERE id = ?", (spec["run"],)).fetchone()
+        if kept is None:
+            continue
+        run = json.loads(kept[0])
+        before = [one for one in (*run.get("earlier", ()), run["spec_digest"]) if one != spec["identity"]]
+        run.update(spec=spec, spec_digest=spec["identity"], code_digest=spec["code"], earlier=before)
+        run["keeper_digest"] = spec.get("keeper", "")
+        db.execute("UPDATE runs SET run = ?, identity = ? WHERE id = ?", (_text(run), spec["identity"], spec["run"]))
 
 
 def _heard(db: sqlite3.Connection, r: Record) -> None:
@@ -223,8 +259,8 @@ def _heard(db: sqlite3.Connection, r: Record) -> None:
 def set_heard(
     db: sqlite3.Connection, run: str, offset: int, heard: Status, pulses: tuple[str, str], at_s: float
 ) -> None:
-    """What the box said last: `heard`, the fold up to `offset`, and the pulses of keeper and payload."""
-    # The attempt of which nothing more is to be heard, as RunRecord.is_settled has it; 0 where it goes on.
+    """The box's last report: `heard`, the fold up to `offset`, and the pulses of keeper and payload."""
+    # The attempt that will report nothing more, as in RunRecord.is_settled; 0 if more may come.
     sealed = heard.attempt if heard.is_sealed and not heard.awaits_judgement else 0
     db.execute(
         "UPDATE runs SET offset = ?, status = ?, keeper = ?, payload = ?, heard_s = ?, sealed = ?, since = ?"
@@ -234,7 +270,7 @@ def set_heard(
 
 
 def _phase(db: sqlite3.Connection, r: Record) -> None:
-    # What was removed from its box stays removed, whatever is asked of it afterwards.
+    # What was removed from its box stays removed, whatever is requested later.
     db.execute("UPDATE runs SET phase = ? WHERE id = ? AND phase != 'cleaned'", (r["kind"], r["run"]))
 
 
@@ -258,84 +294,6 @@ def _pulled(db: sqlite3.Connection, r: Record) -> None:
     )
 
 
-def _leased(db: sqlite3.Connection, r: Record) -> None:
-    lease = r["lease"]
-    # The same lease journaled twice (a crash between the two) stays one row.
-    same = db.execute(
-        "SELECT generation, lease, state FROM leases WHERE name = ? AND state NOT IN ('released', 'settled')",
-        (lease["name"],),
-    ).fetchone()
-    is_news = same is not None and (same[2] == "leasing" or bool(lease.get("address")))
-    if is_news and json.loads(same[1]).get("token") == lease["token"]:
-        # What was only asked for is rented now, or it can be reached now.
-        db.execute(
-            "UPDATE leases SET lease = ?, began_s = ?, state = CASE state WHEN 'leasing' THEN 'open' ELSE state END"
-            " WHERE generation = ?",
-            (_text(lease), lease["began_s"], same[0]),
-        )
-    if same is None:
-        db.execute(
-            "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'open', ?, ?)",
-            (r["n"], lease["name"], lease["began_s"], _text(lease)),
-        )
-    # Runs that were on it, where `recover` takes in again a lease whose record was lost.
-    for run in r.get("runs", ()):
-        db.execute("UPDATE runs SET lease = ? WHERE id = ?", (lease["name"], run))
-        generation = r["n"] if same is None else same[0]
-        db.execute("INSERT OR IGNORE INTO tenants (generation, run) VALUES (?, ?)", (generation, run))
-
-
-def _leasing(db: sqlite3.Connection, r: Record) -> None:
-    lease = r["lease"]
-    db.execute(
-        "INSERT INTO leases (generation, name, state, began_s, lease) VALUES (?, ?, 'leasing', ?, ?)",
-        (r["n"], lease["name"], lease["began_s"], _text(lease)),
-    )
-
-
-def _not_leased(db: sqlite3.Connection, r: Record) -> None:
-    db.execute(
-        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = 0, line = ? WHERE {_NEWEST}"
-        " AND state = 'leasing'",
-        (units.unstamp(r["at"]), r.get("why", ""), r["lease"]),
-    )
-
-
-def _lease_moves(db: sqlite3.Connection, r: Record) -> None:
-    db.execute(f"UPDATE leases SET state = ? WHERE {_NEWEST}", (r["kind"], r["lease"]))
-
-
-def _reopened(db: sqlite3.Connection, r: Record) -> None:
-    db.execute(f"UPDATE leases SET state = 'open' WHERE {_NEWEST} AND state = 'releasing'", (r["lease"],))
-
-
-def _abandoned(db: sqlite3.Connection, r: Record) -> None:
-    kept = db.execute(f"SELECT abandoned FROM leases WHERE {_NEWEST}", (r["lease"],)).fetchone()
-    if kept is not None:
-        given_up = [*json.loads(kept[0]), {"run": r["run"], "what": r.get("what", "")}]
-        db.execute(f"UPDATE leases SET abandoned = ? WHERE {_NEWEST}", (_text(given_up), r["lease"]))
-
-
-def _released(db: sqlite3.Connection, r: Record) -> None:
-    db.execute(
-        f"UPDATE leases SET state = 'released', ended_s = ?, spent_micro = ?, line = ? WHERE {_NEWEST}",
-        (units.unstamp(r["at"]), r.get("spent_micro"), r.get("line", ""), r["lease"]),
-    )
-
-
-def _settled(db: sqlite3.Connection, r: Record) -> None:
-    db.execute(
-        f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ?, line = ? WHERE {_NEWEST}",
-        (units.unstamp(r["at"]), r.get("spent_micro"), _text(r.get("lost", [])), r.get("line", ""), r["lease"]),
-    )
-
-
-def _gap_closed(db: sqlite3.Connection, r: Record) -> None:
-    rows = [(int(after), int(before), str(mark), r["site"], r["lease"]) for after, before, mark in r["gaps"]]
-    db.executemany("INSERT INTO closed VALUES (?, ?, ?, ?, ?)", rows)
-
-
-_NEWEST = "generation = (SELECT max(generation) FROM leases WHERE name = ?)"
 _MOVES = {
     "planned": _planned,
     "swept": _swept,
@@ -345,19 +303,12 @@ _MOVES = {
     "launching": _launching,
     "launched": _launched,
     "refused": _refused,
+    "revised": _revised,
+    "recoded": _recoded,
     "heard": _heard,
     "stopping": _phase,
     "pulling": _phase,
     "pulled": _pulled,
     "cleaned": _phase,
-    "leasing": _leasing,
-    "not-leased": _not_leased,
-    "leased": _leased,
-    "clearing": _lease_moves,
-    "releasing": _lease_moves,
-    "reopened": _reopened,
-    "abandoned": _abandoned,
-    "released": _released,
-    "settled": _settled,
-    "gap-closed": _gap_closed,
+    **lease_rows.MOVES,
 }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-LIMIT_BYTES = 1 << 20  # a script; what is larger is read by nobody line by line
+LIMIT_BYTES = 1 << 20  # of a script; nothing reads a larger file line by line
 _SHELLS = (".sh", ".bash", ".zsh", ".ksh", ".csh", ".sbatch", ".slurm")
 
 
 def mended(full: str, size_bytes: int, is_executable: bool) -> bytes | None:
-    """The script at `full` with Unix line ends; None where it has them, or is no script. Raises: OSError.
+    """The script at `full` with Unix line ends; None if it has them already, or is not a script. Raises: OSError.
 
-    A script is what is named like one of a shell, and what is executable and begins with `#!`.
+    A script has a shell script's name, or is executable and begins with `#!`.
     """
     is_shell = os.path.splitext(full)[1].lower() in _SHELLS
     if size_bytes > LIMIT_BYTES or not (is_shell or is_executable):

@@ -1,6 +1,6 @@
-"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, and WORD or WORD:ADDRESS as platforms say.
+"""The user's settings file and the names of sites: `local`, `[sites.NAME]`, and the platforms' WORD or WORD:ADDRESS.
 
-Whether a site's backends exist is for its user to find out; here names and settings are only read.
+Only names and settings are read; whether a site's backends exist is checked when it is used.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ class BadSettings(Misuse):
 
 
 class UnknownSite(Misuse):
-    """No site is called {wanted!r}{hint}. Sites: local, those in {path}, ssh:ALIAS, slurm, slurm:ALIAS."""
+    """No site is called {wanted!r}{hint}. Sites: local, those in {path}, ssh:ALIAS, slurm, slurm:ALIAS,
+    k8s:CONTEXT[/NAMESPACE]."""
 
     code = "unknown-site"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the settings file holds. `sites`: NAME -> site; `notify`: channels, as in a job file."""
+    """The contents of the settings file. `sites`: NAME -> site; `notify`: channels, as in a job file."""
 
     path: str
     sites: Mapping[str, Site] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class Settings:
 
 
 def read_site(text: str, path: str = "") -> Site:
-    """The site that `text` names; names of the settings file also by their unique beginning.
+    """The site named by `text`; a settings file name also by its unique beginning.
 
     `path`: settings file, by default the user's own.   Raises: UnknownSite, Ambiguous, BadSettings, Misuse.
     """
@@ -52,7 +53,7 @@ def read_site(text: str, path: str = "") -> Site:
     word, colon, address = text.partition(":")
     if stands_for := platforms.sites().get(word):
         transport = stands_for["transport"] if address else "" if colon else stands_for.get("alone", "")
-        base = places.data_dir() if transport == "local" else ""
+        base = places.data_dir() if transport == "local" else stands_for.get("base", "")
         if transport:
             return Site(text, transport, stands_for["launcher"], "unmetered", stands_for["platform"], address, base)
     if any(name.startswith(text) for name in known) and text:
@@ -62,7 +63,7 @@ def read_site(text: str, path: str = "") -> Site:
 
 
 def read_settings(path: str = "") -> Settings:
-    """The settings; no file is no settings. Raises: BadSettings; Misuse where the file cannot be read."""
+    """The settings; without a file, empty. Raises: BadSettings; Misuse if the file cannot be read."""
     path = path or places.settings_path()
     try:
         with open(path, "rb") as file:
@@ -91,16 +92,21 @@ def _local() -> Site:
 
 
 def _platform_of(launcher: str) -> str:
-    """What a launcher says of the platform, where the settings do not name one; "" where it may be any."""
+    """The launcher's platform, if the settings name none; "" if it may be any."""
     if launcher in ("", "setsid"):
         return ""
     return next((row["platform"] for row in platforms.sites().values() if row["launcher"] == launcher), "")
 
 
+def _base_of(launcher: str) -> str:
+    """Where the runs lie on a place that has one for them, whoever's it is; "" where its user has a home there."""
+    return next((row.get("base", "") for row in platforms.sites().values() if row["launcher"] == launcher), "")
+
+
 def _bills(site: Site, is_free: bool) -> bool:
     """Its user gave it a rate, or its platform rents out: then it is stopped by hand unless a provider is named.
 
-    A scheduler's site is not: what its jobs cost ends with them.
+    A scheduler's site is not: its jobs stop costing when they end.
     """
     if is_free or _platform_of(site.launcher):
         return False
@@ -108,12 +114,12 @@ def _bills(site: Site, is_free: bool) -> bool:
         return True
     try:
         return platform(site.platform).bills is True
-    except platforms.UnknownPlatform:  # said to whoever uses the site
+    except platforms.UnknownPlatform:  # reported when the site is used
         return False
 
 
 class _Reader:
-    """Checks the parsed settings; `path` and `text` are for saying where."""
+    """Checks the parsed settings; `path` and `text` serve to name the line."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._lines = path, text.splitlines()
@@ -134,11 +140,13 @@ class _Reader:
             raise self._bad("sites", name, f"write [sites.{name}] and its settings below")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", name):
             raise self._bad(
-                f"sites.{name}", "", f"{name!r} is no name for a site: letters, digits, '.', '_', '-', at most 63"
+                f"sites.{name}",
+                "",
+                f"{name!r} is not a valid site name: use letters, digits, '.', '_', '-', at most 63",
             )
         section = f"sites.{name}"
         launcher = str(table.get("launcher", ""))
-        # [sites.NAME.LAUNCHER], and the like of its transport and its provider: what that backend alone reads.
+        # [sites.NAME.LAUNCHER], and likewise for its transport and provider: read by that backend alone.
         backends = dict.fromkeys(str(table.get(port, "")) for port in ("transport", "launcher", "provider"))
         own = [backend for backend in backends if isinstance(table.get(backend), dict)]
         self._known(table, [*_TEXTS, *_OPTIONS, "rate", "clocks", *own], section, "setting")
@@ -146,7 +154,9 @@ class _Reader:
         if name != "local" and table.get("transport", "local") == "local":
             site = replace(site, platform="local", base=places.data_dir())
         if "platform" not in table:
-            site = replace(site, platform=_platform_of(launcher) or site.platform)
+            rents = table.get("provider") if table.get("provider") in platforms.platforms() else ""
+            site = replace(site, platform=_platform_of(launcher) or str(rents) or site.platform)
+        site = replace(site, base=_base_of(launcher) or site.base)
         texts = {key: self._typed(section, table, key, str, "text in quotes") for key in _TEXTS if key in table}
         site = replace(site, **texts)
         if "rate" in table:
@@ -158,13 +168,15 @@ class _Reader:
         if "provider" not in table and _bills(site, bool(options.get("is_free"))):
             site = replace(site, provider="by_hand")
         options |= {"clocks": self._clocks(section, table)} if "clocks" in table else {}
-        if site.provider in own and "max_price" in table[site.provider]:  # the one setting there that is read here
+        if site.provider in own and "max_price" in table[site.provider]:  # the one such setting read here
             self._read(f"{section}.{site.provider}", table[site.provider], "max_price", money.read_rate)
         return replace(site, options=options | {key: dict(table[key]) for key in own})
 
     def _option(self, section: str, table: Mapping[str, Any], key: str) -> Any:
-        if key == "stop_is_final":
+        if key in ("stop_is_final", "platform_env"):
             return self._typed(section, table, key, bool, "true or false")
+        if key == "ask_every":
+            return self._typed(section, table, key, int, "seconds, 0 to ask a scheduler each time")
         if key == "persist_s":
             return self._typed(section, table, key, int, "seconds, 60 to 600")
         if key == "began":
@@ -180,7 +192,7 @@ class _Reader:
         for clock in clocks:
             if not isinstance(clock, dict) or not all(isinstance(value, str) for value in clock.values()):
                 raise self._bad(
-                    section, "clocks", f"write [[{section}.clocks]] with what, at and loses, texts in quotes"
+                    section, "clocks", f"write [[{section}.clocks]] with what, at and loses, text in quotes"
                 )
             self._known(clock, ["what", "at", "loses"], f"{section}.clocks", "setting")
             if "what" not in clock:
@@ -209,7 +221,7 @@ class _Reader:
         return BadSettings(path=self._path, line=self._line(section, key), detail=detail)
 
     def _line(self, section: str, key: str) -> int:
-        """The line of `key` in [section] where it is written plainly, else of a header that holds it, else 1."""
+        """The line of `key` in [section] if written plainly, else of a header that contains it, else 1."""
         here, found = section == "", dict[str, int]()
         for number, line in enumerate(self._lines, 1):
             header = re.match(r"\s*\[{1,2}\s*([^\]]*?)\s*\]", line)
@@ -223,14 +235,14 @@ class _Reader:
 
 
 def _speed(value: Any) -> float:
-    """How many times as fast as a box of speed 1. Raises: ValueError."""
+    """Speed as a multiple of a box of speed 1. Raises: ValueError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"not a speed: {value!r} (write 2.0 for twice as fast)")
     return float(value)
 
 
 def _began(value: Any) -> str:
-    """A stamp of an instant written as TOML time or text. Raises: ValueError."""
+    """A stamp from a TOML time or text. Raises: ValueError."""
     from datetime import UTC, datetime
 
     when = value if isinstance(value, datetime) else None
@@ -244,5 +256,17 @@ def _began(value: Any) -> str:
 
 
 _TEXTS = ("transport", "launcher", "provider", "platform", "address", "base", "init", "python")
-_OPTIONS = ("stop", "stop_is_final", "began", "ssh_config", "sharing", "persist_s", "reboot_hook", "speed", "keep_disk")
+_OPTIONS = (
+    "stop",
+    "stop_is_final",
+    "began",
+    "ssh_config",
+    "sharing",
+    "persist_s",
+    "reboot_hook",
+    "speed",
+    "keep_disk",
+    "ask_every",
+    "platform_env",
+)
 _HOOKS = ("cron", "systemd")

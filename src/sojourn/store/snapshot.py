@@ -1,4 +1,4 @@
-"""The code as it is now: which files, their hashes, one digest; and the tar that carries exactly these bytes."""
+"""The code as it is now: its files, their hashes, one digest; and the tar with exactly these bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -38,10 +38,10 @@ class TreeChanged(Misuse):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A tree by content. `root`: the folder, or the folder of the one file (`is_file`).
+    """A tree by content. `root`: the folder, or the folder of the single file (`is_file`).
 
     rows: {"path", "bytes", "sha256", "role"} sorted by path; role "f" a file, "x" an executable one, "l" a symlink,
-    whose bytes and sha256 are those of its target's text. Empty folders are not kept. `digest` names the rows.
+    with the bytes and sha256 of its target's text. Empty folders are not kept. `digest` identifies the rows.
     """
 
     root: str
@@ -49,15 +49,15 @@ class Snapshot:
     digest: str
     bytes: int
     is_file: bool = False
-    skipped: tuple[str, ...] = ()  # sockets, pipes, devices: no content that could be carried
-    mended: tuple[str, ...] = ()  # scripts whose Windows line ends are Unix ones in the rows, and in the pack
+    skipped: tuple[str, ...] = ()  # sockets, pipes, devices: no content to carry
+    mended: tuple[str, ...] = ()  # scripts whose Windows line ends become Unix ones in the rows and the pack
     hollow: tuple[str, ...] = ()  # git submodules that are not checked out here
 
     @property
     def remarks(self) -> list[str]:
-        """What a person should know before this is all that the box gets."""
+        """What a person should know before only this reaches the box."""
         said = [
-            (self.mended, "{} pushed with Unix line ends; the file here is as it was"),
+            (self.mended, "{} pushed with Unix line endings; your file is unchanged"),
             (self.skipped, "{} not pushed: a socket, pipe or device has no content"),
             (self.hollow, "{} empty: a submodule that is not checked out; git submodule update --init"),
         ]
@@ -65,10 +65,10 @@ class Snapshot:
 
 
 def take_snapshot(path: str, *, everything: bool = False) -> Snapshot:
-    """The tree at `path` (a folder, or one file) as it is now. Reads every file that it has not read before.
+    """The tree at `path` (a folder, or one file) as it is now. Reads every file not read before.
 
-    What .gitignore and .sojournignore leave out is left out, unless `everything`.
-    Raises: BadTree (a link that leaves the tree, a name that is not UTF-8, what cannot be read), TreeChanged,
+    Leaves out what .gitignore and .sojournignore exclude, unless `everything`.
+    Raises: BadTree (a link that leaves the tree, a name that is not UTF-8, an unreadable file), TreeChanged,
     BadIgnoreFile.
     """
     root = os.path.realpath(path)
@@ -77,7 +77,7 @@ def take_snapshot(path: str, *, everything: bool = False) -> Snapshot:
     if is_file:
         taker.entry(os.path.basename(root))
     else:
-        taker.mends_scripts = not everything  # what is mounted is data, and comes as it is
+        taker.mends_scripts = not everything  # mounts are data, and sent unchanged
         taker.folder(Rules(()) if everything else rules_for(root), everything)
     taker.hashes.keep()
     taker.check_links()
@@ -88,17 +88,17 @@ def take_snapshot(path: str, *, everything: bool = False) -> Snapshot:
 
 
 def without(tree: Snapshot, paths: Iterable[str]) -> Snapshot:
-    """The tree without these files; absolute paths, those that are not in it mean nothing."""
+    """The tree without these absolute paths; paths outside it are ignored."""
     out = {os.path.relpath(os.path.realpath(path), tree.root) for path in paths}
     rows = tuple(row for row in tree.rows if row["path"] not in out)
     return replace(tree, rows=rows, digest=roster_digest(rows), bytes=sum(row["bytes"] for row in rows))
 
 
 def pack(tree: Snapshot, tar_path: str) -> None:
-    """Write the tar of a snapshot: member names are the rows' paths, in their order; same snapshot, same bytes.
+    """Write the tar of a snapshot: members are the rows' paths, in order; same snapshot, same bytes.
 
-    Raises: TreeChanged where a file no longer has the bytes of its row, BadTree; OSError for `tar_path`. What was
-    written so far is then removed.
+    Raises: TreeChanged if a file no longer has the bytes of its row, BadTree; OSError for `tar_path`. A partial tar is
+    removed.
     """
     import tarfile
 
@@ -122,6 +122,35 @@ def pack(tree: Snapshot, tar_path: str) -> None:
         raise
 
 
+def read(tree: Snapshot, row: FileRow, piece_bytes: int) -> Iterator[bytes]:
+    """The content of a file's row, in pieces. Raises: TreeChanged if it no longer matches the row (at the latest in
+    place of the last piece), BadTree.
+    """
+    full = os.path.join(tree.root, row["path"])
+    digest, left = hashlib.sha256(), row["bytes"]
+    with _mended(full, row) if row["path"] in tree.mended else _opened(full, row["path"]) as file:
+        while left:
+            try:
+                data = file.read(min(piece_bytes, left))
+            except OSError as error:
+                raise BadTree(path=_say(row["path"]), what=error.strerror) from error
+            digest.update(data)
+            left -= len(data)
+            if not data or (not left and digest.hexdigest() != row["sha256"]):
+                raise TreeChanged(path=_say(row["path"]))
+            yield data
+
+
+def target(tree: Snapshot, row: FileRow) -> str:
+    """The target of a symlink's row. Raises: TreeChanged, BadTree."""
+    try:
+        text = _target(tree.root, row["path"])
+    except OSError as error:
+        raise TreeChanged(path=_say(row["path"])) from error
+    _same(row, text.encode("utf-8"))
+    return text
+
+
 class _Taker:
     def __init__(self, root: str) -> None:
         self.root = root
@@ -133,14 +162,14 @@ class _Taker:
         self.hashes = Hashes(root)
 
     def folder(self, rules: Rules, everything: bool) -> None:
-        """Rows for all that lies below the root. Not recursive: folders may be nested deeper than Python calls."""
+        """Rows for everything below the root. Not recursive: folders may be nested deeper than Python's stack."""
         waiting = [("", rules)]
         while waiting:
             relative, rules = waiting.pop()
             entries = self._listed(relative)
             names = {entry.name for entry in entries}
             if relative and not everything:
-                # A virtual environment holds paths of this machine; the box makes its own (`setup`).
+                # A virtual environment contains paths of this machine; the box makes its own (`setup`).
                 if "pyvenv.cfg" in names:
                     continue
                 if ".git" in names:
@@ -157,7 +186,7 @@ class _Taker:
                 if is_folder:
                     waiting.append((inside, rules))
                 else:
-                    self.entry(inside)
+                    self.entry(inside, entry)
 
     def _look_into_submodules(self, relative: str) -> None:
         with open(os.path.join(self.root, relative, ".gitmodules"), encoding="utf-8", errors="replace") as file:
@@ -174,15 +203,15 @@ class _Taker:
         except OSError as error:
             raise BadTree(path=_say(relative or self.root), what=error.strerror) from error
 
-    def entry(self, path: str) -> None:
-        """One row for the file or link at `path`."""
+    def entry(self, path: str, listed: os.DirEntry[str] | None = None) -> None:
+        """One row for the file or link at `path`, as its folder lists it."""
         try:
             path.encode("utf-8")
         except UnicodeEncodeError:
             raise BadTree(path=_say(path), what="its name is not UTF-8") from None
-        full = os.path.join(self.root, path)
+        full = listed.path if listed else os.path.join(self.root, path)
         try:
-            seen = os.lstat(full)
+            seen = listed.stat(follow_symlinks=False) if listed else os.lstat(full)
             if stat.S_ISLNK(seen.st_mode):
                 text = _target(self.root, path).encode("utf-8")
                 self._add(path, len(text), hashlib.sha256(text).hexdigest(), "l")
@@ -205,7 +234,7 @@ class _Taker:
         self.rows.append({"path": path, "bytes": size, "sha256": sha256, "role": role})
 
     def check_links(self) -> None:
-        """A link to something here that is not pushed would hang in the air over there. Raises: BadTree."""
+        """A link to something here that is not pushed would dangle over there. Raises: BadTree."""
         pushed = {"."}
         for row in self.rows:
             path = str(row["path"])
@@ -224,7 +253,7 @@ def _is_empty_folder(path: str) -> bool:
 
 
 def _target(root: str, path: str) -> str:
-    """The target text of the symlink at `path`, made relative where it is absolute. Raises: BadTree, OSError."""
+    """The target text of the symlink at `path`, made relative if absolute. Raises: BadTree, OSError."""
     full = os.path.join(root, path)
     text = os.readlink(full)
     folder = os.path.dirname(full)
@@ -243,7 +272,7 @@ def _target(root: str, path: str) -> str:
 
 
 class _Hashing:
-    """A file that is hashed as it is read."""
+    """A file that is hashed while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -262,7 +291,7 @@ def _add(tar: Any, member: Any, file: IO[bytes], row: FileRow) -> None:
     try:
         tar.addfile(member, hashing)
     except (tarfile.ReadError, OSError) as error:
-        # The library calls a file that got shorter an unexpected end of data.
+        # The library reports a file that got shorter as an unexpected end of data.
         if "unexpected end of data" in str(error):
             raise TreeChanged(path=_say(row["path"])) from error
         raise
@@ -285,7 +314,7 @@ def _opened(full: str, path: str) -> IO[bytes]:
 
 
 def _mended(full: str, row: FileRow) -> IO[bytes]:
-    """The script as it is pushed. Where it is another one by now, so is its hash."""
+    """The script as pushed. If it has changed by now, so has its hash."""
     return io.BytesIO(scripts.mended(full, os.path.getsize(full), row["role"] == "x") or b"")
 
 
@@ -300,6 +329,6 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def _say(path: str) -> str:
-    """A path as one line of plain text, whatever its name holds."""
+    """A path as one line of plain text, whatever its name contains."""
     is_plain = path.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in path)
     return path if is_plain else ascii(path)

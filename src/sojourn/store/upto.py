@@ -1,4 +1,4 @@
-"""Up to where the index holds the journal. Only what is new is read and verified; all of it where anything changed."""
+"""How far the index follows the journal. Only new records are read and verified; all if anything changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TICK_NS = 10_000_000
 
 
 def written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object]) -> None:
-    """`write` in one transaction: that of `together`, or its own. Raises: sqlite3.Error, as `write`."""
+    """`write` in one transaction: that of `together`, or a new one. Raises: sqlite3.Error, as `write`."""
     is_together = db.in_transaction
     if is_together:
         write(db)
@@ -36,12 +36,12 @@ def written(db: sqlite3.Connection, write: Callable[[sqlite3.Connection], object
 
 
 def file_of(db: sqlite3.Connection) -> str:
-    """The file of a database; "" where it is in memory."""
+    """The file of a database; "" if it is in memory."""
     return str(db.execute("PRAGMA database_list").fetchone()[2])
 
 
 def caught_up(db: sqlite3.Connection, journal: Journal) -> None:
-    """Take into the index what the journal has got since, verified; anew where it is another or was changed.
+    """Take the journal's new records into the index, verified; rebuild it if the journal was replaced or changed.
 
     Raises: sqlite3.Error; as `Journal.look`.
     """
@@ -55,7 +55,7 @@ def caught_up(db: sqlite3.Connection, journal: Journal) -> None:
         if held is None:
             _emptied(db)
         elif look is not None and not held.grew_to(look):
-            # Something else than an append: what was read before is compared, and read anew where it is another.
+            # Not just an append: what was read before is compared, and reread if it differs.
             look = journal.look()
             if look is not None and zlib.crc32(look.data[: chain.offset]) == chain.crc:
                 look = replace(look, data=look.data[chain.offset :])
@@ -77,7 +77,7 @@ def caught_up(db: sqlite3.Connection, journal: Journal) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """How far the index holds the journal: what was verified, what is wrong at its end, and which files they were."""
+    """How far the index has the journal: what was verified, what is wrong at its end, and the files' identities."""
 
     chain: Chain
     tail: Gap | None
@@ -86,7 +86,7 @@ class Known:
     odd: int
 
     def grew_to(self, look: Look) -> bool:
-        """Only appends came in between, each of which found the journal as the one before had left it."""
+        """Only appends came in between, each finding the journal as the previous one left it."""
         return (
             look.is_as_left
             and look.head is not None
@@ -100,7 +100,7 @@ def _is_current(db: sqlite3.Connection, journal: Journal) -> bool:
     held = known(db)
     if held is None or (held.stat, held.head_stat) != journal.identities():
         return False
-    # Whoever writes twice within one tick of the clock of files leaves their times as they were: look once more.
+    # Writing twice within one tick of the file clock leaves the times unchanged: look once more.
     if not held.stat or held.stat[2] > _SMALL or time.time_ns() - held.stat[3] > 10 * _TICK_NS:
         return True
     data = journal.read()
@@ -108,7 +108,7 @@ def _is_current(db: sqlite3.Connection, journal: Journal) -> bool:
 
 
 def known(db: sqlite3.Connection) -> Known | None:
-    """Up to where the index holds a journal, or None where it must be built anew."""
+    """How far the index has a journal, or None if it must be rebuilt."""
     if db.execute("PRAGMA user_version").fetchone()[0] != rows.SCHEMA_VERSION:
         return None
     found = db.execute("SELECT value FROM marks WHERE key = 'journal'").fetchone()

@@ -1,4 +1,4 @@
-"""Inside the user's training process: Checkpointer, preemption flag, progress. Works without any sojourn around.
+"""Inside the user's training process: Checkpointer, preemption flag, progress. Also works without sojourn.
 
 Imports: wire formats
 Outside: torch, numpy (only when the process already uses them), transformers, lightning (in hf and lightning)

@@ -1,4 +1,4 @@
-"""Which epoch was the best so far, by one metric and one direction."""
+"""Which epoch was the best so far, by one metric in one direction."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class BadBest(Misuse):
 
 
 class Best:
-    """Watches `of`, (metric, "max" or "min"), or nothing where `of` is None.
+    """Watches `of`, (metric, "max" or "min"), or nothing if `of` is None.
 
-    `record`: {"metric", "mode", "value", "epoch", "step"} of the best epoch, None before the first; `before`: the one
-    that the latest best epoch took the place of.   Raises: BadBest.
+    `record`: {"metric", "mode", "value", "epoch", "step"} of the best epoch, None before the first; `before`: the
+    record that the latest best epoch replaced.   Raises: BadBest.
     """
 
     def __init__(self, of: tuple[str, str] | None) -> None:
@@ -29,9 +29,9 @@ class Best:
         self.before: dict[str, Any] | None = None
 
     def offer(self, metrics: Mapping[str, Any], epoch: int, step: int) -> bool:
-        """Whether this epoch is better than all before; then it is the record. A NaN never is; equal is not better.
+        """Whether this epoch is better than all before; if so, it is the new record. NaN never is; equal is not better.
 
-        Raises: BadBest where the metric is missing.
+        Raises: BadBest if the metric is missing.
         """
         if self.of is None:
             return False
@@ -48,6 +48,6 @@ class Best:
         return True
 
     def restore(self, record: Mapping[str, Any] | None) -> None:
-        """Go on from a saved record; one of another metric or direction is not comparable and forgotten."""
+        """Continue from a saved record; one with another metric or direction is not comparable, and dropped."""
         same = record is not None and (record["metric"], record["mode"]) == self.of
         self.record = dict(record) if same and record is not None else None

@@ -1,45 +1,48 @@
-"""The Checkpointer: a training that is killed at any moment, and started again, ends with the very same weights."""
+"""The Checkpointer: a training killed at any moment and restarted ends with exactly the same weights."""
 
 from __future__ import annotations
 
 import os
 import time
+import weakref
 from typing import Any, Callable, Iterator
 
-from sojourn.train import distributed, preempt, run_env, trackers
+from sojourn.train import distributed, preempt, run_env
 from sojourn.train.best import Best
 from sojourn.train.distributed_saving import desk
 from sojourn.train.pace import Pace
-from sojourn.train.progress import Progress, light
-from sojourn.train.run_env import BadUse, from_root, say
-from sojourn.train.saving import arrays
-from sojourn.train.saving.commit import Superseded
+from sojourn.train.progress import light
+from sojourn.train.report import Report
+from sojourn.train.run_env import BadUse, say
+from sojourn.train.saving import commit, shared_memory
 from sojourn.train.saving.saving import NotSaved
 from sojourn.train.state import contents, loaders, rng
+from sojourn.train.state.kept import History, Kept, caller
+from sojourn.train.state.place import Place
 from sojourn.train.state.state import Items
 from sojourn.wire import units
 
 
 class Checkpointer:
-    """Saves a training now and then and on preemption, and on the next start puts everything back where it stood.
+    """Saves a training regularly and on preemption; on the next start, restores everything to where it was.
 
     items: what the training changes, by name: objects with `state_dict` and `load_state_dict`, numpy arrays, tensors,
-    dicts and lists of these, and generators of random numbers. The process-wide generators and the position in the data
-    are kept without being named. They are restored here, in place, from the newest valid checkpoint.
-    loader: what `batches()` reads when it is given nothing, and whose length gives the total.
-    keep: how many checkpoints stay beside best.pt.   best: (metric, "max" or "min"), looked at in `end_epoch`.
-    every_s, every_steps, every_epochs: when to save; several may be given. None given: as often as wastes the least
-    time, from what a save costs here and `mtbf_s`, mean seconds between interruptions (None: what the job, the platform
-    and this training's own history say).
-    background: False: a save takes place inside `step`; True: `step` only copies the state into memory that is kept for
-    that, and a process of its own does the rest; None: whichever is quicker for a state of this size.
-    when_behind: "skip": a save that is due while the one before is still being written comes when that has ended;
-    "wait": the training waits for it, and before a kill could cost more than `every_steps` or `every_s`.
-    folder: default is the run's own, or ./checkpoints; a relative one lies in the run's root where sojourn runs it.
+    dicts and lists of these, and random number generators. The process-wide generators and the position in the data are
+    kept automatically. All are restored here, in place, from the newest valid checkpoint.
+    loader: what `batches()` reads by default; its length gives the total.
+    keep: how many checkpoints to keep beside best.pt.   best: (metric, "max" or "min"), evaluated in `end_epoch`.
+    every_s, every_steps, every_epochs: when to save; several may be given. By default, the interval that wastes the
+    least time, from a save's cost here and `mtbf_s`, mean seconds between interruptions (None: from the job, the
+    platform and this training's own history).
+    background: False: save inside `step`; True: `step` only copies the state into reserved memory, and a separate
+    process does the rest; None: whichever is quicker for a state of this size.
+    when_behind: a save is due while the previous one is still being written: "skip": it follows when that ends; "wait":
+    the training waits, before a kill could cost more than `every_steps` or `every_s`.
+    folder: default is the run's own, or ./checkpoints; a relative one is in the run's root under sojourn.
 
-    `resumed` says whether there was something to go on from. `step` may return before the bytes are durable; an error
-    is then told by a later call. `save`, the end of `epochs` and leaving on preemption wait until they are.
-    Not for threads: all calls from one thread, the main one if signals are to be seen.
+    `resumed` says whether a checkpoint was resumed. `step` may return before the bytes are durable; a later call then
+    reports an error. `save`, the end of `epochs` and leaving on preemption wait until they are.
+    Not thread-safe: call from one thread, the main one if signals are to be seen.
     Raises: BadItem, OtherState, BadUse, NoPlace, FolderBusy, SeveralProcesses, Damaged (no checkpoint is valid).
     """
 
@@ -65,28 +68,25 @@ class Checkpointer:
             raise BadUse(detail="best.pt is not kept of a sharded state (FSDP); leave `best` out.")
         if when_behind not in ("skip", "wait"):
             raise BadUse(detail=f'when_behind is "skip" or "wait", not {when_behind!r}.')
-        self._loader = loader
+        self._loader, self._when_behind = loader, when_behind
         self._best = Best(best)
         self._pace = Pace(every_s, every_steps, every_epochs, mtbf_s)
         self._team = distributed.join(bool(self._items.shards.names))
         run_env.hush(not self._team.is_first)
         self._folder, self._saver = desk(self._team, run_env.place(folder), keep, self._pace, background, say)
-        self._when_behind = when_behind
-        self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self._team.is_first else "")
-        self._metrics: dict[str, Any] = {}
-        self._step = self._epoch = self._pass = self._consumed = self._after = 0
-        self._said: set[str] = set()
-        self._epochs_asked: int | None = None
-        self._steps_per_epoch: float | None = None
-        self._in_epochs = self._is_blind = self._is_told = self._is_owed = False
-        self._is_clean = True  # no batch was handed out since the latest step
-        self._reader: loaders.Reader | None = None
-        self._loader_rngs = loaders.generators(loader)
+        self._report = Report(self._team.is_first)
+        self._step, self._at = 0, Place()
+        self._history = History()
+        self._in_epochs = self._is_blind = self._is_owed = False
+        self._is_clean = True  # no batch was yielded since the latest step
+        self._passing: weakref.ref[Iterator[Any]] | None = None
+        self._sources = rng.Sources(self._items.generators, loaders.all_generators(loader))
         self._loader_state: Any = None
         self._rng_epoch: dict[str, Any] | None = None
         self._rng_pass: dict[str, Any] | None = None
         self._resume: contents.Resume | None = None
         self.resumed = self._load()
+        self._saver.expect(shared_memory.with_room(self._items.expected_bytes()))
         if not preempt.install():
             say("this is not the main thread: a preemption signal will not be seen here")
 
@@ -97,113 +97,128 @@ class Checkpointer:
 
     @property
     def epoch(self) -> int:
-        """The epoch that runs or comes next; epochs that ended, counted from 0."""
-        return self._epoch
+        """The current or next epoch: the number of finished epochs, from 0."""
+        return self._at.epoch
 
     @property
     def folder(self) -> str:
-        """Absolute path of the folder with the checkpoints."""
+        """Absolute path of the checkpoint folder."""
         return self._folder.path
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The epochs from where the training stands up to `count` - 1; none where it is over. The end is saved.
+        """The epochs from the current one up to `count` - 1; none if training is over. Saves at the end.
 
-        What stands between the top of an epoch and its `batches` runs again when that epoch is resumed in its middle:
-        with the random numbers it had, and what it changes in the items is then put back.   Raises: NotSaved.
+        When an epoch is resumed in its middle, the code between its top and its `batches` runs again: with the random
+        numbers it had, and its changes to the items are then undone.   Raises: NotSaved.
         """
-        self._epochs_asked = count
+        self._report.epochs_asked = count
         preempt.install()
-        while self._epoch < count:
+        while self._at.epoch < count:
             if self._resume is not None and self._resume.is_inside_epoch:
                 if self._resume.own["rng_epoch"] is not None:
                     self._resume.set_rng("rng_epoch")
             elif self._resume is not None:
                 self._put_back()
-            drawn, self._rng_epoch = self._rng_epoch, self._rng()
+            drawn, self._rng_epoch = self._rng_epoch, self._sources.capture()
             if drawn not in (None, self._rng_epoch):
-                self._say_once("random numbers were drawn after end_epoch: put it last, else a resume is not exact")
-            self._in_epochs, before = True, self._epoch
+                self._report.once("random numbers were drawn after end_epoch: put it last, else a resume is not exact")
+            self._in_epochs, before = True, self._at.epoch
             try:
                 yield before
             except GeneratorExit:
-                # `break`, to stop early, or an error on its way out: only behind `end_epoch` is the state surely whole.
-                if self._is_clean and self._epoch != before and self._team.size == 1:
-                    self.save()  # of several, one alone may be on its way out
+                # `break`, to stop early, or an error: only after `end_epoch` is the state surely complete.
+                if self._is_clean and self._at.epoch != before and self._team.size == 1:
+                    self.save()  # only one of several processes may be on its way out
                 preempt.uninstall()
                 raise
-            if self._epoch == before:
+            if self._at.epoch == before:
                 self.end_epoch()
         self._in_epochs = False
         self._finish()
 
     def batches(self, loader: Any = None) -> Iterator[Any]:
-        """The batches of one pass over `loader` from where the training stands. Call `step` as the last thing for each.
+        """The rest of one pass over `loader`, from the current position. Call `step` last for each batch.
 
-        Raises: loaders.PositionLost where the loader can be read only once, or gives other data than before.
+        Raises: loaders.PositionLost if the loader can be read only once, or yields other data than before.
         """
+        passing = self._pass(loader)
+        self._passing = weakref.ref(passing)
+        return passing
+
+    def enumerate(self, loader: Any = None, start: int = 0) -> Iterator[tuple[int, Any]]:
+        """Like `batches`, each with its number in the whole pass, counted from `start`."""
+        for batch in self.batches(loader):
+            yield start + self._at.consumed - 1, batch
+
+    def _pass(self, loader: Any) -> Iterator[Any]:
         loader = self._loader if loader is None else loader
-        if loader is None or self._reader is not None:
+        if loader is None or self._at.reader is not None:
             why = "needs a loader, here or in Checkpointer(loader=...)" if loader is None else "inside batches()"
             raise BadUse(detail=f"batches() {why}.")
-        loaders.check(loader, self._loader, [*self._items.generators.values(), *self._loader_rngs])
-        at = self._resume
-        if at is not None and self._pass < at.position["pass"]:
-            self._pass += 1  # this pass was read to its end before
+        loaders.check(loader, self._loader, self._sources.own(), self._report.once)
+        at, passing = self._resume, self._passing
+        if at is not None and self._at.passes < at.position["pass"]:
+            self._at.passes += 1  # this pass was fully read before
             return
         if at is not None and not at.position["consumed"]:
             self._put_back()
             at = None
-        reader = self._reader = loaders.Reader(loader)
+        reader = self._at.reader = loaders.Reader(loader, self._sources, self._report.once)
         try:
-            self._rng_pass = self._rng() if at is None else at.set_rng("rng_pass")
+            self._at.count(passing, None if at is None else at.position, self._report.once)
+            self._rng_pass = (None if at is None else at.set_rng("rng_pass")) or self._sources.capture()
             if loaders.is_stateful(loader):
-                if self._loader_state is not None:
-                    loader.load_state_dict(self._loader_state)
+                reader.start_as_it_stands(self._loader_state, self._report.once)
                 self._loader_state = None
-                if getattr(loader, "num_workers", 0):
-                    self._say_once(
-                        "the loader keeps its position but not its workers' random numbers; a plain one does"
-                    )
-                reader.start_as_it_stands()
             else:
-                reader.advance(0 if at is None else at.position["consumed"])
+                reader.advance(*((0,) if at is None else (at.position["consumed"], at.position, at.own["rng"])))
             if at is not None:
                 loaders.check_place(reader, at.position, say)
-                self._consumed = at.position["consumed"]
+                self._at.consumed = at.position["consumed"]
                 self._put_back()
             for batch in reader:
-                self._consumed += 1
+                self._at.consumed += 1
                 self._is_clean = False
                 yield batch
         except Exception as e:
-            # A signal to the whole process group also ends a DataLoader's workers, which ends the loader.
+            # A signal to the whole process group also ends a DataLoader's workers, and so the loader.
             if not preempt.preempted() or self._team.size > 1:
                 raise
             say(f"the loader ended with the signal: {type(e).__name__}: {str(e)[:120]}")
             self._leave()
         finally:
-            self._reader = None
-            self._pass, self._consumed, self._after = self._pass + 1, 0, 0
+            self._at.end_pass()
 
     def step(self, **metrics: Any) -> None:
-        """One step was taken and all is consistent: save if it is time; if preempted, save and leave with 75.
+        """One step was taken and the state is consistent: save if due; if preempted, save and exit with 75.
 
-        metrics: numbers to show, 0-dimensional tensors too.   Raises: SystemExit(75), Superseded, NoNumber, Unsaveable.
-        A save that fails is told and tried again later; the training goes on.
+        metrics: numbers to show, including 0-dimensional tensors.   Raises: SystemExit(75), Superseded, NoNumber,
+        Unsaveable. A failed save is reported and retried later. Between two steps of an optimizer that accumulates
+        gradients, a save waits for the second, as long as the cadence allows; else it includes the gradients.
         """
         if self._resume is not None and self._was_taken_before(self._resume):
             return
         self._step, self._is_clean = self._step + 1, True
-        self._after += self._reader is None
-        self._metrics.update(light(metrics))
-        if self._in_epochs and self._reader is None and not self._pass:
-            self._see_no_position()
-        if not self._is_told:
-            self._tell()
+        self._at.after += self._at.reader is None
+        metrics = light(metrics)
+        self._report.metrics.update(metrics)
+        self._history.means.add(metrics)
+        if self._in_epochs and self._at.reader is None and not self._at.passes:
+            self._is_blind = True  # only ends of epochs can be resumed
+            self._report.once(
+                "the loop does not read its data through ckpt.batches(...): only ends of epochs are saved"
+            )
+        if not self._report.is_told:
+            plan = self._plan(False, 0.0, with_gradients=False)
+            self._report.tell(
+                plan.bytes, self._pace, self._saver.prepare(plan), self._folder, self._best.of is not None
+            )
         self._pace.stepped(self._saver.is_busy)
+        self._items.gradients.stepped()
+        self._pace.window = self._items.gradients.window
         self._hear()
         is_time = self._team.agree(not self._is_blind and self._is_time(self._pace.is_due(self._step)))
-        if self._team.is_leaving:
+        if self._team.is_leaving and not (self._items.shards.names and self._items.gradients.is_pending()):
             self._leave()
         if is_time:
             self._save()
@@ -212,53 +227,63 @@ class Checkpointer:
         self._show()
 
     def end_epoch(self, **metrics: Any) -> None:
-        """The epoch is over. Saves if it is time; if the metric of `best` is better than ever, best.pt is this.
+        """The epoch is over. Saves if due; if the metric of `best` is a new best, this becomes best.pt.
 
-        Called by `epochs` itself where the script does not.   Raises: as `step`; BadBest; loaders.PositionLost.
+        Called by `epochs` itself if the script does not.   Raises: as `step`; BadBest; loaders.PositionLost.
         """
         if self._resume is not None:
             if self._resume.position["consumed"]:
                 raise loaders.PositionLost(detail="the checkpoint stands inside a pass that this epoch never began.")
             self._put_back()
-        self._metrics.update(light(metrics))
-        self._epoch, self._pass, self._consumed, self._after = self._epoch + 1, 0, 0, 0
+        self._report.metrics.update(light(metrics))
+        self._history.end_epoch(self._best.of, metrics, caller(1), self._report.once)
+        self._at.end_epoch()
         self._is_clean, self._is_blind = True, False
-        self._rng_epoch, self._rng_pass = self._rng(), None
-        self._steps_per_epoch = self._step / self._epoch
-        self._hear(self._saver.land if self._best.of else None)  # a best one that is not saved measures nothing
-        is_best = self._team.is_first and self._best.offer(metrics, self._epoch, self._step)
-        is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._epoch)
+        self._rng_epoch, self._rng_pass = self._sources.capture(), None
+        self._report.steps_per_epoch = self._step / self._at.epoch
+        self._hear(self._saver.land if self._best.of else None)  # an unsaved best is no yardstick
+        is_best = self._team.is_first and self._best.offer(metrics, self._at.epoch, self._step)
+        is_due = self._pace.is_due(self._step) or self._pace.is_due_after_epoch(self._at.epoch)
         if self._team.agree(is_best or self._is_time(is_due)) or self._team.is_leaving:
             self._save(is_best)
         self._show(force=True)
         if self._team.is_leaving:
             self._leave()
 
-    def save(self) -> bool:
-        """Save now and wait until it is durable; nothing is written where nothing changed since the latest.
+    def mean(self, metric: str) -> float:
+        """The mean of the values given to `step` by this name in the current epoch, including before a resume."""
+        return self._history.means.mean(metric)
 
-        False where it could not be saved.
-        """
-        return self._is_clean and not self._is_blind and self._save() and self.wait()
+    def keep(self, **values: Any) -> Kept:
+        """Set values that the loop keeps, as attributes: `kept.total += 1`. A resume restores them."""
+        return self._history.keep(values, None if self._resume is None else self._resume.own)
+
+    def on_durable(self, call: Callable[[str, int], None]) -> None:
+        """`call(path, step)` for each checkpoint once known to be durable; of several processes, only in the first."""
+        self._saver.listeners.append(call)
+
+    def save(self) -> bool:
+        """Save now and wait until it is durable; writes nothing if nothing has changed. False if that failed."""
+        if not self._is_clean or self._is_blind:
+            return False
+        self.wait()  # what is under way may have begun without the room that is there by now
+        return self._save() and self.wait()
 
     def wait(self) -> bool:
-        """Wait until no save is under way. Whether the latest one is durable.   Raises: Superseded."""
+        """Wait for any save under way. Returns whether the latest one is durable.   Raises: Superseded."""
         self._hear(self._saver.land)
         return not self._saver.why_not
 
     def best_state(self) -> dict[str, Any] | None:
-        """The items of best.pt by name (state dicts, arrays, values), every byte checked; None where there is none.
+        """The items of best.pt by name (state dicts, arrays, values), every byte checked; None if there is none.
 
-        Nothing of the training changes; give the model `load_state_dict` of it where that is wanted.   Raises: Damaged.
+        Leaves the training unchanged; pass it to the model's `load_state_dict` if wanted.   Raises: Damaged.
         """
         self._hear(self._saver.land)
-        opened = self._folder.best()
-        if opened is None:
-            return None
-        return {name: arrays.thaw(value) for name, value in opened.tree.items() if name != "sojourn"}
+        return contents.items_of(self._folder.best())
 
     def close(self) -> None:
-        """Wait for what is being written, give back signal handlers and folder. Idempotent; no script need call it."""
+        """Finish writing, restore signal handlers, release the folder. Idempotent; scripts need not call it."""
         preempt.uninstall()
         try:
             self._saver.close()
@@ -269,99 +294,99 @@ class Checkpointer:
         found = self._folder.latest_valid()
         if found is None:
             return False
-        self._resume = at = contents.Resume(found, self._items, self._loader_rngs, say, self._team)
-        self._step, self._epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
-        place = (self._step, self._epoch, at.position["pass"], at.position["consumed"])
-        self._saver.goes_on(at.name, self._step, at.bytes, place)
-        self._metrics.update(at.own["metrics"])
+        self._resume = at = contents.Resume(found, self._items, self._sources.of_loader, say, self._team)
+        self._step, self._at.epoch, self._loader_state = at.own["step"], at.position["epoch"], at.own["loader"]
+        self._saver.goes_on(at.name, self._step, at.bytes, at.mark)
+        self._report.metrics.update(at.own["metrics"])
         self._best.restore(at.own["best"])
         self._pace.interruptions.restore(at.own.get("interruptions"))
         self._pace.goes_on(self._step)
         at.put_back()
-        say(f"goes on from {at.name}: epoch {self._epoch}, step {self._step}, every byte checked")
+        self._history.restore(at.own, at.is_inside_epoch)
+        say(f"resumes from {at.name}: epoch {self._at.epoch}, step {self._step}, every byte checked")
         if at.facts.get("is_best") and self._folder.best_facts() != at.facts:
             self._saver.link_best(at.name)  # a kill came between the save and the link
         return True
 
     def _put_back(self) -> None:
-        """Once more, where the training really goes on.
+        """Once more, at the point where the training really continues.
 
-        What the script did since its start (setting up, the top of an epoch) is in the saved state already.
+        What the script did since its start (setup, the top of an epoch) is in the saved state already.
         """
         assert self._resume is not None
         self._resume.put_back()
+        self._history.restore(self._resume.own, self._resume.is_inside_epoch)
         self._step, self._resume = self._resume.own["step"], None
 
     def _was_taken_before(self, at: contents.Resume) -> bool:
-        """A step on the way to the place where the training goes on; the step that saved is that place."""
+        """A step on the way to the point of resumption; the step that saved is that point."""
         if not at.is_inside_epoch:
-            self._resume = None  # a loop without passes, which goes on from `step_count`
+            self._resume = None  # a loop without passes, which resumes from `step_count`
             return False
-        self._after += 1
-        if (self._pass, self._after) == (at.position["pass"], at.position["after"]):
+        self._at.after += 1
+        if (self._at.passes, self._at.after) == (at.position["pass"], at.position["after"]):
             self._put_back()
         return True
 
-    def _rng(self) -> dict[str, Any]:
-        return rng.capture(self._items.generators, self._loader_rngs)
-
     def _save(self, is_best: bool = False) -> bool:
-        """Save, or have it saved; False where it is known by now that it could not be."""
-        place = (self._step, self._epoch, self._pass, self._consumed)
+        """Save, or hand the save over; False if it is already known to have failed."""
+        place = self._at.mark(self._step)
         if self._resume is not None or self._saver.has(place):
-            return True  # nothing is new
+            return True  # nothing new
         now_s, before = time.time(), self._best.before
         self._is_owed = False
 
         def undo() -> None:
             if is_best:
-                self._best.record = before  # best.pt is never said to hold what it does not
+                self._best.record = before  # best.pt must never claim what it does not contain
 
         try:
             return self._saver.save(self._plan(is_best, now_s), self._step, now_s, place, is_best, undo)
-        except Superseded:
+        except commit.Superseded:
             self._is_clean = False
             raise
 
     def _is_time(self, is_due: bool) -> bool:
-        """Save now? Where the one before is still being written and is not to be waited for: when that has ended."""
+        """Save now? Not between two steps of an optimizer that accumulates gradients, if it can wait; nor while the
+        previous save is being written and is not waited for: then it follows that one.
+        """
         is_due, self._is_owed = is_due or self._is_owed, False
-        if is_due and self._saver.is_busy and self._when_behind == "skip":
+        is_sharded = bool(self._items.shards.names)  # a sharded state's gradients are not kept
+        if is_due and (is_sharded or not self._pace.is_late(self._step)) and self._items.gradients.is_pending():
+            self._is_owed = True
+        elif is_due and self._saver.is_busy and self._when_behind == "skip":
             self._is_owed = True
             self._saver.tell_behind()
         return is_due and not self._is_owed
 
     def _hear(self, ask: Callable[[], None] | None = None) -> None:
-        """What came of a save under way.   Raises: Superseded."""
+        """The result of a save under way.   Raises: Superseded."""
         try:
             (ask or self._saver.poll)()
-        except Superseded:
+        except commit.Superseded:
             self._is_clean = False
             raise
 
-    def _plan(self, is_best: bool, now_s: float) -> contents.AnyPlan:
-        position = {"epoch": self._epoch, "pass": self._pass, "consumed": self._consumed, "after": self._after}
-        if self._reader is not None:
-            position.update(loaders.place(self._reader))
-        own: dict[str, Any] = {"rng": self._rng(), "rng_epoch": self._rng_epoch, "rng_pass": self._rng_pass}
-        own.update(position=position, loader=self._loader.state_dict() if loaders.is_stateful(self._loader) else None)
-        own.update(ranks=self._team.gather(own) if self._team.size > 1 else None)
+    def _plan(self, is_best: bool, now_s: float, with_gradients: bool = True) -> contents.AnyPlan:
+        drawn = {"rng": self._sources.capture(), "rng_epoch": self._rng_epoch, "rng_pass": self._rng_pass}
+        drawn.update(self._history.as_saved())
+        own = contents.own(self._items, self._at, self._loader, drawn, self._team, with_gradients)
         own["interruptions"] = self._pace.interruptions.as_saved()
-        shown = {"step": self._step, "epoch": self._epoch, "best": self._best.record}
+        shown = {"step": self._step, "epoch": self._at.epoch, "best": self._best.record}
         facts = dict(shown, token=self._folder.token, is_best=is_best, at=units.stamp(now_s))
-        return contents.plan(self._items, own, dict(shown, metrics=self._metrics), facts)
+        return contents.plan(self._items, own, dict(shown, metrics=self._report.metrics), facts)
 
     def _leave(self) -> None:
         is_saved, what = self.save(), f"saved at step {self._step}"
         if not is_saved:
-            latest = self._saver.latest
-            what = "nothing new could be saved" + (f", {latest['name']} stands" if latest else "")
-        say(f"{preempt.why()} at step {self._step}: {what}; leaving with {preempt.AGAIN} to be run again")
+            what = f"nothing new could be saved, {commit.stands(self._saver.latest, self._folder.path)}"
+        say(f"{preempt.why()} at step {self._step}: {what}; exiting with {preempt.AGAIN} to be run again")
         self._show(force=True)
-        self._is_clean = False  # nothing else is to be saved on the way out
+        self._is_clean = False  # nothing else must be saved on the way out
         raise SystemExit(preempt.AGAIN)
 
     def _finish(self) -> None:
+        self.wait()
         if not self._save() or not self.wait():
             raise NotSaved(detail=self._saver.why_not)
         self._rng_epoch = None
@@ -369,32 +394,7 @@ class Checkpointer:
         preempt.forget()
         self._show(force=True)
 
-    def _see_no_position(self) -> None:
-        """A step of an epoch whose data do not come through `batches`: one can go on only from the ends of epochs."""
-        self._is_blind = True
-        self._say_once("the loop does not read its data through ckpt.batches(...): only ends of epochs can be saved")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            say(text)
-        self._said.add(text)
-
     def _show(self, force: bool = False) -> None:
-        asked, per_epoch = self._epochs_asked, self._steps_per_epoch
-        if per_epoch is None:
-            per_epoch = loaders.length(self._reader.loader if self._reader is not None else self._loader)
-        total = None if asked is None or per_epoch is None else max(self._step, round(per_epoch * asked))
-        seen, took_s = self._saver.latest, {"write_s": round(self._pace.durable_s, 3)}
-        seen = seen and {"path": from_root(seen["path"]), "step": seen["step"], "bytes": seen["bytes"], **took_s}
-        self._progress.write(self._step, total, self._epoch, self._metrics, seen, force)
-
-    def _tell(self) -> None:
-        """Once, before the first save: how much, how often, by whom, and whether the disk has room for it."""
-        self._is_told = True
-        plan = self._plan(False, 0.0)
-        self._pace.expect(plan.bytes)
-        by = self._saver.prepare(plan)
-        say(f"a checkpoint is {units.say_bytes(plan.bytes)}, written {self._pace.words()}" + (f", {by}" if by else ""))
-        budget = self._folder.budget(plan.bytes, with_best=self._best.of is not None)
-        for text in (budget, *distributed.remarks(), *trackers.remarks()):
-            say(text)
+        loader = self._at.reader.loader if self._at.reader is not None else self._loader
+        seen = self._saver.latest, self._pace.durable_s
+        self._report.show(self._step, self._at.epoch, loaders.length(loader), *seen, force=force)

@@ -1,7 +1,7 @@
-"""Several processes that train one model (torchrun): what they tell each other so that all save, or leave, at one step.
+"""Several processes that train one model (torchrun): how they agree to save, or leave, at the same step.
 
-Every process of the training calls the same methods in the same order. What is exchanged is small and goes over a gloo
-group of its own, beside whatever the training uses.
+Every process calls the same methods in the same order. The messages are small and use a separate gloo group, beside
+whatever the training uses.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Callable
 from sojourn.train import preempt
 from sojourn.wire.errors import Misuse, WorldError
 
-# Without it torchrun keeps the addresses of the dead. Source: pytorch issue 135712, seen with torch 2.13, 2026-11.
+# Without it torchrun keeps the addresses of dead processes. Source: pytorch issue 135712, seen with torch 2.13,
+# 2026-11.
 _STORE_OF_ITS_OWN = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
-_WAIT = datetime.timedelta(hours=1)  # for the word of the one that writes; a process that is gone is noticed at once
+_WAIT = datetime.timedelta(hours=1)  # for the writing process's answer; a process that is gone is noticed at once
 
 
 class SeveralProcesses(Misuse):
@@ -28,10 +29,12 @@ class SeveralProcesses(Misuse):
 
 
 class OtherWorld(Misuse):
-    """The checkpoint is in the middle of an epoch that {saved} processes shared; now there are {now}."""
+    """The checkpoint was saved in the middle of an epoch by {saved} processes. Now there are {now}, and the rest of
+    the epoch cannot be divided among them: {why}. To change the number of processes, resume from {where}.
+    """
 
     code = "other-world"
-    next_step = "start {saved} processes; another number can resume from the end of an epoch"
+    next_step = "start {saved} processes"
 
 
 class RankLost(WorldError):
@@ -48,32 +51,27 @@ class Alone:
 
     rank, size, is_first = 0, 1, True
     group: Any = None  # for torch.distributed
-    is_leaving = False  # at the latest `agree`, some process had been asked to leave
+    is_leaving = False  # some process had been asked to leave by the latest `agree`
 
     def ask(self, exchange: Callable[[], Any]) -> Any:
-        """What came of something that all processes do together."""
+        """The result of an action that all processes do together."""
         return exchange()
 
     def share(self, value: Any) -> Any:
-        """What the first process gave."""
+        """What the first process passed."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """What every process gave, by rank."""
+        """What every process passed, by rank."""
         return [value]
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
+        """What the first process claims. Afterwards `is_leaving` says whether any process was asked to leave."""
         self.is_leaving = preempt.preempted()
         return claim
 
-    def mine(self, of_ranks: list[Any], is_inside: bool) -> Any:
-        """This process's part of what was gathered in a checkpoint; None where there were fewer processes then.
-
-        `is_inside`: it stands inside an epoch, and so can only be gone on from by as many.   Raises: OtherWorld.
-        """
-        if len(of_ranks) != self.size and is_inside:
-            raise OtherWorld(saved=len(of_ranks), now=self.size)
+    def mine(self, of_ranks: list[Any]) -> Any:
+        """This process's part of what a checkpoint gathered; None if there were fewer processes then."""
         return of_ranks[self.rank] if self.rank < len(of_ranks) else None
 
 
@@ -87,19 +85,19 @@ class Team(Alone):
         self.group = self.ask(lambda: dist.new_group(backend="gloo", timeout=_WAIT))
 
     def share(self, value: Any) -> Any:
-        """What the first process gave; plain values."""
+        """What the first process passed; plain values."""
         box = [value if self.is_first else None]
         self.ask(lambda: self._dist.broadcast_object_list(box, src=0, group=self.group))
         return box[0]
 
     def gather(self, value: Any) -> list[Any]:
-        """What every process gave, by rank; plain values."""
+        """What every process passed, by rank; plain values."""
         out: list[Any] = [None] * self.size
         self.ask(lambda: self._dist.all_gather_object(out, value, group=self.group))
         return out
 
     def agree(self, claim: bool) -> bool:
-        """What the first process claims. `is_leaving` says from now on whether any of them was asked to leave."""
+        """What the first process claims. Afterwards `is_leaving` says whether any process was asked to leave."""
         torch = sys.modules["torch"]
         words = torch.tensor([preempt.preempted(), claim and self.is_first], dtype=torch.uint8)
         self.ask(lambda: self._dist.all_reduce(words, op=self._dist.ReduceOp.MAX, group=self.group))
@@ -109,23 +107,23 @@ class Team(Alone):
         return bool(words[1])
 
     def ask(self, exchange: Callable[[], Any]) -> Any:
-        """What came of something that all processes do together."""
+        """The result of an action that all processes do together."""
         try:
             return exchange()
-        except RuntimeError as e:  # gloo says so when a connection ends
+        except RuntimeError as e:  # raised by gloo when a connection ends
             detail = (str(e).splitlines() or ["no word"])[0][:200]
             raise RankLost(rank=self.rank, size=self.size, detail=detail) from e
 
 
 def remarks() -> list[str]:
-    """What a person should know of how these processes were started."""
+    """What a person should know about how these processes were started."""
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") == "0" or os.environ.get(_STORE_OF_ITS_OWN) == "1":
         return []
-    return [f"when torchrun starts the processes again they may wait for the dead for ever: set {_STORE_OF_ITS_OWN}=1"]
+    return [f"when torchrun restarts the processes, they may wait forever for the dead ones: set {_STORE_OF_ITS_OWN}=1"]
 
 
 def join(is_sharded: bool = False) -> Alone:
-    """The team this process is in, be it of one where the state `is_sharded`. To be called by all of its processes.
+    """The team of this process, also if the state `is_sharded`. All of its processes must call it.
 
     Raises: SeveralProcesses, RankLost.
     """

@@ -1,4 +1,4 @@
-"""Folder and saver of a team: the first process has real ones, the others wait for its word and no longer."""
+"""Folder and saver of a team: the first process has real ones, the others wait only for its word."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sojourn.wire import units
 def desk(
     team: Alone, path: str, keep: int, pace: Pace, background: bool | None, say: Callable[[str], None]
 ) -> tuple[Union[Folder, TeamFolder], TeamSaver]:
-    """(folder, saver): of this process where it is alone, else of the team it is in.   Raises: NoPlace, FolderBusy."""
+    """(folder, saver): this process's own if it is alone, else its team's.   Raises: NoPlace, FolderBusy."""
     if not isinstance(team, Team):
         folder = Folder(path, run_env.token(), keep, say)
-        return folder, cast(TeamSaver, Saver(folder, pace, background, say))  # of the same methods; nothing sharded
+        return folder, cast(TeamSaver, Saver(folder, pace, background, say))  # same methods; nothing sharded
     shared = TeamFolder(team, path, run_env.token(), keep, say)
     return shared, TeamSaver(shared, pace, background, say)
 
 
 class TeamFolder:
-    """What a Checkpointer asks of a Folder, for each process of a team. Only the first one's makes and locks it."""
+    """What a Checkpointer needs of a Folder, for each process of a team. Only the first one creates and locks it."""
 
     def __init__(self, team: Alone, path: str, token: int | None, keep: int, say: Callable[[str], None]) -> None:
         self.team = team
@@ -37,7 +37,7 @@ class TeamFolder:
         self.path, self.token = team.share(None if self.real is None else (self.real.path, self.real.token))
 
     def latest_valid(self) -> torch_zip.Opened | None:
-        """The checkpoint that the first process found to be the newest valid one; each reads and checks it."""
+        """The newest valid checkpoint, as found by the first process; each process reads and checks it."""
         found = None if self.real is None else self.real.latest_valid()
         path = self.team.share(None if found is None else found.path)
         if path is None or found is not None:
@@ -47,28 +47,28 @@ class TeamFolder:
         return distributed_shards.open_shards(path, is_checked=True)
 
     def best(self) -> torch_zip.Opened | None:
-        """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
+        """best.pt, every byte checked; None if there is none.   Raises: Damaged, OSError."""
         try:
             return torch_zip.read_zip(os.path.join(self.path, "best.pt"))
         except FileNotFoundError:
             return None
 
     def best_facts(self) -> Any:
-        """As of a Folder; {} where this process does not write."""
+        """As in Folder; {} if this process does not write."""
         return {} if self.real is None else self.real.best_facts()
 
     def budget(self, size_bytes: int, with_best: bool) -> str:
-        """As of a Folder; "" where this process does not write."""
+        """As in Folder; "" if this process does not write."""
         return "" if self.real is None else self.real.budget(size_bytes, with_best)
 
     def close(self) -> None:
-        """As of a Folder. Not waited for."""
+        """As in Folder. Does not wait."""
         if self.real is not None:
             self.real.close()
 
 
 class TeamSaver:
-    """What a Checkpointer asks of a Saver, for each process of a team. `latest` and `why_not`: as of the last word."""
+    """What a Checkpointer needs of a Saver, for each process of a team. `latest` and `why_not`: as last reported."""
 
     def __init__(self, folder: TeamFolder, pace: Pace, background: bool | None, say: Callable[[str], None]) -> None:
         self.team = folder.team
@@ -81,18 +81,28 @@ class TeamSaver:
         """A save is under way; only the first process knows."""
         return self.real is not None and self.real.is_busy
 
+    @property
+    def listeners(self) -> list[Callable[[str, int], None]]:
+        """As in Saver; those of other processes are never called."""
+        return [] if self.real is None else self.real.listeners
+
     def has(self, place: tuple[int, ...]) -> bool:
-        """As of a Saver; the word of the first process."""
+        """As in Saver; the first process's answer."""
         return bool(self.team.share(None if self.real is None else self.real.has(place)))
 
     def goes_on(self, name: str, step: int, size_bytes: int, place: tuple[int, ...]) -> None:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if self.real is not None:
             self.real.goes_on(name, step, size_bytes, place)
             self.latest = self.real.latest
 
+    def expect(self, size_bytes: int) -> None:
+        """As in Saver. Does not wait."""
+        if self.real is not None:
+            self.real.expect(size_bytes)
+
     def prepare(self, plan: AnyPlan) -> str:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if isinstance(plan, ShardedPlan):
             return "by all processes together, which wait for the disk"
         return "" if self.real is None else self.real.prepare(plan)
@@ -100,9 +110,9 @@ class TeamSaver:
     def save(
         self, plan: AnyPlan, step: int, at_s: float, place: tuple[int, ...], is_best: bool, undo: Callable[[], None]
     ) -> bool:
-        """As of a Saver: all hear whether the first process could hand it over, or write it.
+        """As in Saver: all learn whether the first process could hand it over, or write it.
 
-        A sharded one is written by all, each its part.
+        Each process writes its part of a sharded one.
         """
         if isinstance(plan, ShardedPlan):
             return bool(self._word(self._save_sharded(plan, step, at_s, place)))
@@ -110,35 +120,35 @@ class TeamSaver:
         return bool(self._word(done))
 
     def poll(self) -> None:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if self.real is not None:
             self.real.poll()
             self.latest, self.why_not = self.real.latest, self.real.why_not
 
     def land(self) -> None:
-        """Wait for the word of the first process that nothing is under way.   Raises: Superseded, RankLost."""
+        """Wait until the first process reports that no save is under way.   Raises: Superseded, RankLost."""
         if self.real is not None:
             self.real.land()
         self._word(None)
 
     def hold(self) -> None:
-        """Wait until nothing is under way, where this process writes; the others wait when they next meet it."""
+        """Wait until no save is under way, if this process writes; the others wait at their next exchange."""
         if self.real is not None:
             self.real.hold()
             self.latest, self.why_not = self.real.latest, self.real.why_not
 
     def tell_behind(self) -> None:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if self.real is not None:
             self.real.tell_behind()
 
     def link_best(self, name: str) -> None:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if self.real is not None:
             self.real.link_best(name)
 
     def close(self) -> None:
-        """As of a Saver. Not waited for."""
+        """As in Saver. Does not wait."""
         if self.real is not None:
             self.real.close()
 
@@ -149,7 +159,7 @@ class TeamSaver:
                 if aside is not None:
                     plan.shards.write(aside, self.team)
             except OSError:
-                pass  # of all processes alike; the first one says it
+                pass  # in all processes alike; the first one reports it
             return False
         began = []
 

@@ -1,7 +1,7 @@
-"""What the adapters for other trainers share: when to save, how the folder they wrote is committed, what to go on from.
+"""What the adapters for other trainers share: when to save, how to commit the folder they wrote, what to resume from.
 
 The other trainer writes its own checkpoint, as a folder of files; here it is sealed, made durable, renamed and pointed
-to by the same protocol as the Checkpointer's files (`Shelf.commit`).
+to with the same protocol as the Checkpointer's files (`Shelf.commit`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from sojourn.train import distributed, preempt, run_env, trackers
 from sojourn.train.pace import Pace
 from sojourn.train.progress import Progress, light
 from sojourn.train.run_env import say
-from sojourn.train.saving import sealed
+from sojourn.train.saving import commit, sealed
 from sojourn.train.saving.folder import Folder
 from sojourn.wire import units
 
 
 class Guard:
-    """Saves of a training whose loop is another library's. All processes of the training make one and call alike.
+    """Saves a training whose loop belongs to another library. All its processes create one and call it alike.
 
-    `keep`, `every_s`, `every_steps`, `mtbf_s`, `folder`: as of the Checkpointer.
+    `keep`, `every_s`, `every_steps`, `mtbf_s`, `folder`: as in Checkpointer.
     Raises: BadPace, NoPlace, FolderBusy, SeveralProcesses.
     """
 
@@ -44,7 +44,7 @@ class Guard:
         self._folder = Folder(self.path, run_env.token(), keep, say) if self.team.is_first else None
         self.path = self.team.share(self.path)
         self._progress = Progress(os.environ.get("SOJOURN_PROGRESS", "") if self.team.is_first else "")
-        self._told: tuple[int, int | None] | None = None  # the last step and total
+        self._told: tuple[int, int | None] | None = None  # the last step and total reported
         self._metrics: dict[str, Any] = {}
         self._epoch = 0
         self.is_owed = False
@@ -54,9 +54,9 @@ class Guard:
         preempt.install()
 
     def newest(self) -> tuple[str, dict[str, Any]] | None:
-        """(path, facts) of the newest checkpoint every byte of which is as it was written; says which are not.
+        """(path, facts) of the newest checkpoint whose every byte is unchanged; reports those that are not.
 
-        None where there is nothing.   Raises: Damaged where nothing of what is there is valid; Superseded.
+        None if there is none.   Raises: Damaged if none is valid; Superseded.
         """
         found = None
         if self._folder is not None:
@@ -69,11 +69,11 @@ class Guard:
             raise run_env.BadUse(detail=f"process {self.team.rank} does not see {path}: all need one folder.")
         self._latest = {"path": path, "step": facts["step"], "bytes": size}
         self.pace.goes_on(facts["step"])
-        say(f"goes on from {os.path.basename(path)}: step {facts['step']}, every byte checked")
+        say(f"resumes from {os.path.basename(path)}: step {facts['step']}, every byte checked")
         return path, facts
 
     def is_due(self, step: int, total: int | None, may_save: bool = True, at_end: bool = False) -> bool:
-        """After a step: whether all save now. Where they may not yet, the save is owed to the next step that may."""
+        """After a step: whether all save now. If they must not yet, the save is due at the next step that allows it."""
         if not self._is_told:
             self._tell()
         self.pace.stepped(False)
@@ -83,7 +83,7 @@ class Guard:
         return self.is_owed and may_save
 
     def describe(self, metrics: Mapping[str, Any], epoch: float) -> None:
-        """What the trainer says of its training: numbers by name (others are left out), and the epochs done."""
+        """The trainer's report: numbers by name (others are left out), and the finished epochs."""
         found = {str(name): value for name, value in metrics.items() if _is_number(value)}
         self._metrics.update(light(found))
         self._epoch = int(epoch)
@@ -91,10 +91,10 @@ class Guard:
             self._progress.write(*self._told, self._epoch, self._metrics, self._shown())
 
     def commit(self, step: int, fill: Callable[[str], None]) -> None:
-        """Let `fill(aside)` put a whole checkpoint into an empty folder, in every process; publish it. Then leave with
-        75 if preempted. What goes wrong is said and raised: the trainer that wrote it has no way to go on.
+        """Let `fill(aside)` put a whole checkpoint into an empty folder, in every process; publish it. Then exit with
+        75 if preempted. Errors are reported and raised: the trainer that wrote it cannot continue.
 
-        Raises: OSError, RuntimeError (of PyTorch's writers), Superseded, RankLost, SystemExit(75).
+        Raises: OSError, RuntimeError (from PyTorch's writers), Superseded, RankLost, SystemExit(75).
         """
         self.is_owed, began_s, now_s = False, time.monotonic(), time.time()
         facts = {"step": step, "world_size": self.team.size, "at": units.stamp(now_s)}
@@ -119,13 +119,13 @@ class Guard:
             self._leave(step, f"saved at step {step}")
 
     def not_saved(self, step: int, error: Exception) -> None:
-        """Say so: the error ends the training."""
-        stands = f"{os.path.basename(self._latest['path'])} stands" if self._latest else "nothing is saved yet"
+        """Report it: the error ends the training."""
+        stands = commit.stands(self._latest, self.path)
         why = (str(error).splitlines() or [""])[0][:200]
         say(f"step {step} is NOT SAVED: {type(error).__name__}: {why}; {stands}, the training ends")
 
     def _leave(self, step: int, what: str) -> None:
-        say(f"{preempt.why()} at step {step}: {what}; leaving with {preempt.AGAIN} to be run again")
+        say(f"{preempt.why()} at step {step}: {what}; exiting with {preempt.AGAIN} to be run again")
         raise SystemExit(preempt.AGAIN)
 
     def _fill(self, fill: Callable[[str], None], aside: str | None) -> None:
@@ -133,7 +133,7 @@ class Guard:
         self.team.gather(None)  # all have written their part
 
     def leave_if_asked(self, step: int) -> None:
-        """At a place where nothing is to be saved: leave with 75 if any process was asked to.
+        """At a point without a save: exit with 75 if any process was asked to leave.
 
         Raises: SystemExit(75).
         """
@@ -142,7 +142,7 @@ class Guard:
             self._leave(step, "nothing new to save")
 
     def close(self) -> None:
-        """The training is over: give back the folder and the signals. Idempotent."""
+        """The training is over: release the folder and the signals. Idempotent."""
         preempt.uninstall()
         preempt.forget()
         if self._folder is not None:

@@ -1,7 +1,7 @@
-"""For the Trainer of Hugging Face: `hf.train(trainer)` in the place of `trainer.train()` goes on where it stood.
+"""For the Trainer of Hugging Face: `hf.train(trainer)` in place of `trainer.train()` resumes the training.
 
-The Trainer writes its own checkpoint, in its own format; the callback says when, and commits it so that it is whole or
-absent. What the Trainer saves by itself (`save_strategy`) stays its own affair.
+The Trainer writes its own checkpoint, in its own format; the callback decides when, and commits it whole or not at all.
+What the Trainer saves by itself (`save_strategy`) is left alone.
 Source: transformers/trainer.py and trainer_callback.py of transformers 5.23, 2026-11.
 """
 
@@ -18,47 +18,47 @@ from sojourn.wire import atomic
 
 try:
     from transformers import TrainerCallback
-except ImportError:  # then there is no Trainer to give this to
+except ImportError:  # then no Trainer can be passed either
     TrainerCallback = object
 
-_STAGED = ".sojourn-staged.json"  # in output_dir: the folder the Trainer is writing for us
+_STAGED = ".sojourn-staged.json"  # in output_dir: names the folder the Trainer is writing for us
 
 
 class Checkpoints(TrainerCallback):  # type: ignore[misc]
-    """Saves a Trainer's training now and then, on preemption (then it leaves with 75) and at its end.
+    """Saves a Trainer's training regularly, on preemption (then it exits with 75) and at its end.
 
-    Make it after the Trainer's arguments (they set up torch.distributed), give it to `callbacks`, and start with
-    `trainer.train(resume_from_checkpoint=checkpoints.newest())`; or leave all that to `train`.
-    Parameters and errors: as of `guard.Guard`. Exact on a CPU, as long as the data set draws no random numbers in
-    the main process: the Trainer itself does not put those back for the first batch.
+    Create it after the Trainer's arguments (they set up torch.distributed), add it to `callbacks`, and start with
+    `trainer.train(resume_from_checkpoint=checkpoints.newest())`; or leave all that to `train`. Parameters and errors:
+    as in `guard.Guard`. Exact on a CPU, provided the data set draws no random numbers in the main process: the Trainer
+    does not restore those for the first batch.
     """
 
     def __init__(self, **pace: Any) -> None:
         self._guard = Guard(**pace)
-        self._asked: int | None = None  # the step behind which the Trainer was asked to save
+        self._asked: int | None = None  # the step after which the Trainer was asked to save
         self._is_theirs = False
         self.has_trained = False
 
     def newest(self) -> str | None:
-        """The checkpoint to resume from, every byte checked; None where there is none.   Raises: Damaged."""
+        """The checkpoint to resume from, every byte checked; None if there is none.   Raises: Damaged."""
         found = self._guard.newest()
         return None if found is None else found[0]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Refuses what would make a resume inexact; sweeps what a killed attempt left half-written."""
+        """Refuses settings that would make a resume inexact; removes a killed attempt's half-written files."""
         if args.save_only_model or args.ignore_data_skip:
             raise BadUse(detail="save_only_model and ignore_data_skip leave out what an exact resume needs.")
         marker = os.path.join(args.output_dir, _STAGED)
         left = atomic.read_json(marker) if self._guard.team.is_first else None
         if self._guard.team.is_first:
-            for aside in glob.glob(glob.escape(marker) + ".*.tmp"):  # of a process killed while it wrote the marker
+            for aside in glob.glob(glob.escape(marker) + ".*.tmp"):  # from a process killed while writing the marker
                 os.unlink(aside)
         if left:
             shutil.rmtree(os.path.join(args.output_dir, os.path.basename(left["name"])), ignore_errors=True)
             os.unlink(marker)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
-        """Asks the Trainer to save where it is time."""
+        """Asks the Trainer to save when due."""
         self.has_trained = True
         is_end = state.global_step >= state.max_steps
         if self._guard.is_due(state.global_step, state.max_steps, at_end=is_end):
@@ -71,11 +71,11 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
         return control
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Tells what the Trainer logs: loss, learning rate, what an evaluation found."""
+        """Reports what the Trainer logs: loss, learning rate, evaluation results."""
         self._guard.describe(dict(logs or {}), state.epoch or 0.0)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The Trainer has written: commit it, if it was asked for."""
+        """The Trainer has written: commit it, if we asked for it."""
         if self._asked is None:
             return
         self._asked = None
@@ -91,17 +91,17 @@ class Checkpoints(TrainerCallback):  # type: ignore[misc]
         self._guard.commit(state.global_step, fill)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Gives back the folder."""
+        """Releases the folder."""
         self._guard.close()
 
     def failed(self, error: Exception) -> None:
-        """The training ended with this: say so where the Trainer was at a save of ours."""
+        """The training ended with this error: report it if it came during a save of ours."""
         if self._asked is not None:
             self._guard.not_saved(self._asked, error)
 
 
 def train(trainer: Any, **pace: Any) -> Any:
-    """`trainer.train()`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
+    """`trainer.train()`, resumed from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
     checkpoints = Checkpoints(**pace)
     trainer.add_callback(checkpoints)
     newest = checkpoints.newest()
@@ -116,7 +116,7 @@ def train(trainer: Any, **pace: Any) -> Any:
 
 
 def _take(written: str, aside: str, keep: bool) -> None:
-    """Move everything in `written` to `aside`, as links where it is to be kept; copied from another file system."""
+    """Move everything in `written` to `aside`, as links if it must be kept; copied from another file system."""
     for folder, _, names in os.walk(written):
         into = os.path.join(aside, os.path.relpath(folder, written))
         os.makedirs(into, exist_ok=True)

@@ -1,8 +1,8 @@
-"""For the Trainer of Lightning: `lightning.fit(trainer, module, loader)` in the place of `trainer.fit(module, loader)`
-goes on where it stood.
+"""For the Trainer of Lightning: `lightning.fit(trainer, module, loader)` in place of `trainer.fit(module, loader)`
+resumes the training.
 
-Lightning writes its own checkpoint, which anything that reads Lightning's can read; the callback says when, adds the
-random numbers and the place in the data, which Lightning does not keep, and commits it so that it is whole or absent.
+Lightning writes its own checkpoint, readable by anything that reads Lightning's; the callback decides when, adds the
+random numbers and the place in the data, which Lightning does not keep, and commits it whole or not at all.
 Source: lightning/pytorch/loops/{fit_loop,training_epoch_loop}.py of lightning 2.6, 2026-11.
 """
 
@@ -14,44 +14,45 @@ import os
 from typing import Any, Iterator, Mapping
 
 from sojourn.train import preempt
+from sojourn.train.distributed import OtherWorld
 from sojourn.train.guard import Guard
 from sojourn.train.run_env import BadUse, say
 from sojourn.train.state import loaders, rng
 
 try:
     from lightning.pytorch.callbacks import Checkpoint
-except ImportError:  # then there is no Trainer to give this to
+except ImportError:  # then no Trainer can be passed either
     Checkpoint = object
 
 FILE = "lightning.ckpt"
 
 
 class Checkpoints(Checkpoint):  # type: ignore[misc]
-    """Saves a Lightning training now and then, on preemption (then it leaves with 75) and at its end.
+    """Saves a Lightning training regularly, on preemption (then it exits with 75) and at its end.
 
-    Give it to the Trainer's callbacks, wrap the loader by `batches`, and start with `trainer.fit(module,
-    checkpoints.batches(loader), ckpt_path=checkpoints.newest())`; or leave all that to `fit`.
-    Parameters and errors: as of `guard.Guard`. It saves behind batches. What Lightning does behind the last one of an
-    epoch, and a validation, would be left out by who goes on from before: such a save comes behind it, before the next
-    batch is learnt from. Inside accumulated gradients there is none: it comes behind those before.
+    Add it to the Trainer's callbacks, wrap the loader with `batches`, and start with `trainer.fit(module,
+    checkpoints.batches(loader), ckpt_path=checkpoints.newest())`; or leave all that to `fit`. Parameters and errors: as
+    in `guard.Guard`. It saves after batches. Resuming a save made before Lightning's work after an epoch's last batch,
+    or before a validation, would skip that work: such a save comes afterwards, before the next batch is learnt from. It
+    never saves while gradients accumulate: that save comes after the batches before.
     """
 
     def __init__(self, **pace: Any) -> None:
         self._pace = pace
         self._made: Guard | None = None
         self._loader: Placed | None = None
-        self._ended: tuple[int, Any] | None = None  # the training was over at this step, and what was random stood so
-        self._behind: Mapping[str, Any] | None = None  # the place to save where that is not what it is now
+        self._ended: tuple[int, Any] | None = None  # the training was over at this step, with these random states
+        self._behind: Mapping[str, Any] | None = None  # the place to save if not the current one
         self._steps = 0
         self._is_over = False
 
     def batches(self, loader: Any) -> Placed:
-        """The same loader, whose passes begin where the training stands. Only one is kept track of."""
+        """The same loader, whose passes start at the current position. Only one is tracked."""
         self._loader = Placed(loader)
         return self._loader
 
     def newest(self) -> str | None:
-        """The checkpoint to resume from, every byte checked; None where there is none.   Raises: Damaged."""
+        """The checkpoint to resume from, every byte checked; None if there is none.   Raises: Damaged."""
         found = self._guard.newest()
         return None if found is None else os.path.join(found[0], FILE)
 
@@ -70,27 +71,35 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         return {"steps": self._steps, "ranks": ranks, "is_over": self._is_over}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from there.   Raises: OtherWorld."""
+        """Continue from there.   Raises: OtherWorld."""
         self._steps = state_dict["steps"]
         if state_dict["ranks"] and self._loader is not None:
-            mine = self._guard.team.mine(state_dict["ranks"], is_inside=not state_dict["is_over"])
+            saved, team = len(state_dict["ranks"]), self._guard.team
+            if saved != team.size and not state_dict["is_over"]:
+                why = "Lightning counts its batches by the old division"
+                raise OtherWorld(saved=saved, now=team.size, why=why, where="the end of an epoch")
+            mine = team.mine(state_dict["ranks"])
             if not state_dict["is_over"]:
                 self._loader.go_on(mine)
             elif mine is not None:
                 self._ended = (self._steps, mine["rng"])
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Refuses what would make a resume inexact."""
+        """Refuses settings that would make a resume inexact."""
         loader = self._loader
         if loader is None or trainer.train_dataloader is not loader:
-            raise BadUse(detail="Lightning reads another loader than batches() gave: the place in the data is unknown.")
+            raise BadUse(
+                detail="Lightning does not read the loader from batches(): the position in the data is unknown."
+            )
         if trainer.world_size > 1 and not hasattr(loader.sampler, "num_replicas"):
-            raise BadUse(detail="of several processes each would read all data: give the loader a DistributedSampler.")
-        preempt.reclaim()  # Lightning's own handler ends the training behind a batch, saved or not
+            raise BadUse(
+                detail="with several processes, each would read all the data: give the loader a DistributedSampler."
+            )
+        preempt.reclaim()  # Lightning's own handler ends the training after a batch, saved or not
         self._guard.leave_if_asked(self._steps)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Saves where it is time."""
+        """Saves when due."""
         self._steps += 1
         if self._loader is not None:
             self._loader.done = batch_idx + 1
@@ -106,7 +115,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
             self._loader.is_owed = self._guard.is_owed
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Saves what is owed, as it was before this batch was read."""
+        """Makes a save that is due, as of before this batch was read."""
         if self._loader is None or not self._guard.is_owed or batch_idx % trainer.accumulate_grad_batches:
             return
         self._behind = self._loader.before
@@ -124,7 +133,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
         self._guard.close()
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
-        """Where it was over before: what is drawn next is what was drawn then."""
+        """If it was over before: the next draws are those drawn then."""
         if self._ended is not None and self._ended[0] == self._steps and self._loader is not None:
             self._loader.put_back(self._ended[1])
 
@@ -134,7 +143,7 @@ class Checkpoints(Checkpoint):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _before_it(loop: Any) -> Iterator[None]:
-    """Lightning's counts at the start of a batch as they are behind the one before, which is what it can go on from."""
+    """Lightning's counts at the start of a batch, as they were after the previous one, where it can resume."""
     batches, is_last = loop.batch_progress, loop.batch_progress.is_last_batch
 
     def move(by: int) -> None:
@@ -153,11 +162,13 @@ def _before_it(loop: Any) -> Iterator[None]:
 
 
 def fit(trainer: Any, module: Any, loader: Any, val_dataloaders: Any = None, **pace: Any) -> None:
-    """`trainer.fit(module, loader)`, going on from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
+    """`trainer.fit(module, loader)`, resumed from the newest checkpoint. `pace`: the parameters of `Checkpoints`."""
     if trainer.world_size > 1:
         if not trainer.strategy.cluster_environment.creates_processes_externally:
-            raise BadUse(detail="Lightning would start the other processes itself, too late: start all by torchrun.")
-        trainer.strategy.setup_environment()  # all are asked what to go on from; a second call does nothing
+            raise BadUse(
+                detail="Lightning would start the other processes itself, too late: start all of them with torchrun."
+            )
+        trainer.strategy.setup_environment()  # all are asked what to resume from; a second call does nothing
     checkpoints = Checkpoints(**pace)
     trainer.callbacks.append(checkpoints)
     placed = checkpoints.batches(loader)
@@ -165,20 +176,20 @@ def fit(trainer: Any, module: Any, loader: Any, val_dataloaders: Any = None, **p
 
 
 class Placed:
-    """A loader whose pass can begin in its middle, with the random numbers it had."""
+    """A loader whose pass can start in its middle, with the random numbers it had."""
 
     def __init__(self, loader: Any) -> None:
-        self._rngs = loaders.generators(loader)
-        loaders.check(loader, loader, self._rngs)
+        self._rngs = loaders.all_generators(loader)
+        loaders.check(loader, loader, self._rngs, say)
         self.loader, self._is_stateful = loader, loaders.is_stateful(loader)
         if self._is_stateful and int(getattr(loader, "num_workers", 0)):
             say("the loader keeps its position but not its workers' random numbers; a plain one does")
         self._reader: loaders.Reader | None = None
         self._drawn: dict[str, Any] | None = None
         self._consumed = 0
-        self.done = 0  # batches of this pass that were learnt from; without a length Lightning reads one ahead
+        self.done = 0  # batches of this pass learnt from; without a length Lightning reads one ahead
         self._latest: dict[str, Any] = {}  # the place before that one
-        self.is_owed = False  # then the next batch is read with a look at the place before
+        self.is_owed = False  # then the place before the next batch is recorded when it is read
         self.before: Mapping[str, Any] | None = None
         self._resume: Mapping[str, Any] | None = None
 
@@ -192,7 +203,7 @@ class Placed:
         return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[Any]:
-        """One pass, from where it stood. Nothing is drawn before its first batch is asked for."""
+        """One pass, from the current position. Nothing is drawn before its first batch is requested."""
         at, self._resume = self._resume, None
         self._drawn = rng.capture({}, self._rngs) if at is None else self.put_back(at["rng_pass"])
         self._reader = reader = loaders.Reader(self.loader)
@@ -219,7 +230,7 @@ class Placed:
             yield batch
 
     def place(self, is_over: bool) -> Mapping[str, Any]:
-        """Where the pass stands, and what it was drawn with."""
+        """The pass's position, and the random numbers it was drawn with."""
         if is_over:
             return {"rng": rng.capture({}, self._rngs)}
         if self._latest and self._consumed > self.done:
@@ -232,11 +243,11 @@ class Placed:
         return kept if self._reader is None else dict(kept, **loaders.place(self._reader))
 
     def go_on(self, place: Mapping[str, Any]) -> None:
-        """Let the next pass begin there."""
+        """Let the next pass start there."""
         self._resume = place
 
     def put_back(self, saved: Any) -> Any:
-        """Let all random numbers go on from there; gives `saved`."""
+        """Restore all random numbers from there; returns `saved`."""
         for text in rng.restore(saved, {}, self._rngs):
             say(text)
         return saved

@@ -1,4 +1,4 @@
-"""When to save: on request every so many seconds, steps or epochs, else as often as wastes the least time."""
+"""When to save: every so many seconds, steps or epochs if requested, else as often as wastes the least time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sojourn.train.interruptions import Interruptions
 from sojourn.wire import cadence, units
 from sojourn.wire.errors import Misuse
 
-FLOOR_S, CEILING_S = 10.0, 1800.0  # a disk is not worn for less, nor more than half an hour's work put at stake
+FLOOR_S, CEILING_S = 10.0, 1800.0  # saving more often wears the disk; less often risks over half an hour's work
 RETRY_S = 60.0
-# Before the first save was measured: bytes a second, and what opening, fsync and renaming take at least.
+# Until a save is measured: bytes per second, and the least time for open, fsync and rename.
 GUESS_BYTES_PER_S, GUESS_S = 200e6, 0.02
 
 
@@ -24,11 +24,11 @@ class BadPace(Misuse):
 class Pace:
     """Decides when a save is due.
 
-    What a save costs is the time that training loses by it: standing still for the copy (or the whole write), and
-    running slower while another process writes. What a kill costs is the work since the state was copied that is the
-    newest on the disk, which is never to be more than the interval, or `every_steps`; so what a copy takes until it is
-    durable is taken off them, half of them at most. `window`: a save can only come behind so many steps, so it comes
-    before the window that would overrun.   Raises: BadPace.
+    A save costs the time that training loses by it: standing still for the copy (or the whole write), and running
+    slower while another process writes. A kill costs the work since the newest durable copy of the state, which must
+    stay within the interval or `every_steps`; so the time until a copy is durable is taken off them, up to half.
+    `window`: a save can come only every so many steps, so it comes before the window that would overrun.   Raises:
+    BadPace.
     """
 
     def __init__(
@@ -49,26 +49,27 @@ class Pace:
         self._step_s = self._stepped_s = self._busy_s = 0.0
         self._busy_steps = self._shown_s = 0
         self.window = 1
+        self._is_lost = False
 
     @property
     def interval_s(self) -> float | None:
-        """Seconds between saves; None where only steps or epochs count."""
+        """Seconds between saves; None if only steps or epochs count."""
         if not self.is_auto:
             return self.every_s
         best_s = cadence.interval_s(self.interruptions.mtbf_s, self.lost_s or GUESS_S)
         return min(CEILING_S, max(FLOOR_S, self.durable_s, best_s))
 
     def expect(self, size_bytes: int) -> None:
-        """Guess what a save of this size costs, until one was measured."""
+        """Estimate the cost of a save of this size until one is measured."""
         if not self.is_measured:
             self.lost_s = GUESS_S + size_bytes / GUESS_BYTES_PER_S
 
     def stepped(self, is_writing: bool) -> None:
-        """A step was taken; `is_writing`: another process writes meanwhile."""
+        """A step was taken; `is_writing`: another process is writing."""
         now_s = time.monotonic()
         took_s = now_s - self._stepped_s
         if self._stepped_s and is_writing:
-            if took_s < 4 * self._step_s:  # more is no step: an evaluation, say
+            if took_s < 4 * self._step_s:  # anything longer is not a step: an evaluation, say
                 self._busy_s, self._busy_steps = self._busy_s + took_s, self._busy_steps + 1
         elif self._stepped_s:
             self._steps_s.append(took_s)
@@ -77,19 +78,17 @@ class Pace:
         self._stepped_s = now_s
 
     def goes_on(self, step: int) -> None:
-        """All steps up to this one are on the disk."""
+        """All steps up to this one are on disk."""
         self._from_step = self._safe_step = step
 
     def copied(self, step: int) -> None:
-        """The training goes on behind a save, which is or will be written: the next interval starts now."""
-        self._from_s, self._from_step = time.monotonic(), step
+        """The training continues after a save that is, or will be, written: the next interval starts now."""
+        self._from_s, self._from_step, self._is_lost = time.monotonic(), step, False
         self._stepped_s, self._busy_s, self._busy_steps = self._from_s, 0.0, 0
 
     def saved(self, stall_s: float, durable_s: float) -> None:
-        """The latest copy is durable `durable_s` seconds after its save began; the training stood still for `stall_s`
-        of them.
-        """
-        self._safe_s, self._safe_step = self._from_s, self._from_step
+        """The latest copy is durable `durable_s` seconds after its save began; training stood still for `stall_s`."""
+        self._safe_s, self._safe_step, self._not_before_s = self._from_s, self._from_step, 0.0
         slower_s = max(0.0, self._busy_s - self._busy_steps * self._step_s) if self._step_s else 0.0
         lost_s = max(1e-4, stall_s + min(slower_s, durable_s))
         old, tail_s = self.is_measured, durable_s - stall_s
@@ -99,18 +98,22 @@ class Pace:
         self.is_measured = True
 
     def failed(self) -> None:
-        """A save did not succeed: none is due for a minute, or for the interval where that is shorter."""
+        """A save failed: none is due for a minute, or for the interval if that is shorter."""
         interval_s = self.interval_s
         self._not_before_s = time.monotonic() + (RETRY_S if interval_s is None else min(RETRY_S, interval_s))
+
+    def lost(self) -> None:
+        """The newest copy was lost before it was durable: save at the next step."""
+        self._from_s, self._from_step, self._is_lost = self._safe_s, self._safe_step, True
 
     def is_due(self, step: int) -> bool:
         """After a step. An interval is rounded down to a step: a save comes before the step that would overrun it.
 
-        Steps are counted off in multiples; where a copy takes some to become durable, from the latest copy.
+        Steps count in multiples or, if a copy takes some to become durable, from the latest copy.
         """
         now_s, interval_s = time.monotonic(), self.interval_s
-        if now_s < self._not_before_s:
-            return False
+        if now_s < self._not_before_s or self._is_lost:
+            return self._is_lost
         if self.every_steps is not None:
             early = max(self._tail_steps(self.every_steps), self.window - 1)
             if step - self._from_step >= self.every_steps - early if early else step % self.every_steps == 0:
@@ -119,15 +122,22 @@ class Pace:
             return False
         return now_s - self._from_s + self.window * self._step_s >= max(interval_s / 2, interval_s - self.tail_s)
 
+    def is_late(self, step: int) -> bool:
+        """After a step: the interval or `every_steps` have passed since the newest copy."""
+        interval_s = self.interval_s
+        if interval_s is not None and time.monotonic() - self._from_s + self._step_s >= interval_s:
+            return True
+        return self.every_steps is not None and step - self._from_step >= self.every_steps
+
     def is_spent(self, step: int) -> bool:
-        """After a step: with one more, a kill would cost more than the interval or `every_steps` allow."""
+        """After a step: one more, and a kill would cost more than the interval or `every_steps` allow."""
         interval_s = self.interval_s
         if interval_s is not None and time.monotonic() - self._safe_s + self._step_s >= interval_s:
             return True
         return self.every_steps is not None and step - self._safe_step >= self.every_steps
 
     def _tail_steps(self, every: int) -> int:
-        """Steps that are taken until a copy is durable; at most half of `every`."""
+        """Steps taken until a copy is durable; at most half of `every`."""
         most = int(every // 2)
         if self.tail_s <= 0.0 or not self._step_s:
             return most if self.tail_s > 0.0 else 0
@@ -150,7 +160,7 @@ class Pace:
         return " and ".join(word for word in said if word)
 
     def news(self) -> str:
-        """`words` where what was measured since moved the interval to half or twice what was shown last; "" else."""
+        """`words` if measurements have moved the interval to half or twice what was last shown; "" else."""
         now_s = self.interval_s
         if not self.is_auto or now_s is None or not self._shown_s:
             return ""

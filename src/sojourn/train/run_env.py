@@ -1,4 +1,4 @@
-"""What surrounds the training process: the run's environment, where checkpoints go, one line to stderr."""
+"""The surroundings of the training process: the run's environment, the checkpoint folder, one line on stderr."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class BadUse(Misuse):
 
 
 def token() -> int | None:
-    """The attempt's fencing token, None where no sojourn is around."""
+    """The attempt's fencing token, None without sojourn."""
     said = os.environ.get("SOJOURN_TOKEN", "")
     return int(said) if said.isdigit() else None
 
 
 def place(folder: str | os.PathLike[str] | None) -> str:
-    """Where checkpoints go: the run's folder, ./checkpoints without a run.
+    """Where checkpoints go: the run's folder, or ./checkpoints without a run.
 
-    Under sojourn the working copy belongs to one attempt, so a relative `folder` lies in the run's root instead.
-    Raises: BadUse for one in what ends with a scheduler's job (SOJOURN_PASSING).
+    Under sojourn the working copy belongs to one attempt, so a relative `folder` is in the run's root instead. Raises:
+    BadUse for a folder that ends with a scheduler's job (SOJOURN_PASSING).
     """
     if folder is None:
         return os.environ.get("SOJOURN_CHECKPOINT_DIR") or "checkpoints"
@@ -39,7 +39,7 @@ def place(folder: str | os.PathLike[str] | None) -> str:
 
 
 def from_root(path: str) -> str:
-    """`path` from the run's root, where it lies in there; as it is otherwise."""
+    """`path` relative to the run's root if inside it; otherwise unchanged."""
     root = os.environ.get("SOJOURN_RUN_DIR", "")
     if not root or not os.path.realpath(path).startswith(os.path.realpath(root) + os.sep):
         return path
@@ -47,13 +47,13 @@ def from_root(path: str) -> str:
 
 
 def hush(is_quiet: bool) -> None:
-    """Of several processes that train together one speaks."""
+    """Of several processes that train together, one speaks."""
     global _is_quiet
     _is_quiet = is_quiet
 
 
 def say(text: str) -> None:
-    """One line to stderr, at once."""
+    """One line on stderr, at once."""
     if _is_quiet:
         return
     sys.stderr.write(f"sojourn: {text}\n")

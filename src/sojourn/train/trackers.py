@@ -1,6 +1,6 @@
-"""Experiment trackers that keep what they are told on this disk alone: said at the start, while it can still be owed.
+"""Experiment trackers that keep their data only on this disk: reported at the start, while it can still be owed.
 
-They are left alone: nothing is imported, set or sent. Only one that the process has imported already is looked at.
+They are left alone: nothing is imported, set or sent. Only trackers already imported by the process are checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def remarks() -> list[str]:
 
 
 def _line(name: str, why: str, files: str) -> str:
-    return f"{name} {why}: what it logs stays on this disk. To bring it home, let the job owe it: outputs: [{files!r}]"
+    return f"{name} {why}: what it logs stays on this disk. To bring it home, add to the job: outputs: [{files!r}]"
 
 
 def _in_netrc(host: str) -> bool:

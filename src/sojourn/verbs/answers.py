@@ -87,16 +87,15 @@ class Row:
     lease: str = ""
     next: str = ""
     sweep: str = ""
+    at_risk: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # {"seconds","steps","checkpoint"}: lost if its box vanished
+    budget_pct: int = 0  # of its budget that is spent: the last of 50, 80, 100 that its keeper told
 
     def as_json(self) -> dict[str, Any]:
         """One element of `status.runs`."""
-        progress = {
-            "step": self.step,
-            "total": self.total,
-            "percentage": self.percentage,
-            "remaining_s": self.remaining_s,
-            "metrics": dict(self.metrics),
-        }
+        named = ("step", "total", "percentage", "remaining_s")
+        progress = {**{name: getattr(self, name) for name in named}, "metrics": dict(self.metrics)}
         return {
             "id": self.id,
             "sweep": self.sweep or None,
@@ -115,6 +114,8 @@ class Row:
             "missing": list(self.missing),
             "is_home": self.is_home,
             "spent": money(self.spent_micro, self.currency),
+            "budget_pct": self.budget_pct or None,
+            "at_risk": dict(self.at_risk) or None,
             "lease": self.lease or None,
             "next": self.next or None,
         }
@@ -146,21 +147,20 @@ class Snapshot:
     next_look_s: float  # 0: this was the last look
     is_last: bool
     alarms: tuple[Alarm, ...] = ()  # those that hold now; of a new one a line is among the news
+    elsewhere: tuple[str, ...] = ()  # runs and sweeps that another watch of this machine asks about, and sends for
+    clocks: tuple[Mapping[str, Any], ...] = ()  # of their leases, soonest first: {"lease","what","at","loses","left_s"}
 
     def as_json(self) -> dict[str, Any]:
         """The `status` document of this look, with what is new in it."""
-        more = {
-            "news": list(self.news),
-            "alarms": [vars(alarm) for alarm in self.alarms],
-            "quiet_s": round(self.quiet_s, 1),
-            "is_last": self.is_last,
-        }
+        more: dict[str, Any] = {"news": list(self.news), "alarms": [vars(alarm) for alarm in self.alarms]}
+        more |= {"elsewhere": list(self.elsewhere), "clocks": [dict(one) for one in self.clocks]}
+        more |= {"quiet_s": round(self.quiet_s, 1), "is_last": self.is_last}
         return {**self.status.as_json(), "schema": "sojourn/watch/v1", **more}
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What `run` or `resume` came to. `did`: launched, adopted (a keeper was put back), nothing, or blocked."""
+    """What `run` or `resume` came to. `did`: launched, queued, adopted (a keeper was put back), nothing, or blocked."""
 
     id: str
     site: str
@@ -214,6 +214,7 @@ class Plan:
     exit_status: int = 0
     script: str = ""  # what would be handed to the site's scheduler
     rents: Mapping[str, Any] | None = None  # a machine that would be rented: provider, offer, rate, max_price
+    platform_env: Mapping[str, Any] = field(default_factory=dict)  # what its platform sets: `store.catalog.environment`
 
     def as_json(self) -> dict[str, Any]:
         """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""
@@ -299,6 +300,8 @@ class Down:
     currency: str
     next: str
     exit_status: int = 0
+    billing: tuple[Mapping[str, Any], ...] = ()  # what still bills: {"kind","native","name","state","month","next"}
+    billing_unknown: str = ""  # what of that could not be asked
 
     def as_json(self) -> dict[str, Any]:
         """The `down` document: the fields, with `spent` as money."""
@@ -327,14 +330,24 @@ class LeaseRow:
     is_final: bool
     runs: tuple[str, ...]
     ended: str = ""
+    idle_spent_micro: int | None = None  # of `idle_s`; None where that or the rate is not known
+    disk_rate_micro_per_h: int | None = None  # beside the rate, where the provider bills it so and the price is known
+    disk_micro: int | None = None  # what that came to
+    traffic_micro: int | None = None  # of what was pulled, where its price is known
 
     def as_json(self) -> dict[str, Any]:
         """One element of `leases` of docs/json.md."""
+        names = "rate_micro_per_h currency spent_micro stop_verb is_final idle_spent_micro traffic_micro disk_micro"
+        disk = [money(micro, self.currency) for micro in (self.disk_rate_micro_per_h, self.disk_micro)]
         return document(
             self,
-            without=("rate_micro_per_h", "currency", "spent_micro", "stop_verb", "is_final"),
+            without=(*names.split(), "disk_rate_micro_per_h"),
             rate=money(self.rate_micro_per_h, self.currency),
             spent=money(self.spent_micro, self.currency),
+            idle_spent=money(self.idle_spent_micro, self.currency),
+            disk={"rate": disk[0], "spent": disk[1]},
+            traffic=money(self.traffic_micro, self.currency),
+            is_estimate=True,
             stop={"verb": self.stop_verb, "final": self.is_final},
         )
 
@@ -351,6 +364,7 @@ class Leases:
     runs: tuple[Mapping[str, Any], ...] = ()  # cost: {"id","lease","spent"}
     at: str = ""
     unpriced: tuple[str, ...] = ()
+    balances: tuple[Mapping[str, Any], ...] = ()  # of the accounts of open leases: verbs/observe/balances.py
 
     def as_json(self) -> dict[str, Any]:
         """The `leases` or `cost` document; only `cost` has `runs`."""

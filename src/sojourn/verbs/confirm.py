@@ -28,7 +28,7 @@ Confirm = Callable[[Ask], str | None]
 
 
 class NotConfirmed(Refusal):
-    """{what}: its name, {name}, was not {how}. Nothing was changed."""
+    """{what} needs the exact name {name}, which was not {how}. Nothing was changed."""
 
     code = "not-confirmed"
     next_step = "{command}"

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # a status of runs that are all final needs no backend, and s
 T = TypeVar("T")
 
 CALL_S = 30.0  # for one short question to a keeper
+PLAIN_WORDS = ("local", "rent")  # names of sites that no provider has
 ALONE_S = 300  # pushing a large tree takes this long
 
 
@@ -134,12 +135,24 @@ class Context:
 
     def site(self, text: str) -> Site:
         """The site that `text` names, as settings have it now. Raises: Misuse, NoSuchBackend."""
-        from sojourn.store.settings import read_site
+        from sojourn.store.settings import read_settings, read_site
 
-        site = read_site(text or "local")
+        lease = self.lease_named(text)
+        if lease:
+            text = next(one.lease.site for one in self.store.index.leases() if one.name == lease)
+        is_plain = text in PLAIN_WORDS or not text or text in read_settings().sites
+        site = (None if is_plain else plain_site(text)) or read_site(text or "local")
         for port, name in (("transport", site.transport), ("launcher", site.launcher), ("provider", site.provider)):
             _known(site, port, name)
         return site
+
+    def lease_named(self, text: str) -> str:
+        """`text` where it is the name of a machine that is rented now and no site's name; "" else."""
+        from sojourn.store.settings import read_settings
+
+        found = [one for one in self.store.index.leases() if one.name == text and one.lease.site != text]
+        is_rented = any(one.lease.token for one in found)
+        return text if is_rented and text not in read_settings().sites else ""
 
     def box_of(self, text: str) -> Box:
         """`box` of the site, or of the rented machine, that `text` names. Raises: Misuse, NoSuchBackend."""
@@ -163,11 +176,21 @@ class Context:
         if not found:
             return unrented(site)
         machine = found[-1]
-        return self.boxes.setdefault(f"{site.name} {machine.native} {machine.address}", _box(Place(site, machine)))
+        name = f"{site.name} {machine.native} {machine.address}"
+        if name not in self.boxes:
+            self.boxes[name] = _rented(site, machine, self._moved)
+        return self.boxes[name]
+
+    def _moved(self, lease: Lease) -> None:
+        """Journal the address that a machine has now, while its lease is open."""
+        self.say(f"{lease.name}: its machine is at {lease.address} now")
+        now = self.store.index.lease(lease.name)
+        if now is not None and now.is_open and now.lease.native == lease.native:
+            self.store.append("leased", lease=asdict(lease))
 
 
 def gaps_line(gaps: Sequence[Gap]) -> str:
-    """What every command says of a journal that has lost something."""
+    """The line with which every command reports a damaged journal."""
     more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
     return (
         f"{gaps[0].what}{more}; a run may be missing here, and a lease is held until `sojourn recover SITE` has asked"
@@ -177,7 +200,7 @@ def gaps_line(gaps: Sequence[Gap]) -> str:
 
 @dataclass(frozen=True)
 class Box:
-    """One site's backends. `ask` may be NoAnswer; `answer` is for verbs that cannot go on without."""
+    """One site's backends. `ask` may be NoAnswer; `answer` is for verbs that cannot continue without one."""
 
     site: Site
     transport: Transport
@@ -188,7 +211,7 @@ class Box:
 
     @property
     def priced(self) -> Site:
-        """The site at the price of its machine: that of the lease where one is rented, else what settings say."""
+        """The site with its machine's price: from the lease if one is rented, otherwise from the settings."""
         if self.lease is None:
             return self.site
         return replace(self.site, rate_micro_per_h=self.lease.rate_micro_per_h, currency=self.lease.currency)
@@ -202,7 +225,7 @@ class Box:
 
     @property
     def place(self) -> Place:
-        """What a launcher is told of where it is."""
+        """The place, as launchers receive it."""
         return Place(self.site, self.lease, self.transport)
 
     @property
@@ -274,6 +297,16 @@ def _locked(fd: int) -> bool:
     return True
 
 
+def plain_site(name: str) -> Site | None:
+    """The site that the name of a provider stands for, if it rents: no settings, and the key from its variable."""
+    from sojourn import backends
+    from sojourn.store.platforms import platforms
+
+    if not backends.has("provider", name) or not backends.get("provider", name).rents:
+        return None
+    return Site(name, "ssh", provider=name, platform=name if name in platforms() else "generic-ssh")
+
+
 def provider_of(site: Site) -> Provider:
     """Who starts and stops the site's meter. Raises: NoSuchBackend."""
     found: Provider = _known(site, "provider", site.provider)(site)
@@ -282,6 +315,18 @@ def provider_of(site: Site) -> Provider:
 
 def _box(place: Place) -> Box:
     return _made(place.site, _known(place.site, "transport", place.site.transport)(place), place.lease)
+
+
+def _rented(site: Site, machine: Lease, moved: Callable[[Lease], None]) -> Box:
+    """The box of a rented machine, wherever that is now."""
+    from sojourn.verbs.following import Following
+
+    way = _known(site, "transport", site.transport)
+    first = way(Place(site, machine))
+    if getattr(first, "calls", True) is False:
+        return _made(site, first, machine)
+    following = Following(machine, provider_of(site), lambda lease: way(Place(site, lease)), moved)
+    return _made(site, following, machine)
 
 
 def unrented(site: Site) -> Box:

@@ -15,8 +15,8 @@ def write(path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) ->
     """Replace `path` by `data`; a reader sees the old bytes or the new ones, never a mixture.
 
     With `durable` the file and its folder are fsynced before returning, so the new bytes also survive a power cut.
-    Idempotent. On any error the old file stands and the temporary one is removed. A device such as /dev/null is written
-    into; what else is there and no file (a folder, a pipe) stands too.   Raises: OSError.
+    Idempotent. On any error the old file stays and the temporary one is removed. A device such as /dev/null is written
+    to directly; any other non-file (a folder, a pipe) stays too.   Raises: OSError.
     """
     path = os.fspath(path)
     if _is_device(path):
@@ -46,9 +46,9 @@ def write(path: str, data: bytes, *, durable: bool = True, mode: int = 0o644) ->
 
 
 def _is_device(path: str) -> bool:
-    """A character device. Raises: OSError where something is there that is neither that nor a file.
+    """A character device. Raises: OSError if `path` is neither that nor a file.
 
-    A rename would put a file in the place of any of them: as root, of the machine's own /dev/null.
+    A rename would replace any of them by a file: as root, the machine's own /dev/null.
     """
     try:
         kind = os.stat(path).st_mode
@@ -68,7 +68,7 @@ def write_json(path: str, value: Any, *, durable: bool = True, mode: int = 0o644
 
 
 def read_json(path: str) -> Any:
-    """The JSON document at `path`, or None where there is no such file or it is torn (no JSON). Raises: OSError."""
+    """The JSON document at `path`, or None if the file is missing or torn (not JSON). Raises: OSError."""
     from sojourn.wire import lean_json
 
     try:

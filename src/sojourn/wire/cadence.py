@@ -26,7 +26,7 @@ def steps(interval_s: float, step_s: float) -> int:
 
 
 def waste(mtbf_s: float, write_s: float, interval_s: float) -> float:
-    """The share of time (0 to 1) that goes into writing and into work done twice, checkpointing every `interval_s`.
+    """The share of time (0 to 1) spent on writing and on repeated work, with a checkpoint every `interval_s`.
 
     First order: write / interval + interval / (2 * mtbf); at the optimum sqrt(2 * write / mtbf). Cut at 1.
     Raises: ValueError unless all are > 0 and finite.   Source: as `interval_s`.

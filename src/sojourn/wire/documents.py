@@ -1,7 +1,7 @@
 """Types of the documents that a box and a client exchange: run.json, a manifest, an event, and a hello.
 
-For type checkers alone: nothing is imported from here at run time, and no key is promised. Whoever reads such a one
-takes in what it has, and refuses what is of another type at the border (`backends.keeper.decode`, `core.heard`).
+For type checkers alone: nothing is imported from here at run time, and no key is guaranteed. Readers take the keys that
+are present, and refuse wrong types at the border (`backends.keeper.decode`, `core.heard`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, TypedDict
 
 
 class Retry(TypedDict, total=False):
-    """How often, and after which ends, an attempt follows by itself."""
+    """How often, and after which ends, the next attempt follows automatically."""
 
     attempts: int
     on: List[str]
 
 
 class Spec(TypedDict, total=False):
-    """run.json: one job with one set of parameters, as its keeper runs it. Seconds, and digests in hex."""
+    """run.json: one job with one set of parameters, as its keeper runs it. Times in seconds, digests in hex."""
 
     schema: str
     run: str
@@ -29,15 +29,20 @@ class Spec(TypedDict, total=False):
     setup: str
     setup_digest: str
     envs: Dict[str, str]
+    platform_env: Dict[str, Any]
     secrets: Sequence[str]
     outputs: List[str]
     scratch: List[str]
     persist: List[str]
     progress: str
     protect: str
+    signal: str
+    scheduling: Dict[str, Any]
+    site_options: Dict[str, Any]
     code: str
     mounts: Dict[str, str]
     num_nodes: int
+    first: int
     resources: Dict[str, Any]
     retry: Retry
     rules: List[Dict[str, Any]]
@@ -50,6 +55,7 @@ class Spec(TypedDict, total=False):
     keeper: str
     train: str
     sweep: str
+    early_stop: Dict[str, Any]
     planned: str
     client: str
 
@@ -90,7 +96,7 @@ class Manifest(TypedDict, total=False):
 
 
 class Event(TypedDict, total=False):
-    """One line of events.jsonl: see `wire.events.KINDS` for what each kind has."""
+    """One line of events.jsonl: see `wire.events.KINDS` for the fields of each kind."""
 
     v: int
     seq: int
@@ -118,6 +124,7 @@ class Event(TypedDict, total=False):
     writes: bool
     cards: Mapping[str, Any]
     against: Sequence[str]
+    faults: Sequence[str]
     nodes: Sequence[Mapping[str, Any]]
     seconds: float
     code: str
@@ -128,6 +135,9 @@ class Event(TypedDict, total=False):
     pgid: int
     shim: Mapping[str, int]
     payload_s: float
+    pct: int
+    spent_s: float
+    limit_s: float
     cpu_s: float
     rss_bytes: int
     threads: int
@@ -163,7 +173,7 @@ class Event(TypedDict, total=False):
 
 
 class Hello(TypedDict, total=False):
-    """What a box says of itself: see `box.ops.hello`. `now`, `clock_*`: added by the client that asked."""
+    """What a box reports about itself: see `box.ops.hello`. `now`, `clock_*`: added by the client that asked."""
 
     base: str
     box: str
@@ -180,6 +190,7 @@ class Hello(TypedDict, total=False):
     disks: Mapping[str, Mapping[str, Any]]
     gpus: Sequence[Mapping[str, Any]]
     has: Mapping[str, bool]
+    avoid: Sequence[Mapping[str, Any]]
     os: Mapping[str, str]
     argv: Sequence[str]
     lanes: Sequence[Any]

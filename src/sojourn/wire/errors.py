@@ -1,4 +1,4 @@
-"""The base error and its four families. Every code is listed in docs/errors.md (produced from code)."""
+"""The base error and its four families. Every code is listed in docs/errors.md (generated from code)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Dict
 class SojournError(Exception):
     """{detail}"""
 
-    # The docstring of a subclass is its message; keyword fields fill the braces.
-    # A field that is missing would hide the message, so `__init__` checks by formatting at once.
+    # The docstring of a subclass is its message; keyword fields fill the braces. A missing field would hide the
+    # message, so `__init__` checks by formatting at once.
 
     code: ClassVar[str] = "error"  # stable and greppable; listed in docs/errors.md
     exit_status: ClassVar[int] = 70  # from the table in docs/json.md
@@ -50,7 +50,7 @@ class WorldError(SojournError):
 
 
 class Unreachable(WorldError):
-    """{site} cannot be reached: {detail}. Nothing is concluded from that."""
+    """Cannot reach {site}: {detail}. The state of its runs is unknown."""
 
     code = "unreachable"
     exit_status = 3

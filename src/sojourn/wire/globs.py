@@ -1,5 +1,5 @@
-"""What a glob of a job file means, for names alone: no disk is looked at. The box finds files by it, a client checks by
-it that a file which a box sends is one that was asked for.
+"""What a glob of a job file matches, by names alone: the disk is not read. The box finds files by it; a client checks
+by it that a file from a box is one it asked for.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 def split(glob: str) -> List[str]:
-    """Its parts; [] for the folder itself, which stands for everything in it."""
+    """Its parts; [] for the folder itself, which matches everything in it."""
     return [part for part in glob.split("/") if part not in ("", ".")]
 
 
 def fits(part: str, name: str) -> bool:
-    """One name against one part that is not `**`: a name that begins with a dot must be named with its dot."""
+    """One name against one part that is not `**`: a leading dot must be matched explicitly."""
     if not any(letter in part for letter in "*?["):
         return part == name
     return fnmatch.fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 
 
 def covers(glob: str, path: str) -> bool:
-    """Whether `glob` names the file `path` (relative, safe), or a folder that it lies in. Linear in both."""
+    """Whether `glob` matches the file `path` (relative, safe), or a folder that contains it. Linear in both."""
     parts = split(glob)
     if ".." in parts:
         return False
@@ -33,10 +33,10 @@ def covers(glob: str, path: str) -> bool:
     if parts[-1] == "**":
         parts.append("*")
     names = path.split("/")
-    at = {0}  # the parts that the next name may have to fit
+    at = {0}  # the parts that the next name may match
     for depth, name in enumerate(names):
         for index in sorted(at):
-            while parts[index] == "**":  # stands for no folder too
+            while parts[index] == "**":  # may match no folder
                 index += 1
                 at.add(index)
         following = set()
@@ -46,7 +46,7 @@ def covers(glob: str, path: str) -> bool:
                     following.add(index)
             elif fits(parts[index], name):
                 if index + 1 == len(parts):
-                    return True  # the file itself, or a folder, which stands for all in it
+                    return True  # the file itself, or a folder, which matches everything in it
                 if depth + 1 < len(names):
                     following.add(index + 1)
         at = following

@@ -1,8 +1,8 @@
-"""JSON as `json` reads and writes it, without what importing `json` brings along.
+"""JSON as `json` reads and writes it, without the cost of importing `json`.
 
 Its fast half, `_json`, does all the work; the other half compiles regular expressions on import, and with `re`, `enum`
-and `functools` that is a third of the processor time of a call on the box. Where a Python has no such half, or one that
-is made otherwise, and for whatever is no JSON, it is `json` itself that answers.
+and `functools` that takes a third of the processor time of a call on the box. If a Python lacks the fast half, or has a
+different one, and for anything that is not JSON, `json` itself answers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def dumps(
 
 
 class _Rules:
-    """What `_json` asks of a decoder."""
+    """What `_json` expects of a decoder."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None

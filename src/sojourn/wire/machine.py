@@ -1,4 +1,4 @@
-"""Which machine this is: what tells two of them apart in a manifest and in acceptances, without naming anybody's id."""
+"""Which machine this is: distinguishes machines in manifests and acceptances without disclosing anybody's id."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def this_machine() -> Dict[str, str]:
-    """{"name": what it calls itself, "machine": a digest of the id its system was installed with, "boot": one of the id
-    of the running kernel, which containers of one machine share}; "" for what it does not say.
+    """{"name": its host name, "machine": a digest of the id its system was installed with, "boot": one of the running
+    kernel's id, which containers of one machine share}; "" where it gives none.
     """
     identity = next((text for text in map(_read, _IDS) if text), "")
     # The ids themselves are confidential. Source: machine-id(5), systemd 257; proc_sys_kernel(5), checked 2026-11.
@@ -23,7 +23,9 @@ def this_machine() -> Dict[str, str]:
 
 
 def is_one(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
-    """Both are the same machine by what it says of itself: one running kernel, or one installed system of one name."""
+    """Whether both are the same machine by their own report: one running kernel, or one system installed under one
+    name.
+    """
     if a.get("boot") and a.get("boot") == b.get("boot"):
         return True
     return bool(a.get("machine")) and a.get("machine") == b.get("machine") and a.get("name") == b.get("name")

@@ -20,11 +20,11 @@ _CHUNK = 1 << 20
 
 
 def sha256_file(path: str, *, follow: bool = True, tick: Optional[Callable[[int], None]] = None) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the regular file at `path`, read once, up to the size it has when it is opened: what is
-    appended meanwhile is not waited for. Without `follow` a symlink is refused. `tick` is told how many bytes were
-    read, about every MiB. Never waits for a writer of a pipe. Raises: OSError, also for all that is no regular file.
+    """(bytes, sha256 hex) of the regular file at `path`, read once, up to its size when opened: later appends are
+    ignored. Without `follow` a symlink is refused. `tick` gets the number of bytes read, about every MiB. Never waits
+    for a writer of a pipe. Raises: OSError, also for anything but a regular file.
     """
-    _check_kind(os.stat(path).st_mode, path)  # opening a device alone may do something
+    _check_kind(os.stat(path).st_mode, path)  # merely opening a device may have an effect
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb", buffering=0) as f:
         now = os.fstat(fd)
@@ -42,13 +42,14 @@ def _check_kind(mode: int, path: str) -> None:
 def sha256_stream(
     stream: Any, tick: Optional[Callable[[int], None]] = None, limit_bytes: Optional[int] = None
 ) -> Tuple[int, str]:
-    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, of `limit_bytes` of it at most. `tick`: see
+    """(bytes, sha256 hex) of the rest of an unbuffered binary stream, at most `limit_bytes` of it. `tick`: see
     `sha256_file`. Raises: OSError."""
     total, h = 0, hashlib.sha256()
-    buffer = bytearray(_CHUNK)
+    # Memory just for a small file: clearing a MiB takes longer than hashing a few KB.
+    buffer = bytearray(_CHUNK if limit_bytes is None else max(1, min(_CHUNK, limit_bytes)))
     view = memoryview(buffer)
     while limit_bytes is None or total < limit_bytes:
-        count = stream.readinto(buffer if limit_bytes is None else view[: min(_CHUNK, limit_bytes - total)])
+        count = stream.readinto(buffer if limit_bytes is None else view[: min(len(buffer), limit_bytes - total)])
         if not count:
             break
         total += count
@@ -59,12 +60,12 @@ def sha256_stream(
 
 
 def is_digest(value: Any) -> bool:
-    """True for 64 lowercase hexadecimal digits: what a SHA-256 looks like, and nothing that could name a path."""
+    """True for 64 lowercase hexadecimal digits: the form of a SHA-256, which cannot name a path."""
     return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")
 
 
 def is_safe(path: str) -> bool:
-    """True where `path` is a relative path with `/` that stays below its root, in its one spelling, without NUL."""
+    """True if `path` is a relative path with `/` that stays below its root, in its canonical spelling, without NUL."""
     parts = path.split("/")
     return bool(path) and not path.startswith("/") and not {"", ".", ".."}.intersection(parts) and "\x00" not in path
 
@@ -79,19 +80,19 @@ def document(
     node: Optional[Dict[str, str]] = None,
     **found: Any,
 ) -> Manifest:
-    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" where that is given, and
-    what was `found` beside: "earlier", "gone" and "superseded" of a manifest that looked at every attempt.
+    """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" if given, and what was
+    `found` besides: "earlier", "gone" and "superseded" of a manifest that covers every attempt.
 
     files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
     the run has succeeded) or "log"; `from` is the file's path below the run's root, and so names the attempt. The files
-    of one checkpoint have its name as `set`. `stat`: [dev, inode, size, mtime_ns, ctime_ns] as it was when the file was
-    hashed; `changed`: true where it changed meanwhile. `sealed`: the sha256 that it had at the end of its attempt,
-    where it was changed since.
-    missing: the globs that hit nothing.   refused: {"path", "why"} of what a glob hit and what is not taken home (a
+    of one checkpoint have its name as `set`. `stat`: [dev, inode, size, mtime_ns, ctime_ns] when the file was
+    hashed; `changed`: true if it changed meanwhile. `sealed`: its sha256 at the end of its attempt,
+    if it has changed since.
+    missing: the globs without a match.   refused: {"path", "why"} of a match that is not brought home (a
     symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
-    earlier: rows like those of `files`, newest first: what stands in where a row of `files` turns out not to load.
-    gone: {"path","bytes","sha256"} of what was sealed as owed and is nowhere any more.
-    superseded: how many files of other attempts a succeeded one has replaced.
+    earlier: rows like those of `files`, newest first: substitutes if a row of `files` does not load.
+    gone: {"path","bytes","sha256"} of files sealed as owed that no longer exist.
+    superseded: how many files of other attempts a successful one replaced.
     `digest`: see `digest_of`.
     """
     fields: Any = {
@@ -111,10 +112,10 @@ def document(
 
 
 def digest_of(document: Manifest) -> str:
-    """The digest of a manifest as its rows say it: of the content alone (paths, bytes, hashes, roles), not of times.
+    """The digest of a manifest, from its rows: of the content alone (paths, bytes, hashes, roles), not of times.
 
-    That of `files` (`roster_digest`) where there is nothing in `earlier` and `gone`, else one of all three. Whoever
-    gets a manifest from elsewhere computes it. Raises: KeyError, TypeError where a row is none.
+    That of `files` (`roster_digest`) if `earlier` and `gone` are empty, else one of all three. The receiver of a
+    manifest computes it. Raises: KeyError, TypeError for invalid rows.
     """
     files, earlier, gone = document.get("files") or (), document.get("earlier") or (), document.get("gone") or ()
     if not earlier and not gone:
@@ -123,7 +124,7 @@ def digest_of(document: Manifest) -> str:
 
 
 def is_of_every_attempt(document: Manifest) -> bool:
-    """Whether it looked at every attempt. One sealed by an earlier keeper is complete for its own attempt alone."""
+    """Whether it covers every attempt. One sealed by an earlier keeper is complete only for its own attempt."""
     return "superseded" in document
 
 
@@ -137,7 +138,7 @@ def _rows(files: Iterable[FileRow]) -> List[List[Any]]:
 
 
 def differences(ours: Iterable[FileRow], theirs: Iterable[FileRow]) -> List[Tuple[str, str]]:
-    """(path, what) of all that differs, sorted: "missing" (not in ours), "unexpected" (not in theirs), "differs"."""
+    """(path, what) of every difference, sorted: "missing" (not in ours), "unexpected" (not in theirs), "differs"."""
     a = {e["path"]: (e["bytes"], e["sha256"]) for e in ours}
     b = {e["path"]: (e["bytes"], e["sha256"]) for e in theirs}
     out = [(p, "missing") for p in b if p not in a]
@@ -150,7 +151,7 @@ def walk(root: str) -> List[str]:
     """Relative paths of all regular files below `root`, sorted; no links, devices or sockets. Raises: OSError."""
 
     def fail(error: OSError) -> None:
-        raise error  # a folder that cannot be read must not look like an empty one
+        raise error  # an unreadable folder must not look like an empty one
 
     out = []
     for folder, subfolders, files in os.walk(root, onerror=fail):

@@ -1,7 +1,7 @@
-"""Secrets in text that somebody will read: found in the forms programs print them in, and replaced by `***NAME***`.
+"""Secrets in text for people: found in the forms that programs print them in, and replaced by `***NAME***`.
 
-The replacement has as many bytes as what it replaces, so that no position in a log changes: `***NAME***` and more
-stars, or as much of it as there is room for. Pure.
+The replacement has the original's length in bytes, so that no position in a log changes: `***NAME***` and more stars,
+or as much as fits. Pure.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Mapping, Tuple
 
-LEAST_CHARACTERS = 4  # shorter values stand in logs by chance: hiding them would hide the log, and tell the value
-LINE_CHARACTERS = 8  # of a value of several lines, lines as long as this are hidden also where they stand alone
-_LEAST_BASE64 = 5  # characters, of six bits each: the value of four characters, alone, is six or more
+LEAST_CHARACTERS = 4  # shorter values occur by chance: hiding them would hide the log, and reveal the value
+LINE_CHARACTERS = 8  # of a value of several lines, lines at least this long are hidden on their own too
+_LEAST_BASE64 = 5  # characters, of six bits each: a value of four characters alone gives six or more
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 _TO_URLSAFE = bytes(range(256)).translate(bytes.maketrans(b"+/", b"-_"))
 
 
 class Mask:
-    """Hides the values of `values` (name -> value). Falsy where there is nothing to hide."""
+    """Hides the values of `values` (name -> value). Falsy if there is nothing to hide."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         needles: Dict[bytes, bytes] = {}
@@ -37,7 +37,7 @@ class Mask:
         return bool(self._needles)
 
     def spans(self, data: bytes) -> List[Tuple[int, int, bytes]]:
-        """(from, to, label) of all that is to be hidden, in order; what overlaps is one span."""
+        """(from, to, label) of everything to hide, in order; overlaps are one span."""
         found = []
         for needle, label in self._needles:
             at = data.find(needle)
@@ -53,7 +53,7 @@ class Mask:
         return merged
 
     def over(self, data: bytes) -> bytes:
-        """`data` with everything hidden; as long as before."""
+        """`data` with every secret hidden; the same length."""
         spans = self.spans(data)
         if not spans:
             return data
@@ -67,7 +67,7 @@ class Mask:
         return self.over(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def begun_bytes(self, data: bytes) -> int:
-        """How many bytes at the end of `data` may be the beginning of something to hide."""
+        """How many bytes at the end of `data` may begin a secret."""
         longest = 0
         for needle, _ in self._needles:
             for size in range(min(len(needle) - 1, len(data)), longest, -1):
@@ -78,15 +78,15 @@ class Mask:
 
 
 def cover(label: bytes, size_bytes: int) -> bytes:
-    """What stands in the place of `size_bytes` hidden bytes."""
+    """The replacement for `size_bytes` hidden bytes."""
     return label[:size_bytes].ljust(size_bytes, b"*")
 
 
 def forms(value: str) -> List[bytes]:
-    """The bytes a value is looked for as: itself, without blanks around it, its lines, and as JSON, an URL, a shell and
-    base64 write it. None for a value of fewer than LEAST_CHARACTERS characters.
+    """The byte forms of a value to look for: itself, without surrounding blanks, its lines, and as written in JSON, a
+    URL, a shell and base64. None for a value of fewer than LEAST_CHARACTERS characters.
 
-    A few dozen of them, each a small multiple of the value: what is looked for does not grow otherwise.
+    A few dozen, each a small multiple of the value: the number stays bounded.
     """
     bare = value.strip()
     if len(bare) < LEAST_CHARACTERS:
@@ -101,13 +101,13 @@ def forms(value: str) -> List[bytes]:
 
 
 def _in_json(text: str) -> List[bytes]:
-    """As JSON texts have it, `/` as it is or escaped; without the quotes."""
+    """As in JSON texts, with `/` plain or escaped; without the quotes."""
     told = [lean_json.dumps(text)[1:-1], lean_json.dumps(text, ensure_ascii=False)[1:-1]]
     return [os.fsencode(one) for form in told for one in (form, form.replace("/", "\\/"))]
 
 
 def _in_shell(text: str) -> List[bytes]:
-    """As it stands between single quotes: a quote in it closes them, and is written by `shlex.quote` or by hand."""
+    """As written between single quotes: a quote inside closes them, and is written by `shlex.quote` or by hand."""
     return [os.fsencode(text.replace("'", one)) for one in ("'\"'\"'", "'\\''")] if "'" in text else []
 
 
@@ -125,15 +125,15 @@ def _in_urls(data: bytes) -> List[bytes]:
 
 
 def _in_base64(data: bytes) -> List[bytes]:
-    """As base64 writes it, standard and for URLs: alone, and within a longer text, where it begins at one of three
-    places. Of those the characters that it alone decides; too few of them would hide what is not it."""
+    """As base64 writes it, standard and for URLs: alone, and within a longer text, where it starts at one of three
+    offsets. There, only the characters it determines by itself; too few would match other texts."""
     found = []
     for lead in range(3):
         coded = binascii.b2a_base64(b"\0" * lead + data, newline=False)
-        first = -(-8 * lead // 6)  # the first character with no bit of what comes before
-        last = 8 * (lead + len(data)) // 6  # and those behind this one have bits of what comes after
+        first = -(-8 * lead // 6)  # the first character without bits of the preceding text
+        last = 8 * (lead + len(data)) // 6  # from here on characters contain bits of the following text
         found += [coded[first:last]] if last - first >= _LEAST_BASE64 else []
     whole = binascii.b2a_base64(data, newline=False)
-    # Alone it ends in a character of fewer bits, and in padding, which some leave out.
+    # Alone it ends with a character of fewer bits, and with padding, which some omit.
     found += [whole, whole.rstrip(b"=")] if len(whole.rstrip(b"=")) >= _LEAST_BASE64 else []
     return found + [form.translate(_TO_URLSAFE) for form in found if b"+" in form or b"/" in form]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_second = (0, "1970-01-01T00:00:00")  # the last one that was written out: runs are heard many at once
+_second = (0, "1970-01-01T00:00:00")  # the last one written: many runs are heard at once
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 def seconds(text: object) -> float:
     """Seconds from 90, "90", "90s", "350ms", "20m", "12h", "1h30m", "2d". Raises: ValueError (also below 0)."""
-    import re  # the shim on the box wants only `stamp`, and not 1 MiB for the rest
+    import re  # the shim on the box needs only `stamp`, not 1 MiB for the rest
 
     raw = str(text).strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", raw):
@@ -33,7 +33,7 @@ def size_bytes(text: object) -> int:
 
 
 def say_seconds(value_s: float) -> str:
-    """A duration in two words at most: "0.4 s", "12 s", "3 m 12 s", "5 h 02 m", "3 d 4 h"."""
+    """A duration in at most two units: "0.4 s", "12 s", "3 m 12 s", "5 h 02 m", "3 d 4 h"."""
     if value_s < 10:
         return "%.1f s" % max(value_s, 0.0)
     whole = int(value_s + 0.5)
@@ -64,7 +64,7 @@ def say_money(micro: int, currency: str) -> str:
 
 
 def stamp(at_s: float) -> str:
-    """UTC time with milliseconds and `Z`, as every file of ours has it: "2026-11-21T10:00:00.123Z"."""
+    """UTC time with milliseconds and `Z`, as in all our files: "2026-11-21T10:00:00.123Z"."""
     global _second
     whole = int(at_s // 1)
     if whole != _second[0]:

@@ -29,7 +29,7 @@ if __name__ == "__main__":
     parser.add_argument("--ckpt_path", default=None)
     parser.add_argument("--pause", type=float, default=0.0)
     args = parser.parse_args()
-    data = torch.utils.data.DataLoader(torch.randn(4000, 32), batch_size=4)
+    data = torch.utils.data.DataLoader(torch.randn(8000, 32), batch_size=4)
     saver = ModelCheckpoint(dirpath="checkpoints", save_last=True, every_n_train_steps=20, save_top_k=-1)
     trainer = L.Trainer(
         max_steps=args.max_steps,

@@ -1,7 +1,8 @@
 """A small model under the real Trainer of Hugging Face, for the kill tests: built in code, with dropout, nothing is
 downloaded.
 
-    hf_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, own (the Trainer saves too)
+    hf_net.py FOLDER OUT EPOCHS [KEY=VALUE ...]      keys: every_steps, pause_s, log, own (the Trainer saves too),
+accumulate
 hold (behind step 50 it waits for that file)
 Several processes find each other by torchrun's environment, or by the file $STORE.
 """
@@ -70,7 +71,8 @@ args = TrainingArguments(
     output_dir=out + ".work", num_train_epochs=epochs, per_device_train_batch_size=8 // size, learning_rate=0.01,
     save_strategy="steps" if "own" in more else "no", save_steps=int(more.get("own", 500)), save_total_limit=1,
     report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no", dataloader_pin_memory=False, seed=0,
-    lr_scheduler_type="cosine", warmup_steps=3, ddp_backend="gloo" if size > 1 else None,
+    gradient_accumulation_steps=int(more.get("accumulate", 1)), lr_scheduler_type="cosine", warmup_steps=3,
+    ddp_backend="gloo" if size > 1 else None,
 )  # fmt: skip
 trainer = Trainer(model=model, args=args, train_dataset=data, callbacks=[Watch()])
 pace = {"every_steps": int(more["every_steps"])} if "every_steps" in more else {}

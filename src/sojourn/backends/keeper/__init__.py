@@ -1,1 +1,1 @@
-"""The keeper of a box as seen from here: calls to it, its process, and the decoding of what it answers."""
+"""The keeper of a box as seen from here: calls to it, its process, and the decoding of its answers."""

@@ -1,4 +1,4 @@
-"""What a keeper answers to each op, as `sojourn.box.ops` writes it and verbs read it. Data: `decode` applies it."""
+"""A keeper's answers to each op, as `sojourn.box.ops` writes them and verbs read them. Data: `decode` applies it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from sojourn.backends.keeper.shapes import (
     number,
     one_of,
     path,
+    preview,
     record,
-    shown,
+    root_name,
     stamp,
     text,
     whole,
@@ -33,7 +34,7 @@ _ATTEMPT = whole(0, 1 << 31)
 _SIZE = whole(0, 1 << 60)
 _NUMBER = number(-1e18, 1e18)
 _COUNT = whole()
-_LITTLE = anything(1 << 20, 50_000)  # a file of the box, read back: run.json and its like
+_LITTLE = anything(1 << 20, 50_000)  # a file of the box, read back: run.json and the like
 KEEPER = one_of("alive", "gone", "none", "unknown")
 PAYLOAD = one_of("alive", "gone", "none", "unknown", "held")
 
@@ -41,13 +42,18 @@ PAYLOAD = one_of("alive", "gone", "none", "unknown", "held")
 def little(value: Any) -> dict[str, Any]:
     """A small document of any content."""
     if not isinstance(value, dict):
-        raise Wrong(f"{shown(value)} where an object belongs")
+        raise Wrong(f"{preview(value)} where an object is expected")
     found: dict[str, Any] = _LITTLE(value)
     return found
 
 
+def maybe_root(value: Any) -> str:
+    """The name of a root, or "" for none."""
+    return "" if value == "" else root_name(value)
+
+
 def _progress(value: Any) -> dict[str, Any] | None:
-    """What the training process wrote, or None where that is none: it is the user's file, and speaks against no box."""
+    """What the training process wrote, or None if invalid: it is the user's file, and says nothing against the box."""
     try:
         return little(value)
     except Wrong:
@@ -55,8 +61,8 @@ def _progress(value: Any) -> dict[str, Any] | None:
 
 
 def argv(value: Any) -> list[str]:
-    """What starts a keeper: a Python, isolated, a keeper's file, `supervise --root ROOT`. Nothing else is ever started
-    on a box's word.
+    """The command that starts a keeper: a Python, isolated, a keeper's file, `supervise --root ROOT`. Nothing else is
+    ever started on a box's word.
     """
     found: list[str] = list_of(word, 16)(value)
     if len(found) != 7 or found[1:3] != ["-I", "-S"] or found[4:6] != ["supervise", "--root"]:
@@ -69,10 +75,13 @@ def _argv_or_none(value: Any) -> list[str]:
     return argv(value) if value != [] else []
 
 
-_QUEUE = record({"keeper": KEEPER, "waiting": _COUNT, "living": _COUNT, "argv": _argv_or_none})
+_QUEUE = record(
+    {"keeper": KEEPER, "waiting": _COUNT, "living": _COUNT, "argv": _argv_or_none},
+    {"place": _COUNT, "taken": one_of("stop", "move")},
+)
 _RUN = record(
     {
-        "id": name,
+        "id": root_name,
         "root": path,
         "attempt": _ATTEMPT,
         "keeper": KEEPER,
@@ -110,7 +119,7 @@ _CARD = record(
 
 
 def _disks(value: Any) -> dict[str, Any]:
-    """Room by path; a disk that could not tell is left out."""
+    """Room by path; a disk without an answer is left out."""
     told = map_of(maybe(record(_ROOM)), 64)(value)
     return {at: room for at, room in told.items() if room is not None}
 
@@ -136,13 +145,14 @@ _HELLO = record(
         ),
         "oom_kill": maybe(_COUNT),
         "os": map_of(text(200), 20),
+        "avoid": list_of(record({"node": text(64), "why": text(1200), "left_s": whole(0, 1 << 20)}), 1000),
         "argv": argv,
         "lanes": list_of(word, 4096),
     },
     rest=_LITTLE,
 )
 
-# A manifest (wire.manifest). A keeper of before these lacks what stands second.
+# A manifest (wire.manifest). One from an older keeper lacks the second part.
 _STAT = list_of(whole(-(1 << 63), 1 << 64), 5)
 _FILE = record(
     {
@@ -158,7 +168,7 @@ _FILES = list_of(_FILE, MOST_FILES)
 _SAID_FILE = record({"path": text(1 << 16), "why": text()})
 MANIFEST = record(
     {
-        "run": name,
+        "run": root_name,
         "attempt": _ATTEMPT,
         "at": stamp,
         "files": _FILES,
@@ -190,7 +200,7 @@ _EVIDENCE = record(
     {"schema": one_of("sojourn/evidence/v1"), "probes": _PROBES, "launch": little, "facts": little, "here": boolean},
     {
         "scope": list_of(text(200), 100),
-        "run": name,
+        "run": root_name,
         "attempt": _ATTEMPT,
         "taken": maybe(text(100)),
         "why": text(200),
@@ -201,11 +211,11 @@ _EVIDENCE = record(
     rest=_LITTLE,
 )
 
-# What a client that lost its records has of a run. What the three files hold is looked at by `recover`, one by one:
-# that one of them is odd speaks against that run, not against the box.
+# For a client that lost its records of a run. `recover` checks the content of the three files one by one: an odd one
+# speaks against that run, not against the box.
 _ROOT = record(
     {
-        "id": name,
+        "id": root_name,
         "root": path,
         "run": little,
         "want": little,
@@ -213,11 +223,11 @@ _ROOT = record(
         "pulse": KEEPER,
         "last": _ATTEMPT,
     },
-    {"queued": _ATTEMPT},
+    {"queued": _ATTEMPT, "earlier": list_of(text(200), 10_000)},
 )
 _SURVEYED = record(
     {
-        "id": name,
+        "id": root_name,
         "root": path,
         "attempt": _ATTEMPT,
         "identity": maybe(text(200)),
@@ -240,15 +250,52 @@ _USED = {"bytes": _SIZE, "inodes": _SIZE}
 _ENDED = list_of(record({"pid": whole(1, 1 << 31), "start": _SIZE, "why": text()}), 10_000)
 _COMMAND = {"rc": whole(-(1 << 31), 1 << 31), "out": text(1 << 17), "err": text(1 << 17)}
 
+_LEFT = record({"root": maybe_root, "last": _ATTEMPT, "left": list_of(text(), 1000)})
+# In pairs: the number of a content, and how many of its bytes are there.
+_LACKING = record({"made": boolean, "lacking": list_of(list_of(_SIZE, 2), MOST_FILES)})
+
+_PATHS = list_of(record({"path": text(1 << 14), "why": text()}), 1000)
+_STAGE_END = record(
+    {
+        "what": one_of("staged", "unchanged", "incomplete", "changing", "no-room", "taken", "failed"),
+        "problems": _PATHS,
+        "problems_count": _COUNT,
+        "left_out": _PATHS,
+        "left_out_count": _COUNT,
+        "seconds": number(0, YEARS_S),
+    },
+    {
+        **dict.fromkeys(("files", "bytes", "copied_files", "copied_bytes", "kept_files"), _SIZE),
+        **dict.fromkeys(("need_bytes", "need_inodes"), _SIZE),
+        "digest": digest,
+        "message": text(1 << 14),
+        "room": record({}, _ROOM),
+    },
+)
+_STAGE_PROGRESS = record(
+    {},
+    {
+        **dict.fromkeys(("files", "bytes", "total_files", "total_bytes"), _SIZE),
+        "phase": text(100),
+        "name": text(1 << 14),
+    },
+)
+_MOUNT = record({"point": text(), "kind": text(200), "source": text()})
+
 ANSWERS: dict[str, Shape] = {
     "hello": _HELLO,
     "have": record({"missing": list_of(text(), 10_000)}),
+    "lacking": _LACKING,
+    "receive": _LACKING,
+    "send": record({"files": _COUNT}),
     "unpack": record({"path": path, "made": boolean, "files": _COUNT}),
     "place": record(
         {"root": path, "placed": boolean, "argv": argv},
         {"identity": maybe(text(200)), "attempt": _ATTEMPT, "last": _ATTEMPT},
         rest=_LITTLE,
     ),
+    "left": _LEFT,
+    "revise": _LEFT,
     "want": record({"attempt": _ATTEMPT, "last": _ATTEMPT, "argv": argv}, rest=_LITTLE),
     "stop": record({"keeper": KEEPER, "attempt": _ATTEMPT, "argv": argv}, rest=_LITTLE),
     "judge": record({"noted": one_of("", "ended", "judged")}),
@@ -261,11 +308,13 @@ ANSWERS: dict[str, Shape] = {
     "read": record({"size": _SIZE, "offset": _SIZE}, {"path": text(), "aside": text(200)}),
     "roots": record({"runs": list_of(_ROOT, MOST_RUNS), "more": boolean}),
     "survey": _SURVEY,
-    "forget_secrets": record({"gone": list_of(name, MOST_RUNS), "kept": list_of(name, MOST_RUNS)}),
+    "forget_secrets": record({"gone": list_of(root_name, MOST_RUNS), "kept": list_of(root_name, MOST_RUNS)}),
     "usage": record(
         {
             "runs": list_of(
-                record({"id": name, "lives": text(), "identity": maybe(text(200)), **_USED}, {"attempt": _ATTEMPT}),
+                record(
+                    {"id": root_name, "lives": text(), "identity": maybe(text(200)), **_USED}, {"attempt": _ATTEMPT}
+                ),
                 MOST_RUNS,
             ),
             "things": list_of(
@@ -273,7 +322,7 @@ ANSWERS: dict[str, Shape] = {
                     {
                         "kind": one_of(*_KINDS[1:]),
                         "name": text(255),
-                        "used_by": list_of(name, MOST_RUNS),
+                        "used_by": list_of(root_name, MOST_RUNS),
                         "keep": text(),
                         **_USED,
                     }
@@ -293,16 +342,28 @@ ANSWERS: dict[str, Shape] = {
     "bundle": record({"evidence": _EVIDENCE}),
     "look": record({"evidence": _EVIDENCE}),
     "reap": record({"ended": _ENDED, "kept": _ENDED}),
+    "stage": record(
+        {
+            "state": one_of("running", "ended", "dead", "idle"),
+            "token": text(200),
+            "target": path,
+            "work": path,
+            "mount": _MOUNT,
+            "source_mount": _MOUNT,
+        },
+        {"progress": _STAGE_PROGRESS, "end": _STAGE_END, "log": text(1 << 14)},
+    ),
 }
 STAMPS = record(
     {"ok": boolean, "now": stamp},
     {"boot_id": text(200), "pid1_start": _SIZE, "by": word},
 )
-# What a refusal brings along that somebody goes on with.
+# Fields of a refusal that somebody uses.
 REFUSED: dict[str, Shape] = {
     "other-argv": record({"argv": argv}),
     "command-failed": record(_COMMAND),
     "name-taken": record({}, {"identity": maybe(text(200)), "root": path, "runs": list_of(name, MOST_RUNS)}),
+    "work-left": record({"left": list_of(text(), 1000)}),
     "keeper-damaged": record({"keeper": path}),
 }
 BATCH = record(

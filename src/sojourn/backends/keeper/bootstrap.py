@@ -1,6 +1,6 @@
-"""The first words to a box: a fixed POSIX script that finds a Python and hands standard input over to the keeper.
+"""The first words to a box: a fixed POSIX script that finds a Python and passes it standard input for the keeper.
 
-No secret and nothing that varies is in it; what varies is framed on standard input, for Python alone to read.
+It contains no secret and nothing variable; variables are framed on standard input, for Python alone to read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _MARK = b"sojourn:no-keeper\n"
 _TRIED = b"sojourn:no-python:"
 _SEARCH = b"sojourn:search\n"
 
-# Where the keeper's byte code is kept (`compiled.name`) a call is entered there: to find `__main__` in the keeper, and
-# to clear all away at the end, is a fifth of a call's processor time.
+# If the keeper's byte code is kept (`compiled.name`), a call enters it directly: finding `__main__` in the keeper, and
+# cleaning up at the end, takes a fifth of a call's processor time.
 _ENTER = """import os, sys
 sys.argv = sys.argv[1:]
 kept = "%s.%s-%x.zip" % (sys.argv[0][:-4], sys.implementation.cache_tag, sys.hexversion)
@@ -40,17 +40,16 @@ if [ ! -f "$keeper" ]; then
 fi
 """
 
-# The box's shell reads what we send it byte by byte, a system call each: where a Python is known this little is enough.
+# The box's shell reads our script byte by byte, a system call each: with a known Python this little is enough.
 _KNOWN = r"""
 if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S -c '@ENTER@' "$keeper" call; fi
 echo sojourn:search
 exit 124
 """
 
-# Candidates are asked for their version once found; the one that the site names is trusted, which saves the 15 ms that
-# asking takes.
-# A shell that ssh starts reads no login files: conda, pyenv, uv and modules are looked for where they install
-# themselves, in the user's own home or the system's, never in another user's.
+# Candidates are asked for their version once found; one named by the site is trusted, which saves the 15 ms for asking.
+# A shell started by ssh reads no login files: conda, pyenv, uv and modules are searched where they install themselves,
+# in the user's own home or the system's, never in another user's.
 _FIND = r"""
 version='import sys; print("%d.%d" % sys.version_info[:2])'
 enter='@ENTER@'
@@ -96,17 +95,17 @@ class NoKeeper:
 
 
 def argv(base: str, keeper: str, python: str, *, search: bool = False) -> list[str]:
-    """The argv of a call. Where `python` is named the box is first asked without a `search`, and may ask for one."""
+    """The argv of a call. With a `python` the box is first asked without a `search`, and may ask for one."""
     return ["sh", "-c", SHORT if python and not search else SCRIPT, "sojourn", base, keeper, python]
 
 
 def asks_for_search(rc: int, stdout: bytes) -> bool:
-    """Whether a call without a search says that it found no such Python; it has done nothing."""
+    """Whether a call without a search reports that this Python is missing; it has done nothing."""
     return rc == SEARCH_RC and stdout.endswith(_SEARCH)
 
 
 def missing(rc: int, stdout: bytes) -> NoKeeper | None:
-    """Whether an answer without frames says that the keeper is not there."""
+    """Whether an answer without frames reports that the keeper is missing."""
     at = stdout.rfind(_MARK)
     if rc != NO_KEEPER_RC or at < 0:
         return None
@@ -114,7 +113,7 @@ def missing(rc: int, stdout: bytes) -> NoKeeper | None:
 
 
 def tried(rc: int, stderr: bytes) -> str:
-    """The Pythons that were found and were too old, where none would do; "" where that is not the answer."""
+    """The Pythons found that were too old, if none was usable; "" if that is not the answer."""
     at = stderr.rfind(_TRIED)
     if rc != NO_PYTHON_RC or at < 0:
         return ""
@@ -122,7 +121,7 @@ def tried(rc: int, stderr: bytes) -> str:
 
 
 def no_folder(rc: int, stderr: bytes) -> str:
-    """Why the base cannot be made on the box; "" where that is not the answer."""
+    """Why the base cannot be created on the box; "" if that is not the answer."""
     if rc != NO_FOLDER_RC:
         return ""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.startswith("mkdir: ")]

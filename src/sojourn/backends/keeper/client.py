@@ -1,4 +1,4 @@
-"""Calls to the keeper of a box: one question, one framed answer. Puts the keeper there when it is not."""
+"""Calls to the keeper of a box: one question, one framed answer. Installs the keeper if it is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from sojourn.backends.keeper import bootstrap, decode
 from sojourn.backends.keeper.decode import BadAnswer
-from sojourn.backends.keeper.shapes import Wrong, path, shown
+from sojourn.backends.keeper.shapes import Wrong, path, preview
 from sojourn.core.ports import Transport
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store import parcel as packed
@@ -26,7 +26,7 @@ _SAID_BYTES = 600
 
 @dataclass(frozen=True)
 class Answer:
-    """What a keeper answered. `value`: its JSON; `blobs`: the byte frames after it, in order."""
+    """A keeper's answer. `value`: its JSON; `blobs`: the byte frames after it, in order."""
 
     value: Mapping[str, Any]
     blobs: Sequence[bytes] = field(default_factory=tuple)
@@ -35,7 +35,7 @@ class Answer:
 class KeeperRefused(WorldError):
     """{site}: {message}."""
 
-    # The box understood and says no; `code` is the keeper's own word (name-taken, no-such-run, hash-mismatch, ...).
+    # The box understood and refuses; `code` is the keeper's own word (name-taken, no-such-run, hash-mismatch, ...).
     code = "keeper-refused"
 
     def __init__(self, *, site: str, code: str, message: str, value: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class KeeperRefused(WorldError):
 
 
 class NoFrames(WorldError):
-    """{site} answered, but not as a keeper does (exit status {rc}): {said}."""
+    """{site} answered, but the answer did not come from a keeper (exit status {rc}): {said}."""
 
     code = "no-frames"
 
@@ -63,7 +63,7 @@ class NoBase(WorldError):
 
 
 class Keeper:
-    """The keeper of one site. Holds no state but what it learned of the box: a second one would miss nothing."""
+    """The keeper of one site. Holds only what it has learned about the box, which a second one could learn too."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Keeper:
         self.transport = transport
         self.site = site
         self.parcel = parcel
-        self._python_there = ""  # what answered last: asking it again needs no search
+        self._python_there = ""  # the last to answer: asking it again needs no search
 
     @property
     def file(self) -> str:
-        """The name of the keeper we speak to: its content."""
+        """The name of the keeper we talk to: its content."""
         return _keeper_of(self.parcel)[0]
 
     def ask(
@@ -95,8 +95,8 @@ class Keeper:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again. An answer is decoded by the
         shape of its op, and never longer than one can be (`decode`).
 
-        `blobs`: what the op takes along. Raises: KeeperRefused (the box says no), BadAnswer, NoFrames, NoPython,
-        NoBase, and what `transport.put` raises.
+        `blobs`: data for the op. Raises: KeeperRefused (the box refuses), BadAnswer, NoFrames, NoPython, NoBase, and
+        what `transport.put` raises.
         """
         if (no := self.unseen(op)) is not None:
             return no
@@ -104,24 +104,23 @@ class Keeper:
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
         most = decode.limit_bytes(op, request)
         ended = self._call(stdin, timeout_s, most)
-        folder = self._misses_keeper(op, ended) if isinstance(ended, Ended) else ""
-        if folder:
-            put = self._put(_keeper_of(self.parcel), folder, timeout_s)
-            if put is not None:
-                return put
+        put = self.put_where_missing(op, ended, timeout_s) if isinstance(ended, Ended) else False
+        if isinstance(put, NoAnswer):
+            return put
+        if put:
             ended = self._call(stdin, timeout_s, most)
         if isinstance(ended, NoAnswer):
             return ended
-        answer = self._read(op, ended)
-        return self._decoded(op, request, answer.value, answer.blobs)
+        answer = self.read(op, ended)
+        return self.decoded(op, request, answer.value, answer.blobs)
 
     def ask_all(
         self, ops: Sequence[Mapping[str, Any]], blobs: Sequence[bytes] = (), *, timeout_s: float = 30.0
     ) -> list[Answer] | NoAnswer:
-        """Several ops in one call, done in order: an answer each.
+        """Several ops in one call, done in order: one answer each.
 
-        Each is {"op": its name, and its fields}. Raises as `ask`; at the first that the box refuses: what came before
-        it was done, what comes after was not.
+        Each is {"op": its name, and its fields}. Raises as `ask`, at the first refusal: earlier ops were done, later
+        ones were not.
         """
         for one in ops:
             if (no := self.unseen(str(one["op"]))) is not None:
@@ -132,52 +131,59 @@ class Keeper:
         stamps = {key: value for key, value in said.value.items() if key != "answers"}
         rest = iter(said.blobs)
         answers = []
-        for asked, value in zip(ops, said.value["answers"], strict=False):  # none after one that is refused
+        for asked, value in zip(ops, said.value["answers"], strict=False):  # none after a refused one
             whole = {**value, **stamps, "ok": value["ok"]}
             if not value["ok"]:
                 raise self._refused(str(asked["op"]), whole)
             mine = tuple(itertools.islice(rest, value["frames"]))
-            answers.append(self._decoded(str(asked["op"]), {"base": self.site.base, **asked}, whole, mine))
+            answers.append(self.decoded(str(asked["op"]), {"base": self.site.base, **asked}, whole, mine))
         return answers
 
     @property
     def train_file(self) -> str:
-        """The name of the training side that we would put there: its content."""
+        """The name of the training side we would install there: its content."""
         return _train_of(self.parcel)[0]
 
     def put_train(self, base: str, *, timeout_s: float = 120.0) -> None | NoAnswer:
-        """Put the training side below `base`. Idempotent. Raises: what `transport.put` raises."""
+        """Install the training side below `base`. Idempotent. Raises: what `transport.put` raises."""
         return self._put(_train_of(self.parcel), f"{base}/train", timeout_s)
+
+    def put_where_missing(self, op: str, ended: Ended, timeout_s: float) -> bool | NoAnswer:
+        """Install the keeper if this answer reports it missing or damaged; returns whether it did. Raises: BadAnswer,
+        and what `transport.put` raises.
+        """
+        folder = self._misses_keeper(op, ended)
+        return bool(folder) and (self._put(_keeper_of(self.parcel), folder, timeout_s) or True)
 
     def _call(self, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
         call = functools.partial(self.transport.call, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
-        words = self.site.base, self.file, self._python()
+        words = self.site.base, self.file, self.python()
         ended = call(bootstrap.argv(*words))
         if isinstance(ended, Ended) and bootstrap.asks_for_search(ended.rc, ended.stdout):
             return call(bootstrap.argv(*words, search=True))
         return ended
 
     def _misses_keeper(self, op: str, ended: Ended) -> str:
-        """The folder that the keeper must be put into, "" where one answered. Raises: BadAnswer."""
+        """The folder where the keeper must be installed, "" if one answered. Raises: BadAnswer."""
         absent = bootstrap.missing(ended.rc, ended.stdout)
         if absent is not None:
             return self._keepers(op, f"{absent.base}/keepers")
         try:
-            said = self._read(op, ended).value
+            said = self.read(op, ended).value
         except KeeperRefused as no:
             said = no.value
         except WorldError:
             return ""
-        # A batch is answered though one of its ops was refused: the last.
+        # A batch is answered even if one of its ops was refused: the last.
         last = (said.get("answers") or [said])[-1] if isinstance(said.get("answers", []), list) else {}
         is_damaged = isinstance(last, dict) and last.get("code") == "keeper-damaged"
         return self._keepers(op, os.path.dirname(str(last.get("keeper")))) if is_damaged else ""
 
     def _keepers(self, op: str, folder: str) -> str:
-        """The folder, where a keeper may be put there at the box's word: below the base that it was asked for."""
+        """The folder, if a keeper may be put there on the box's word: below the base it was asked for."""
         base, _, last = folder.rpartition("/")
         if last != "keepers" or not self._is_path(folder) or not decode.is_base(self.site.base, base):
-            raise BadAnswer(site=self.site.name, op=op, what=f"a keeper would belong into {shown(folder)}")
+            raise BadAnswer(site=self.site.name, op=op, what=f"a keeper belongs in {preview(folder)}")
         return folder
 
     def _is_path(self, text: str) -> bool:
@@ -186,12 +192,13 @@ class Keeper:
         except Wrong:
             return False
 
-    def _python(self) -> str:
+    def python(self) -> str:
+        """The Python of the box to try first, "" if none is known."""
         if self.site.python or self.site.transport != "local":
             return self._python_there or self.site.python
         import sys
 
-        # Not the venv's own link: the venv may be gone before the run ends, the Python it was made from hardly.
+        # Not the venv's own link: the venv may be gone before the run ends, its base Python hardly.
         return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
 
     def _put(self, pack: tuple[str, bytes], folder: str, timeout_s: float) -> None | NoAnswer:
@@ -200,7 +207,7 @@ class Keeper:
             f.flush()
             return self.transport.put(f.name, f"{folder}/{pack[0]}", timeout_s=max(timeout_s, 60.0))
 
-    def _read(self, op: str, ended: Ended) -> Answer:
+    def read(self, op: str, ended: Ended) -> Answer:
         """The frames of an answer, not yet decoded. Raises: KeeperRefused, BadAnswer, NoFrames, NoPython, NoBase."""
         site = self.site.name
         try:
@@ -222,7 +229,8 @@ class Keeper:
             raise self._refused(op, value)
         return Answer(value, tuple(data for _, data in found[1:]))
 
-    def _decoded(self, op: str, request: Mapping[str, Any], value: Any, blobs: Sequence[bytes]) -> Answer:
+    def decoded(self, op: str, request: Mapping[str, Any], value: Any, blobs: Sequence[bytes] = ()) -> Answer:
+        """A valid answer. Raises: BadAnswer."""
         try:
             found = decode.decode(op, request, value, blobs)
         except Wrong as wrong:
@@ -239,7 +247,7 @@ class Keeper:
 
 
 def _keeper_of(parcel: Any) -> tuple[str, bytes]:
-    with _packing:  # a process that asks a hundred boxes at once packs one keeper, not one a thread
+    with _packing:  # a process that asks a hundred boxes at once packs one keeper, not one per thread
         return _packed_keeper(parcel)
 
 

@@ -1,7 +1,7 @@
-"""Where answers of a box come in: each is decoded by the shape of its op and held against its question, or refused.
+"""Entry point for a box's answers: each is decoded by the shape of its op and checked against its question, or refused.
 
-A box is not trusted (docs/threat-model.md). What passes here has the types that verbs rely on, is finite and bounded,
-speaks of what was asked, and leads out of nothing by its paths; whether it is true is another matter.
+A box is not trusted (docs/threat-model.md). What passes has the types that verbs rely on, is finite and bounded,
+answers the question, and its paths stay inside; whether it is true is another matter.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sojourn.backends.keeper.answer_shapes import ANSWERS, BATCH, REFUSED, STAMPS, little
-from sojourn.backends.keeper.shapes import Wrong, shown, text
+from sojourn.backends.keeper.shapes import Wrong, preview, text
 from sojourn.wire.errors import WorldError
 
-_LINE_BYTES = 1 << 20  # as box/ops/since: beyond its limit an answer holds one more line, so that it gets on
-_READ_BYTES = 8 << 20  # as box/ops/files
+_LINE_BYTES = 1 << 20  # as in box/ops/since: beyond its limit an answer holds one more line, to make progress
+_READ_BYTES = 8 << 20  # as in box/ops/files
 _EVENTS_BYTES = 8 << 20
-_HEAD_BYTES = 1 << 20  # frames' heads, login messages, what any answer has beside what it was asked for
-_RUN_BYTES, _RUNS_BYTES = 72 << 10, 64 << 20  # of a run in an answer, beside its events: mostly its progress; of all
+_HEAD_BYTES = 1 << 20  # frames' heads, login messages, and what any answer has beside the requested data
+_RUN_BYTES, _RUNS_BYTES = 72 << 10, 64 << 20  # per run in an answer, beside its events: mostly its progress; of all
 _BATCH_BYTES = 256 << 20
 _WHY_CHARS = 2000
 _CODE = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -29,13 +29,13 @@ _DEFAULT_BASE = "/.local/share/sojourn"
 class BadAnswer(WorldError):
     """{site} gave an invalid answer to `{op}`: {what}. It was not used."""
 
-    # The box is sick, or hostile, or something between us and it rewrites what passes.
+    # The box is sick or hostile, or something in between alters the data.
     code = "bad-answer"
     next_step = "sojourn doctor {site}"
 
 
 def decode(op: str, request: Mapping[str, Any], value: Any, blobs: Sequence[bytes]) -> dict[str, Any]:
-    """The answer to one op, made safe to use. `request`: the fields asked with. Raises: Wrong."""
+    """The answer to one op, made safe to use. `request`: the fields of the question. Raises: Wrong."""
     head = STAMPS(value)
     if op == "batch":
         body = {"answers": _batch(request["ops"], value, len(blobs))}
@@ -46,19 +46,19 @@ def decode(op: str, request: Mapping[str, Any], value: Any, blobs: Sequence[byte
 
 
 def refusal(value: Any) -> dict[str, Any]:
-    """The box's no: `code`, `message`, and what that code brings along. Raises: Wrong."""
+    """The box's refusal: `code`, `message`, and that code's other fields. Raises: Wrong."""
     if not isinstance(value, dict):
-        raise Wrong(f"{shown(value)} where an object belongs")
+        raise Wrong(f"{preview(value)} where an object is expected")
     code, said = value.get("code", "world"), value.get("message", "no reason given")
     if not isinstance(code, str) or not _CODE.fullmatch(code):
-        raise Wrong(f"{shown(code)} where the name of an error belongs").under("code")
+        raise Wrong(f"{preview(code)} where the name of an error is expected").under("code")
     message = text(1 << 20)(said)
     more = REFUSED[code](value) if code in REFUSED else little({k: v for k, v in value.items() if k in _MORE})
     return {**more, "ok": False, "code": code, "message": message[:_WHY_CHARS]}
 
 
 def limit_bytes(op: str, request: Mapping[str, Any]) -> int:
-    """The most bytes that an answer to this can have."""
+    """The largest possible answer to this, in bytes."""
     if op == "batch":
         return min(_HEAD_BYTES + sum(limit_bytes(str(one["op"]), one) for one in request["ops"]), _BATCH_BYTES)
     if op in ("since", "proven"):
@@ -72,7 +72,7 @@ def limit_bytes(op: str, request: Mapping[str, Any]) -> int:
 
 
 def is_base(asked: str, said: str) -> bool:
-    """Whether a box may say that its base is `said`: what we put there goes below it. `asked`: as settings have it."""
+    """Whether a box may say that its base is `said`: our files go below it. `asked`: as in the settings."""
     if not asked:
         return said.endswith(_DEFAULT_BASE)
     if os.path.isabs(asked):
@@ -84,6 +84,7 @@ _STAMPED = ("ok", "now", "boot_id", "pid1_start", "by")
 _MORE = ("errno", "ops", "last", "identity", "root")
 _BYTES = {
     "manifest": 256 << 20,
+    "lacking": 32 << 20,
     "roots": 16 << 20,
     "survey": 32 << 20,
     "usage": 32 << 20,
@@ -101,13 +102,13 @@ def _batch(ops: Sequence[Mapping[str, Any]], value: Any, blobs: int) -> list[dic
     if len(answers) < len(ops) and (not answers or answers[-1]["ok"]):
         raise Wrong(f"{len(answers)} answers to {len(ops)} questions")
     if sum(one["frames"] for one in answers) != blobs:
-        raise Wrong(f"{blobs} frames of bytes, and its answers count {sum(one['frames'] for one in answers)}")
+        raise Wrong(f"{blobs} frames of bytes, but its answers announce {sum(one['frames'] for one in answers)}")
     return answers
 
 
 def _nothing(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     if blobs:
-        raise Wrong(f"{len(blobs)} frames of bytes where none belongs")
+        raise Wrong(f"{len(blobs)} frames of bytes where none is expected")
 
 
 def _events_bytes(request: Mapping[str, Any]) -> int:
@@ -123,7 +124,7 @@ def _since(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence
 def _proven(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     rows = value["runs"]
     if len(rows) != 1:
-        raise Wrong(f"{len(rows)} runs, and it was asked of one")
+        raise Wrong(f"{len(rows)} runs, but one was asked for")
     _rows(rows, {request["run"]: int(request.get("offset") or 0)}, blobs, _events_bytes(request))
 
 
@@ -141,7 +142,7 @@ def _rows(
             raise Wrong(f"{run} was not asked for, or comes twice")
         seen.add(run)
         before = 0 if offsets is None else int(offsets[run])
-        # From where it was asked, or all anew, where the file became shorter than that.
+        # From the requested offset, or from the start if the file became shorter than that.
         if row["offset"] - len(blob) not in (before, 0):
             raise Wrong(f"events of {run} from {before} on end at {row['offset']} after {len(blob)} bytes")
         if blob and not blob.endswith(b"\n"):
@@ -153,32 +154,32 @@ def _rows(
 
 def _root_of(root: str, run: str) -> None:
     if not root.endswith("/runs/" + run):
-        raise Wrong(f"the root of {run} is {shown(root)}")
+        raise Wrong(f"the root of {run} is {preview(root)}")
 
 
 def _read(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     if len(blobs) != 1:
-        raise Wrong(f"{len(blobs)} frames of bytes where one belongs")
+        raise Wrong(f"{len(blobs)} frames of bytes where one is expected")
     most = min(int(request.get("length") or _READ_BYTES), _READ_BYTES)
     if len(blobs[0]) > most:
-        raise Wrong(f"{len(blobs[0])} bytes, and {most} were asked for")
+        raise Wrong(f"{len(blobs[0])} bytes, but {most} were requested")
     size, offset = value["size"], value["offset"]
     asked = int(request.get("offset") or 0)
     if request.get("tail_lines") is not None:
         if offset > size:
             raise Wrong(f"an offset of {offset} in a file of {size} bytes")
     elif offset != (asked if asked <= size else 0):
-        raise Wrong(f"bytes from {offset} on, and they were asked for from {asked} on")
+        raise Wrong(f"bytes from offset {offset}, but offset {asked} was requested")
 
 
 def _manifest(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     _nothing(request, value, blobs)
     document = value["manifest"]
     if document["run"] != request["run"]:
-        raise Wrong(f"a manifest of {document['run']}, and it was asked of {request['run']}")
+        raise Wrong(f"a manifest of {document['run']}, but that of {request['run']} was requested")
     paths = [row["path"] for row in document["files"]]
     if len(set(paths)) != len(paths):
-        raise Wrong("a file is twice in the manifest")
+        raise Wrong("the manifest lists a file twice")
 
 
 def _roots(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
@@ -186,17 +187,17 @@ def _roots(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence
     before, rows = str(request.get("after") or ""), value["runs"]
     for row in rows:
         if row["id"] <= before:
-            raise Wrong(f"{row['id']} after {shown(before)}: they were to come in the order of their names")
+            raise Wrong(f"{row['id']} after {preview(before)}: they are not in the order of their names")
         before = row["id"]
         _root_of(row["root"], before)
     if value["more"] and not rows:
-        raise Wrong("there are more runs, and none is told")
+        raise Wrong("there are more runs, but none is listed")
 
 
 def _survey(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     _nothing(request, value, blobs)
     if value["more"] and not any(base["runs"] for base in value["bases"]):
-        raise Wrong("there are more runs, and none is told")
+        raise Wrong("there are more runs, but none is listed")
     for base in value["bases"]:
         for row in base["runs"]:
             _root_of(row["root"], row["id"])
@@ -207,12 +208,21 @@ def _have(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[
     _among(value["missing"], request["names"])
 
 
+def _lacking(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
+    _nothing(request, value, blobs)
+    numbers = [row[0] for row in value["lacking"] if len(row) == 2]
+    if len(numbers) != len(value["lacking"]) or numbers != sorted(set(numbers)):
+        raise Wrong("what is lacking is told in pairs, in order, once each")
+    if value["made"] and numbers:
+        raise Wrong("nothing can be lacking of what is made")
+
+
 def _moved(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
-    """Of `withdraw` and `forget_secrets`: runs that were asked about, each on one side."""
+    """For `withdraw` and `forget_secrets`: runs in the question, each on one side."""
     _nothing(request, value, blobs)
     told = [run for key in ("taken", "gone", "kept") for run in value.get(key, ())]
     if len(set(told)) != len(told):
-        raise Wrong("a run is told of twice")
+        raise Wrong("a run is listed twice")
     if request.get("runs") is not None:
         _among(told, request["runs"])
 
@@ -221,7 +231,7 @@ def _placed(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequenc
     _nothing(request, value, blobs)
     _root_of(value["root"], str(request["run"]["run"]))
     if request.get("want") and not {"attempt", "last"} <= value.keys():
-        raise Wrong("an attempt was asked for, and none is told")
+        raise Wrong("an attempt was requested, but none is named")
 
 
 def _remove(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
@@ -230,14 +240,14 @@ def _remove(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequenc
     told = [row["name"] for row in (*value["removed"], *value["kept"])]
     _among(told, asked)
     if len(told) != len(asked):
-        raise Wrong(f"{len(told)} things are told of, and {len(asked)} were to go")
+        raise Wrong(f"{len(told)} items are reported, but {len(asked)} were requested")
 
 
 def _usage(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     _nothing(request, value, blobs)
     for row in value["things"]:
         if "/" in row["name"] or row["name"] in ("", ".", ".."):
-            raise Wrong(f"{shown(row['name'])} is not the name of a thing of ours")
+            raise Wrong(f"{preview(row['name'])} is not the name of anything that sojourn stores")
 
 
 def _reap(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
@@ -249,13 +259,13 @@ def _reap(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[
 def _bundle(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     _nothing(request, value, blobs)
     if value["evidence"].get("run", request["run"]) != request["run"]:
-        raise Wrong(f"evidence of {value['evidence']['run']}, and it was asked of {request['run']}")
+        raise Wrong(f"evidence of {value['evidence']['run']}, but that of {request['run']} was requested")
 
 
 def _hello(request: Mapping[str, Any], value: Mapping[str, Any], blobs: Sequence[bytes]) -> None:
     _nothing(request, value, blobs)
     if not is_base(str(request.get("base") or ""), value["base"]):
-        raise Wrong(f"its base is {shown(value['base'])}, which is not the one asked for")
+        raise Wrong(f"its base is {preview(value['base'])}, which is not the one asked for")
     if (request.get("run") or request.get("queue")) and "argv" not in value:
         raise Wrong("argv is missing")
 
@@ -264,12 +274,14 @@ def _among(told: Sequence[Any], asked: Sequence[Any]) -> None:
     known = set(asked)
     for one in told:
         if one not in known:
-            raise Wrong(f"{shown(one if isinstance(one, str) else str(one))} was not asked about")
+            raise Wrong(f"{preview(one if isinstance(one, str) else str(one))} was not asked about")
 
 
 _CHECKS = {
     "hello": _hello,
     "have": _have,
+    "lacking": _lacking,
+    "receive": _lacking,
     "since": _since,
     "proven": _proven,
     "read": _read,

@@ -1,6 +1,6 @@
-"""The keeper as a process of the box: started by a shell, found again by keeper.json, ended by signals.
+"""The keeper as a process of the box: started by a shell, found by keeper.json, ended by signals.
 
-What every launcher that starts a process there has in common; what else keeps that process alive is each one's own.
+Shared by every launcher that starts a process there; what else keeps that process alive is each launcher's own.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ tell() {
 }
 """
 
-# All three streams are redirected: a child that holds the call's output keeps the call open.
-# The pid is that of `setsid`, which becomes argv: in a background job it is no group leader, so it does not fork.
+# All three streams are redirected: a child holding the call's output keeps the call open. The pid is that of `setsid`,
+# which becomes argv: as a background job it is not a group leader, so it does not fork.
 SPAWN = (
     ALIVE
     + r"""
@@ -55,7 +55,7 @@ spawn() {
 """
 )
 
-# A second start finds the lock taken and leaves: what lives is then the first one, which keeper.json names.
+# A second start finds the lock taken and exits: the living one is then the first, named in keeper.json.
 _PULSE = (
     ALIVE
     + r"""
@@ -91,7 +91,7 @@ class NotLaunched(WorldError):
 def start(
     launcher: ShellLauncher, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
 ) -> Handle | NoAnswer:
-    """Run the launcher's command in a call of its own. Raises: NotLaunched and the launcher's own errors."""
+    """Run the launcher's command in a separate call. Raises: NotLaunched and the launcher's own errors."""
     words = launcher.command(argv, root, request)
     ended = way(place).call(words, timeout_s=CALL_S, limit_bytes=_LIMIT_BYTES)
     return ended if isinstance(ended, NoAnswer) else launcher.read(ended, root)
@@ -100,13 +100,13 @@ def start(
 def command(script: str, root: str, words: Sequence[str]) -> list[str]:
     """The argv of a shell script that starts the keeper: `$1` is the root, the rest are `words`.
 
-    It ends with the line of `tell PID`; nobody waits for what it started.
+    It ends with the line of `tell PID`; it does not wait for what it started.
     """
     return ["sh", "-c", script, "sojourn", root, *words]
 
 
 def read_start(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], list[str]]:
-    """Facts for a handle, and the lines that were said before, of such a script that has ended. Raises: NotLaunched."""
+    """Facts for a handle, and the lines before them, from the output of such a script. Raises: NotLaunched."""
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     told = lines[-1].split() if lines else []
     if ended.rc != 0 or len(told) not in (2, 3) or not all(_NUMBER.fullmatch(word) for word in told[:2]):
@@ -117,13 +117,13 @@ def read_start(launcher: str, ended: Ended, root: str) -> tuple[dict[str, Any], 
 
 
 def pulse(place: Place, handle: Handle) -> Pulse:
-    """Whether a keeper of this root lives: the one that keeper.json names, or the one we started."""
+    """Whether a keeper of this root lives: the one named in keeper.json, or the one we started."""
     answer = _ask(place, _PULSE, handle.facts, [], CALL_S)
     return {b"alive": Pulse.ALIVE, b"gone": Pulse.GONE}.get(answer, Pulse.UNKNOWN)
 
 
 def stop(place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
-    """TERM the keeper, which gives its payload the job's own grace; KILL it after `grace_s`. Idempotent.
+    """Send TERM to the keeper, which gives its payload the job's own grace; KILL after `grace_s`. Idempotent.
 
     A keeper that had to be killed may leave a living payload, which the next one adopts.
     """

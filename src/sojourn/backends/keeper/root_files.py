@@ -1,4 +1,4 @@
-"""The small files in a run's root, as far as a client that takes a run over from its box relies on what they hold."""
+"""The small files in a run's root, as far as a client that takes over a run from its box relies on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sweep(value: Any) -> str:
 
 _WORDS = list_of(word, 100_000)
 _SECONDS = maybe(number(0, 1e10))
-# What run.json must have for a record of it to be of use, and what of the rest somebody here relies on.
+# What run.json needs for a useful record, and other fields that somebody here relies on.
 _RUN = record(
     {"run": name, "identity": text(200), "code": text(200), "argv": _WORDS, "outputs": _WORDS},
     {
@@ -34,7 +34,7 @@ _KEEPER = record({}, {"pid": whole(0, 1 << 31), "start": whole(), "boot_id": may
 
 
 def trouble(row: Mapping[str, Any]) -> str:
-    """What is wrong with the files of a row of `roots`, in a line; "" where they can be taken into the records."""
+    """What is wrong with the files in a row of `roots`, in one line; "" if they can be recorded."""
     for shape, key in ((_RUN, "run"), (_WANT, "want"), (_KEEPER, "keeper")):
         try:
             shape(row[key])

@@ -1,8 +1,8 @@
-"""Shapes of JSON from afar: small parts that say what a value must be, and refuse every other one in half a line.
+"""Shapes of remote JSON: small parts that say what a value must be, and refuse every other one in half a line.
 
-A shape is called with a value and returns it, made safe to use, or raises Wrong. What has no bound of its own is not
-made of these: every text, list and number has a most. Own code, because this is loaded by every command that asks a
-box: msgspec is compiled for the client's machine alone, pydantic takes longer to import than a whole `sojourn status`.
+A shape is called with a value and returns it, made safe to use, or raises Wrong. Every text, list and number here has a
+maximum. Our own code, because every command that asks a box loads it: msgspec is compiled for the client's machine
+alone, and importing pydantic takes longer than a whole `sojourn status`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sojourn.wire import manifest, names, units
 
 Shape = Callable[[Any], Any]
 
-MOST = 1 << 53  # beyond it other readers of JSON round; no count or size of ours comes near
+MOST = 1 << 53  # beyond it other readers of JSON round; none of our counts or sizes comes near
 TEXT_CHARS = 4096
 _SAID_CHARS = 60  # of a wrong value, in the message
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -24,7 +24,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z", re.ASCII)
 
 
 class Wrong(ValueError):
-    """A value that is not of its shape. `where`: the way to it, outermost first."""
+    """A value that does not fit its shape. `where`: the path to it, outermost first."""
 
     def __init__(self, what: str, *where: str) -> None:
         super().__init__(what)
@@ -35,12 +35,12 @@ class Wrong(ValueError):
         return f"{way}: {self.what}" if way else self.what
 
     def under(self, name: object) -> Wrong:
-        """The same, one step further out."""
-        return Wrong(self.what, shown(name), *self.where)
+        """The same, one level further out."""
+        return Wrong(self.what, preview(name), *self.where)
 
 
-def shown(value: object) -> str:
-    """A value from afar in a few plain characters, for a message: no controls, no more than a line."""
+def preview(value: object) -> str:
+    """A remote value in a few plain characters, for a message: no controls, at most one line."""
     if isinstance(value, str):
         head = value[: _SAID_CHARS + 1]
     elif value is None or isinstance(value, (bool, float)):
@@ -56,7 +56,7 @@ def shown(value: object) -> str:
 def boolean(value: Any) -> bool:
     """true or false."""
     if not isinstance(value, bool):
-        raise Wrong(f"{shown(value)} where true or false belongs")
+        raise Wrong(f"{preview(value)} where true or false is expected")
     return value
 
 
@@ -65,9 +65,9 @@ def number(low: float, high: float) -> Shape:
 
     def check(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Wrong(f"{shown(value)} where a number belongs")
+            raise Wrong(f"{preview(value)} where a number is expected")
         if not low <= value <= high:  # not-a-number is in no range
-            raise Wrong(f"the number {shown(value)} is out of range")
+            raise Wrong(f"the number {preview(value)} is out of range")
         return value
 
     return check
@@ -78,9 +78,9 @@ def whole(low: int = 0, high: int = MOST) -> Shape:
 
     def check(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Wrong(f"{shown(value)} where a whole number belongs")
+            raise Wrong(f"{preview(value)} where a whole number is expected")
         if not low <= value <= high:
-            raise Wrong(f"the number {shown(value)} is out of range")
+            raise Wrong(f"the number {preview(value)} is out of range")
         return value
 
     return check
@@ -94,11 +94,11 @@ def words(text: str) -> str:
 
 
 def text(most: int = TEXT_CHARS) -> Shape:
-    """A text of `most` characters; broken ones come out as escapes."""
+    """A text of at most `most` characters; broken ones come out as escapes."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str):
-            raise Wrong(f"{shown(value)} where a text belongs")
+            raise Wrong(f"{preview(value)} where text is expected")
         if len(value) > most:
             raise Wrong(f"a text of {len(value)} characters, {most} at most")
         return words(value)
@@ -115,17 +115,17 @@ def word(value: Any) -> str:
 
 
 def path(value: Any) -> str:
-    """An absolute path in its one spelling. A name on the box that is not UTF-8 keeps its bytes (PEP 383)."""
+    """An absolute path in its canonical spelling. A name on the box that is not UTF-8 keeps its bytes (PEP 383)."""
     if not isinstance(value, str) or not value.startswith("/"):
-        raise Wrong(f"{shown(value)} where an absolute path belongs")
+        raise Wrong(f"{preview(value)} where an absolute path is expected")
     parts = value.split("/")[1:]
     if len(value) > TEXT_CHARS or "\0" in value or (value != "/" and {"", ".", ".."}.intersection(parts)):
-        raise Wrong(f"{shown(value)} is not an absolute path in its one spelling")
+        raise Wrong(f"{preview(value)} is not a normalized absolute path")
     if not value.isascii():
         try:
             value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            raise Wrong(f"the path {shown(value)} holds what is not a character") from None
+            raise Wrong(f"the path {preview(value)} contains an invalid character") from None
     return value
 
 
@@ -133,32 +133,39 @@ def below(value: Any) -> str:
     """A path that stays below its root."""
     found: str = text()(value)
     if not manifest.is_safe(found) or found != value:
-        raise Wrong(f"the path {shown(value)} leads out of its root")
+        raise Wrong(f"the path {preview(value)} leads out of its root")
     return found
 
 
 def name(value: Any) -> str:
-    """What may name a run."""
+    """A valid name of a run."""
     if not isinstance(value, str) or not names.is_name(value):
-        raise Wrong(f"{shown(value)} cannot be the name of a run")
+        raise Wrong(f"{preview(value)} cannot be the name of a run")
+    return value
+
+
+def root_name(value: Any) -> str:
+    """A valid name of a run or revision."""
+    if not isinstance(value, str) or not names.is_root(value):
+        raise Wrong(f"{preview(value)} cannot be the name of a run")
     return value
 
 
 def digest(value: Any) -> str:
-    """A sha256: 64 small hex digits."""
+    """A sha256: 64 lower-case hex digits."""
     if not isinstance(value, str) or not _HEX.fullmatch(value):
-        raise Wrong(f"{shown(value)} where 64 hex digits belong")
+        raise Wrong(f"{preview(value)} where 64 hex digits are expected")
     return value
 
 
 def stamp(value: Any) -> str:
-    """A time as every file of ours has it."""
+    """A time as in all our files."""
     if not isinstance(value, str) or not _STAMP.fullmatch(value):
-        raise Wrong(f"{shown(value)} where a time belongs")
+        raise Wrong(f"{preview(value)} where a time is expected")
     try:
         units.unstamp(value)
     except ValueError:
-        raise Wrong(f"there is no time {shown(value)}") from None
+        raise Wrong(f"there is no time {preview(value)}") from None
     return value
 
 
@@ -167,7 +174,7 @@ def one_of(*known: str) -> Shape:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in known:
-            raise Wrong(f"{shown(value)} where one of {', '.join(known)} belongs")
+            raise Wrong(f"{preview(value)} where one of {', '.join(known)} is expected")
         return value
 
     return check
@@ -179,11 +186,11 @@ def maybe(shape: Shape) -> Shape:
 
 
 def list_of(shape: Shape, most: int) -> Shape:
-    """A list of `most` such values."""
+    """A list of at most `most` such values."""
 
     def check(value: Any) -> list[Any]:
         if not isinstance(value, list):
-            raise Wrong(f"{shown(value)} where a list belongs")
+            raise Wrong(f"{preview(value)} where a list is expected")
         if len(value) > most:
             raise Wrong(f"a list of {len(value)}, {most} at most")
         out = []
@@ -198,7 +205,7 @@ def list_of(shape: Shape, most: int) -> Shape:
 
 
 def map_of(shape: Shape, most: int, key: Shape = word) -> Shape:
-    """An object of `most` such values under names."""
+    """An object of at most `most` such values under names."""
 
     def check(value: Any) -> dict[str, Any]:
         out = {}
@@ -215,7 +222,7 @@ def map_of(shape: Shape, most: int, key: Shape = word) -> Shape:
 def record(
     needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None, rest: Shape | None = None
 ) -> Shape:
-    """An object with these. What else it has is dropped: it was not asked for; or must be of `rest`."""
+    """An object with these fields. Others are dropped, as nobody asked for them, or must fit `rest`."""
     known = {**needed, **(optional or {})}
 
     def check(value: Any) -> dict[str, Any]:
@@ -241,14 +248,14 @@ _MEMBERS = 1 << 16
 
 def _object(value: Any, most: int) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Wrong(f"{shown(value)} where an object belongs")
+        raise Wrong(f"{preview(value)} where an object is expected")
     if len(value) > most:
         raise Wrong(f"an object of {len(value)} members, {most} at most")
     return value
 
 
 def anything(chars: int = 1 << 20, nodes: int = 20_000, depth: int = 24) -> Shape:
-    """Any JSON, of so many characters, values and levels in all."""
+    """Any JSON, bounded in characters, values and levels."""
 
     def check(value: Any) -> Any:
         left = [chars, nodes]
@@ -260,21 +267,21 @@ def anything(chars: int = 1 << 20, nodes: int = 20_000, depth: int = 24) -> Shap
 def _bounded(value: Any, left: list[int], depth: int) -> Any:
     left[1] -= 1
     if left[1] < 0 or depth < 0:
-        raise Wrong("more values, or deeper, than anything of ours is")
+        raise Wrong("more values, or deeper nesting, than any valid answer")
     if isinstance(value, str):
         left[0] -= len(value)
         if left[0] < 0:
-            raise Wrong("more text than anything of ours is")
+            raise Wrong("more text than any valid answer")
         return words(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         if not -MOST * 1024 <= value <= MOST * 1024:  # what fits 64 bits: inode numbers, times in nanoseconds
-            raise Wrong(f"the number {shown(value)} is out of range")
+            raise Wrong(f"the number {preview(value)} is out of range")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise Wrong(f"{shown(value)} where a number belongs")
+            raise Wrong(f"{preview(value)} where a number is expected")
         return value
     if isinstance(value, dict):
         return {
@@ -283,4 +290,4 @@ def _bounded(value: Any, left: list[int], depth: int) -> Any:
         }
     if isinstance(value, Sequence):
         return [_bounded(one, left, depth - 1) for one in value]
-    raise Wrong(f"{shown(value)} is not JSON")
+    raise Wrong(f"{preview(value)} is not JSON")

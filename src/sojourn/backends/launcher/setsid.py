@@ -1,6 +1,6 @@
-"""A session of its own: the keeper as a plain detached process, kept alive by nobody. Works on every box with a shell.
+"""A new session: the keeper as a plain detached process, kept alive by nobody. Works on every box with a shell.
 
-Survives a dropped link, the client's end and a logout (where the box lets processes of a user who left live on).
+Survives a dropped link, the client's exit and a logout (if the box spares processes of logged-out users).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Backend:
     survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout"})
 
     def __init__(self, site: Site | None = None) -> None:
-        """A launcher is made with its site, whose `options` are its own settings; this one has none."""
+        """A launcher is made with its site, whose `options` are its settings; this one has none."""
 
     def start(
         self, place: Place, argv: Sequence[str], root: str, request: LaunchRequest | None = None
@@ -30,11 +30,11 @@ class Backend:
         return keeper_process.start(self, place, argv, root, request)
 
     def command(self, argv: Sequence[str], root: str, request: LaunchRequest | None = None) -> list[str]:
-        """A shell that starts argv and tells its pid."""
+        """A shell that starts argv and prints its pid."""
         return keeper_process.command(_START, root, argv)
 
     def read(self, ended: Ended, root: str) -> Handle:
-        """What that shell told. Raises: NotLaunched."""
+        """That shell's output. Raises: NotLaunched."""
         facts, _ = keeper_process.read_start("setsid", ended, root)
         return Handle("setsid", f"{facts['pid']}:{facts['start']}", facts)
 

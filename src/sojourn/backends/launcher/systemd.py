@@ -1,9 +1,9 @@
-"""A transient unit of the user's systemd (`systemd-run --user`). Outlives logouts, also with `KillUserProcesses=yes`.
+"""A transient unit of the user's systemd (`systemd-run --user`). Outlives logouts, even with `KillUserProcesses=yes`.
 
-Only where that systemd runs and goes on without a login (lingering); a container mostly has none. The unit ends
-nothing but the keeper itself: not the payload when the keeper is killed, nor the rest where the kernel kills one.
-Source: systemd-run(1), systemd.kill(5), systemd.service(5), loginctl(1) of systemd 252 (2026-11). Tested with a
-stand-in for systemd only: docs/launchers.md.
+Needs a systemd that keeps running without a login (lingering); a container rarely has one. The unit ends only the
+keeper itself: not the payload when the keeper is killed, nor the rest when the kernel kills one.
+Source: systemd-run(1), systemd.kill(5), systemd.service(5), loginctl(1) of systemd 252 (2026-11). Tested only with a
+stand-in for systemd: docs/launchers.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sojourn.wire.errors import WorldError
 
 _MARK = "sojourn:"
 
-# For scripts that talk to the user's systemd. A shell without a login (ssh with a command) may lack the variable.
+# For scripts that call the user's systemd. A shell without a login (ssh with a command) may lack the variable.
 CHECK = r"""
 : "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"; export XDG_RUNTIME_DIR
 user=$(id -un 2>/dev/null || id -u)
@@ -34,8 +34,8 @@ linger=$(loginctl show-user "$user" --property=Linger 2>/dev/null)
 [ "$linger" = Linger=yes ] || [ -e "/var/lib/systemd/linger/$user" ] || { echo "sojourn:no-linger $user" >&2; exit 3; }
 """
 
-# $1 root, $2 unit, the rest is argv, each `$` doubled, since systemd expands single ones. A unit that is there already
-# runs this root's keeper. PATH goes along: systemd's own is poorer than a login's.
+# $1 root, $2 unit, the rest is argv, each `$` doubled, since systemd expands single ones. An existing unit already runs
+# this root's keeper. PATH is passed on: systemd's own is poorer than a login's.
 _START = (
     CHECK
     + keeper_process.ALIVE
@@ -100,7 +100,7 @@ class Backend:
         return Handle("systemd", facts["unit"], facts)
 
     def check(self, place: Place) -> WorldError | None:
-        """What `start` would raise, as far as can be told before; None also where the box does not answer."""
+        """What `start` would raise, as far as known beforehand; None also if the box does not answer."""
         ended = way(place).call(["sh", "-c", CHECK], timeout_s=keeper_process.CALL_S)
         if isinstance(ended, NoAnswer) or ended.rc == 0:
             return None
@@ -116,7 +116,7 @@ class Backend:
 
 
 def refusal(site: str, said: str) -> WorldError | None:
-    """The error for what CHECK said, if it said anything."""
+    """The error for CHECK's output, if there is any."""
     _, _, told = said.partition(_MARK)
     word, _, rest = told.partition(" ")
     rest = rest.splitlines()[0].strip().rstrip(".") if rest else ""

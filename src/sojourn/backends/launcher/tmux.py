@@ -1,8 +1,8 @@
-"""A tmux session a run, on a server of our own (`tmux -L sojourn`), which shows the run's log to whoever attaches.
+"""One tmux session per run, on a server of ours (`tmux -L sojourn`), which shows the run's log to whoever attaches.
 
-The keeper stands alone, as with `setsid`: tmux only looks on. So neither a closed window nor `kill-session` nor a tmux
-server that dies ends a run, and nothing of a server's old environment reaches the payload. The session ends by itself
-when the keeper has and nobody looks any more. Survives what `setsid` survives.
+The keeper is independent, as with `setsid`: tmux only watches. So a closed window, `kill-session` or a dead tmux server
+never ends a run, and nothing of a server's old environment reaches the payload. The session ends by itself once the
+keeper has ended and nobody is watching. Survives what `setsid` survives.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 from sojourn.wire import quote
 from sojourn.wire.errors import WorldError
 
-SOCKET = "sojourn"  # tmux -L: not the user's own server, whose settings and end are the user's
+SOCKET = "sojourn"  # tmux -L: not the user's own server, with its own settings and lifetime
 _NO_TMUX = "sojourn:no-tmux"
 
-# The window: $1 root, $2 session, $3 $4 $5 pid, start and boot of what was started. Follows the newest attempt's log.
+# The window: $1 root, $2 session, $3 $4 $5 pid, start and boot of the started process. Follows the newest attempt's
+# log.
 _VIEW = (
     keeper_process.ALIVE
     + r"""
@@ -50,7 +51,7 @@ done
 )
 
 # $1 root, $2 socket, $3 session, $4 the window's script, the rest is argv. `-f /dev/null`: the user's settings may end
-# sessions that nobody looks at. A session that is there already shows the same root and is left as it is.
+# unwatched sessions. An existing session shows the same root and is left alone.
 _START = (
     keeper_process.SPAWN
     + rf"""
@@ -69,7 +70,7 @@ echo "$told"
 
 
 class NoTmux(WorldError):
-    """There is no tmux on {site}, and its launcher is tmux; nothing was started."""
+    """{site} is set to launch runs with tmux, which is not installed there. Nothing was started."""
 
     code = "no-tmux"
     next_step = 'install tmux there, or set launcher = "setsid" for {site}'
@@ -81,7 +82,7 @@ class Backend:
     survives: ClassVar[frozenset[str]] = frozenset({"link-drop", "client-exit", "logout"})
 
     def __init__(self, site: Site | None = None) -> None:
-        """`site`: how the user gets to the box, for the attach command."""
+        """`site`: how the user reaches the box, for the attach command."""
         self._site = site or Site("local")
 
     def start(
@@ -95,7 +96,7 @@ class Backend:
         return keeper_process.command(_START, root, [SOCKET, session_name(root), _VIEW, *argv])
 
     def read(self, ended: Ended, root: str) -> Handle:
-        """Facts: `session`; `attach`, the command to type on the client; where tmux makes no session the run goes on
+        """Facts: `session`; `attach`, the command to type on the client; if tmux makes no session the run continues
         without one, and `remark` says why. Raises: NoTmux, NotLaunched.
         """
         try:
@@ -112,17 +113,17 @@ class Backend:
         return Handle("tmux", f"{facts['pid']}:{facts['start']}", facts)
 
     def check(self, place: Place) -> WorldError | None:
-        """What `start` would raise, as far as can be told before; None also where the box does not answer."""
+        """What `start` would raise, as far as known beforehand; None also if the box does not answer."""
         ended = way(place).call(["sh", "-c", "command -v tmux"], timeout_s=keeper_process.CALL_S)
         is_absent = isinstance(ended, Ended) and ended.rc != 0
         return NoTmux(site=self._site.name) if is_absent else None
 
     def pulse(self, place: Place, handle: Handle) -> Pulse:
-        """Whether a keeper of this root lives, whatever became of the session."""
+        """Whether a keeper of this root lives, whatever happened to the session."""
         return keeper_process.pulse(place, handle)
 
     def stop(self, place: Place, handle: Handle, grace_s: float) -> None | NoAnswer:
-        """TERM, then KILL; the session ends by itself, once nobody looks."""
+        """TERM, then KILL; the session ends by itself, once nobody is watching."""
         return keeper_process.stop(place, handle, grace_s)
 
     def _attach(self, session: str) -> str:
@@ -133,5 +134,5 @@ class Backend:
 
 
 def session_name(root: str) -> str:
-    """The session of a run: its id, with `+`, which no id holds, for the dots that tmux takes for its own."""
+    """The session of a run: its id, with `+`, which no id contains, for the dots that tmux reserves."""
     return root.rstrip("/").rpartition("/")[2].replace(".", "+")

@@ -1,5 +1,5 @@
-"""Proves bzip2 files: every byte unpacked in pieces against the CRC of each block. What is inside is not judged, but
-for a tar archive, which has a loader of its own."""
+"""Verifies bzip2 files: every byte unpacked in pieces against the CRC of each block. The content is not judged, except
+a tar archive, which has its own loader."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Backend(Loader):
 
     kind: ClassVar[str] = "bz2"
     suffixes: ClassVar[tuple[str, ...]] = (".bz2",)
-    also: ClassVar[tuple[str, ...]] = (".tar.bz2", ".tbz2", ".tbz")  # damaged before the tar in it can be seen
+    also: ClassVar[tuple[str, ...]] = (".tar.bz2", ".tbz2", ".tbz")  # damaged before the tar in it shows
     magic: ClassVar[tuple[bytes, ...]] = (packed.BZIP2,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """bzip2, and not of a tar archive as far as can be seen."""
+        """bzip2, and as far as visible not of a tar archive."""
         from sojourn.backends.proof import inflated
 
         return not inflated.is_tar(path, head)

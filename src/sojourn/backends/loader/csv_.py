@@ -1,9 +1,8 @@
-"""Proves CSV and TSV: text, quotes that close, as many fields in every row as in the first, no number that is not
-finite.
+"""Verifies CSV and TSV: text, quotes that close, as many fields in every row as in the first, only finite numbers.
 
-A file that was cut ends inside a row. Where it ends inside the last field, only that field can tell: one that is
-shorter than all above it was cut; otherwise the missing line end is a remark, since RFC 4180 lets a writer leave it
-out. A cut between two rows, and a flipped digit, are only seen by the sha256.
+A cut file ends inside a row. If it ends inside the last field, only that field can show it: one shorter than all above
+it was cut; otherwise the missing line end is a remark, since RFC 4180 allows it. Only the sha256 shows a cut between
+two rows, or a flipped digit.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FIELD_LIMIT = 16 << 20
 _JSON = (b'{"', b'[{"', b'["', b"{\n", b"[\n", b"{\r\n", b"[\r\n", b"[[")
 _CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x7f]")
 _LOOKED_AT = 1000  # rows
-# What may be a number that is not finite, in lower case: a whole field, or an exponent of three digits.
+# A possible non-finite number, in lower case: a whole field, or an exponent of three digits.
 _NOT_FINITE = re.compile(
     r'(?:nan|inf(?:inity)?)(?= *(?:[,;|\t"\r\n]|$))(?<![a-z_]nan)(?<![a-z_]inf)(?<![a-z_]infinity)'
 )
@@ -39,7 +38,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = ()
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Text does not say what it is: only the name does."""
+        """Text does not identify itself: only the name does."""
         return False
 
     def load(self, path: str) -> Loaded:
@@ -52,9 +51,9 @@ class Backend(Loader):
 
 
 def _read(f: BinaryIO) -> _Table:
-    """The table, by the rules of RFC 4180, else by others that writers have where there is a sign of them.
+    """The table, by the rules of RFC 4180, or by other writers' rules if it shows signs of them.
 
-    Raises: Unloadable (by RFC 4180, where no rules fit), OSError.
+    Raises: Unloadable (by RFC 4180, if no rules fit), OSError.
     """
     head = f.read(1 << 16)
     ways: list[dict[str, str]] = [{}] + [{"escapechar": "\\"}] * (b"\\" in head)
@@ -69,14 +68,14 @@ def _read(f: BinaryIO) -> _Table:
             refused = refused or error
             continue
         if way:
-            table.remarks += ("quoted in another way than RFC 4180 has it, which many readers take for damage",)
+            table.remarks += ("not quoted as RFC 4180 says, which many readers take for damage",)
         return table
     assert refused
     raise refused
 
 
 class _Table:
-    """What one file holds, a row at a time. `way`: how its writer differs from RFC 4180, in words of `csv`."""
+    """The content of one file, row by row. `way`: how its writer differs from RFC 4180, in terms of `csv`."""
 
     def __init__(self, way: Mapping[str, Any]) -> None:
         self._way = dict(way)
@@ -89,9 +88,9 @@ class _Table:
         self._is_odd = self._was_odd = False
         self._last: list[str] = []
         self._shortest = 1 << 30  # characters of the last field, in the rows above the last
-        self._numbers: list[int] = []  # of each column: fields that are finite numbers
-        self._words: list[int] = []  # and fields that are none
-        self._odd: dict[int, str] = {}  # and where the first NaN or infinity stands
+        self._numbers: list[int] = []  # for each column: fields that are finite numbers
+        self._words: list[int] = []  # and other fields
+        self._odd: dict[int, str] = {}  # and the location of the first NaN or infinity
 
     def read(self, f: BinaryIO) -> None:
         """Take every row. Raises: Unloadable, OSError."""
@@ -105,7 +104,7 @@ class _Table:
             head = head[: len(head) // 4 * 4].decode(how, "replace").encode("utf-8")
         first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         if first.startswith(_JSON):
-            raise Unloadable("mismatch", "named like csv, holds what looks like JSON")
+            raise Unloadable("mismatch", "named like csv but looks like JSON")
         csv.field_size_limit(_FIELD_LIMIT)
         reader = csv.reader(self._text(f), delimiter=_delimiter(head), strict=True, **self._way)
         rows: list[list[str]] = []
@@ -136,17 +135,17 @@ class _Table:
                 raise Unloadable("unparseable", f"line {number} holds control characters")
             if not block.has_end and text.endswith("\r") and (block.line > 1 or "\n" in text):
                 number = block.line + text.count("\n")
-                raise Unloadable("truncated", f"line {number}, the last, ends inside its line end")
+                raise Unloadable("truncated", f"line {number}, the last, ends within its line ending")
             self._has_end = block.has_end
             self._blocks += 1
-            # Rows of the block before are looked at together with those of this one.
+            # Rows of the previous block are checked together with this block's.
             self._was_odd, self._is_odd = self._is_odd, _is_odd(text)
             if "\r" in text:  # old Macintosh programs ended their lines so
                 text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
             yield from io.StringIO(text, newline="\n")
 
     def _take(self, rows: list[list[str]], line: int) -> None:
-        """Take over some rows, of which the first begins on line `line`. Raises: Unloadable."""
+        """Take in some rows, the first of them on line `line`. Raises: Unloadable."""
         if not rows:
             return
         if not self.header:
@@ -163,7 +162,7 @@ class _Table:
         whole = [row for row in rows if len(row) == len(self.header)]
         if len(whole) < len(rows) or len(self.header) == 1:
             whole = self._uneven(rows, line)
-        # What is a column of numbers, its first rows tell; after them only what may not be finite is looked at.
+        # Its first rows identify a column of numbers; after them only fields that may not be finite are checked.
         if self.rows < _LOOKED_AT or self._is_odd or self._was_odd:
             for at, row in enumerate(rows):
                 if not _is_blank(row) and (self.rows + at < _LOOKED_AT or _is_odd(",".join(row))):
@@ -176,7 +175,7 @@ class _Table:
             self.rows += len(whole)
 
     def _uneven(self, rows: list[list[str]], line: int) -> list[list[str]]:
-        """The rows that are not blank. Raises: Unloadable where one has not as many fields as the first."""
+        """The rows that are not blank. Raises: Unloadable if one has another number of fields than the first."""
         whole, width = [], len(self.header)
         for at, row in enumerate(rows):
             if not _is_blank(row):
@@ -205,19 +204,19 @@ class _Table:
 
     def _end(self, line: int) -> None:
         if not self.header:
-            raise Unloadable("empty", "nothing but white space")
+            raise Unloadable("empty", "only white space")
         if self._has_end:
             return
         if not self.rows:
             raise Unloadable("truncated", "it ends inside its first line")
         if self.rows > 1 and len(self._last[-1]) < self._shortest:
             raise Unloadable(
-                "truncated", f"line {line}, the last, has no end, and its last field is shorter than any above"
+                "truncated", f"line {line}, the last, has no line ending, and its last field is shorter than any above"
             )
-        self.remarks += ("its last line has no end: it may have been cut inside its last field",)
+        self.remarks += ("its last line has no line ending: its last field may be cut off",)
 
     def settle(self) -> None:
-        """Raises: Unloadable("non-finite") where a column of numbers holds NaN or infinity."""
+        """Raises: Unloadable("non-finite") if a column of numbers contains NaN or infinity."""
         bad = [
             f"{self.header[column][:80]}: {where}"
             for column, where in sorted(self._odd.items())
@@ -242,12 +241,12 @@ def _is_note(row: list[str]) -> bool:
 
 
 def _notes(rows: list[list[str]]) -> int:
-    """How many of the first rows are notes (# ...) that have another width than the first row which is none."""
+    """How many of the first rows are notes (# ...), of another width than the first other row."""
     count = next((at for at, row in enumerate(rows) if not _is_note(row)), len(rows))
     if count == len(rows):
         return 0
     while count and len(rows[count - 1]) == len(rows[count]):
-        count -= 1  # names of columns after a #, as numpy writes them
+        count -= 1  # names of columns after a #, as written by numpy
     return count
 
 
@@ -261,7 +260,7 @@ def _height(row: list[str]) -> int:
 
 
 def _delimiter(head: bytes) -> str:
-    """The one that the first lines agree about: as often in each of them; of several the most frequent."""
+    """The one on which the first lines agree: equally often in each; of several the most frequent."""
     rows = [line for line in head.decode("utf-8", "replace").splitlines()[:20] if line.strip()]
     rows = rows[:-1] if len(rows) > 2 else rows  # the last one may be cut
     best, most = ",", 0

@@ -1,6 +1,5 @@
-"""Proves that a torch.distributed.checkpoint folder is whole: its `.metadata` read without running it, every part of
-every tensor accounted for, every file that holds one there and as large as it must be. What lies in the files:
-`dcp_shard`."""
+"""Verifies that a torch.distributed.checkpoint folder is complete: its `.metadata` read without running it, every part
+of every tensor accounted for, every file with a part present and large enough. The files' content: `dcp_shard`."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ class Backend(Loader):
 
     kind: ClassVar[str] = "dcp"
     suffixes: ClassVar[tuple[str, ...]] = ("/" + walker.NAME,)
-    magic: ClassVar[tuple[bytes, ...]] = ()  # a pickle, as many other things are
+    magic: ClassVar[tuple[bytes, ...]] = ()  # a pickle, like many other things
     among: ClassVar[str] = r"^\.metadata$"
 
     def owns(self, path: str, head: bytes) -> bool:
-        """A pickle that begins by naming the class."""
+        """A pickle that starts by naming the class."""
         return head[:1] == b"\x80" and b"torch.distributed.checkpoint.metadata" in head[:128]
 
     def load(self, path: str) -> Loaded:
@@ -31,11 +30,11 @@ class Backend(Loader):
         raise Unloadable("mismatch", f"metadata of torch.distributed.checkpoint that is not named {walker.NAME}")
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
-        """Read it and look at every file it names. Raises: Unloadable, OSError."""
+        """Read it and check every file it names. Raises: Unloadable, OSError."""
         found = read_checkpoint(path)
         foreign = [file for file in found.files if "/" in file]
         if foreign:
-            raise Unloadable("unsupported", f"its files lie in folders of their own: {foreign[0][:80]}")
+            raise Unloadable("unsupported", f"its files are in separate folders: {foreign[0][:80]}")
         walker.check_files(found, {file: os.path.getsize(beside[file]) for file in found.files if file in beside})
         first = [{"key": key[:200], "dtype": d, "shape": list(s)} for key, (d, s) in list(found.shapes.items())[:32]]
         facts = {

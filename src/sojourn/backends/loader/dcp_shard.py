@@ -1,5 +1,5 @@
-"""Proves one file of a torch.distributed.checkpoint folder: every part that `.metadata` says lies in it, checksums and
-shapes compared, every value looked at."""
+"""Verifies one file of a torch.distributed.checkpoint folder: every part that `.metadata` places in it, checksums and
+shapes compared, every value scanned."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Backend(Loader):
     suffixes: ClassVar[tuple[str, ...]] = (".distcp",)
     magic: ClassVar[tuple[bytes, ...]] = ()
     among: ClassVar[str] = r"\.distcp$"
-    may_be_empty: ClassVar[bool] = True  # a rank without tensors writes such a file
+    may_be_empty: ClassVar[bool] = True  # written by a rank without tensors
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Only its name and its neighbour say what it is: its bytes begin as a PyTorch file does."""
+        """Only its name and its neighbour identify it: its bytes start like a PyTorch file's."""
         return path.endswith(".distcp")
 
     def load(self, path: str) -> Loaded:
         """Refused: it says nothing without its neighbour. Raises: Unloadable."""
-        raise Unloadable("missing-shard", "the .metadata that says what lies in it is not known")
+        raise Unloadable("missing-shard", "the .metadata that describes its contents is not known")
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
         """Read every part of it. Raises: Unloadable, OSError."""
@@ -37,7 +37,7 @@ class Backend(Loader):
         from sojourn.backends.proof import archive, reading, stream_scan
 
         if walker.NAME not in beside:
-            raise Unloadable("missing-shard", "the .metadata that says what lies in it is not beside it")
+            raise Unloadable("missing-shard", "the .metadata that describes its contents is not beside it")
         try:
             found = dcp.read_checkpoint(beside[walker.NAME])
         except Unloadable as error:
@@ -47,7 +47,9 @@ class Backend(Loader):
             size_bytes = f.seek(0, 2)
             if not items:
                 if size_bytes:
-                    raise Unloadable("mismatch", "the .metadata beside it does not know this file: of another save")
+                    raise Unloadable(
+                        "mismatch", "the .metadata beside it does not list this file: it belongs to another save"
+                    )
                 return Loaded(("structure", "load", "content"), {"by": "sojourn"}, ("a rank that had nothing to save",))
             if not size_bytes:
                 raise Unloadable("empty", "the file has no bytes")

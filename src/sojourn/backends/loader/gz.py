@@ -1,5 +1,5 @@
-"""Proves gzip files: every byte inflated in pieces against the CRC and length of its member. What is inside is not
-judged, but for a tar archive, which has a loader of its own."""
+"""Verifies gzip files: every byte inflated in pieces against the CRC and length of its member. The content is not
+judged, except a tar archive, which has its own loader."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Backend(Loader):
 
     kind: ClassVar[str] = "gz"
     suffixes: ClassVar[tuple[str, ...]] = (".gz",)
-    also: ClassVar[tuple[str, ...]] = (".tar.gz", ".tgz")  # damaged before it can be seen that there is a tar in it
+    also: ClassVar[tuple[str, ...]] = (".tar.gz", ".tgz")  # damaged before the tar in it shows
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Gzip, and not of a tar archive as far as can be seen."""
+        """Gzip, and as far as visible not of a tar archive."""
         from sojourn.backends.proof import inflated
 
         return head[2:3] in (b"\x08", b"") and not inflated.is_tar(path, head)
@@ -32,7 +32,7 @@ class Backend(Loader):
 
 
 def load(path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], of_tars: Sequence[str]) -> Loaded:
-    """Read all `pieces` of a packed file that holds no tar archive. Raises: Unloadable, OSError."""
+    """Read all `pieces` of a packed file without a tar archive. Raises: Unloadable, OSError."""
     from sojourn.backends.proof import nested, reading
 
     total, name = 0, os.path.basename(path)
@@ -43,5 +43,5 @@ def load(path: str, pieces: Callable[[BinaryIO], Iterator[bytes]], of_tars: Sequ
             if sink:
                 sink.write(piece)
     if path.lower().endswith(tuple(of_tars)):
-        raise Unloadable("mismatch", "named like tar, and there is no tar archive in it")
+        raise Unloadable("mismatch", "named like tar but contains no tar archive")
     return Loaded(("structure", "load"), {"inflated_bytes": total, "by": "sojourn"}, inside.remarks)

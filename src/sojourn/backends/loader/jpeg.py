@@ -1,6 +1,6 @@
-"""Proves JPEG images: markers by our own walker, and decoded whole by Pillow where it is installed.
+"""Verifies JPEG images: markers by our own walker, and decoded whole by Pillow if installed.
 
-JPEG has no checksum: damage inside the compressed data that still decodes is only seen by the sha256.
+JPEG has no checksum: only the sha256 shows damage inside the compressed data that still decodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:
@@ -47,7 +47,7 @@ class Backend(Loader):
 
 
 def _decode(path: str) -> str:
-    """Pillow's name and version, "" where it is not installed. Raises: Unloadable where it cannot decode the file."""
+    """Pillow's name and version, "" if not installed. Raises: Unloadable if it cannot decode the file."""
     try:
         import PIL
         from PIL import Image

@@ -1,7 +1,6 @@
-"""Proves JSON: parsed whole and strictly in pieces of 1 MiB, whatever its size. What lies whole in a piece is read by
-Python's own C code; what crosses pieces, or may not be finite, by a reader of ours that knows where it stands. NaN and
-Infinity, which Python writes and JSON does not have, are `non-finite`; a document that only lacks its end is
-`truncated`.
+"""Verifies JSON: parsed whole and strictly in pieces of 1 MiB, whatever its size. Values complete in a piece are read
+by Python's own C code; those across pieces, or possibly not finite, by our own reader, which knows its position. NaN
+and Infinity, which Python writes but JSON lacks, are `non-finite`; a document that lacks only its end is `truncated`.
 
 Source: RFC 8259.
 """
@@ -18,11 +17,11 @@ from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _PIECE_BYTES = 1 << 20
-_AHEAD = 1 << 19  # characters that should lie before us where something is read at once
-_TRIES = 8  # in one piece, of reading at once what then did not end in it
+_AHEAD = 1 << 19  # characters that should be ahead before reading a value in one step
+_TRIES = 8  # per piece, to read in one step a value that turns out not to end in it
 _MAX_DEPTH = 500  # Python's own reader gives up near 1,000
 _MAX_TOKEN = 64 << 20  # characters of one string
-_KEYS_KNOWN = 100_000  # an object's keys are remembered up to here, to tell doubled ones
+_KEYS_KNOWN = 100_000  # an object's keys are remembered up to here, to detect duplicates
 _LISTED = 256
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -31,8 +30,8 @@ _NUMBER_BEGUN = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-fA-F]{0,4})?")
-# Most of any large document, taken in one step where nothing of it needs a second look: the key and colon of a member,
-# a plain value that something follows, plain numbers of an array with their commas.
+# Most of any large document, taken in one step if nothing in it needs a closer look: a member's key and colon, a plain
+# value followed by something, plain numbers of an array with their commas.
 _KEY = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:')
 _PLAIN_VALUE = r'[ \t\n\r]*(?:"[^"\\\x00-\x1f]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false|null)[ \t\n\r]*'
 _LAST_VALUE = re.compile(_PLAIN_VALUE + r"(?=[,\]}])")
@@ -51,7 +50,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = ()
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Text does not say what it is: only the name does."""
+        """Text does not identify itself: only the name does."""
         return False
 
     def load(self, path: str) -> Loaded:
@@ -73,7 +72,7 @@ class Backend(Loader):
 
 
 class _Reader:
-    """A pushdown reader over a window of the text. `keys`, `count` are of the outermost value."""
+    """A pushdown reader over a window of the text. `keys`, `count` describe the outermost value."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb")  # noqa: SIM115 - closed by `close`
@@ -81,7 +80,7 @@ class _Reader:
         self._text = ""
         self._at = 0
         self._ended = False
-        self._lines = 0  # newlines in what was dropped
+        self._lines = 0  # newlines in dropped text
         self.kind = ""
         self.count = 0
         self.keys: list[str] = []
@@ -106,8 +105,8 @@ class _Reader:
             self._at = 1
             self.remarks.append("begins with a byte order mark, which many readers refuse")
         if not self._peek():
-            raise Unloadable("empty", "no bytes" if not self._text else "nothing but white space")
-        stack: list[set[str] | None] = []  # of each open container: its keys, or None for an array
+            raise Unloadable("empty", "no bytes" if not self._text else "only white space")
+        stack: list[set[str] | None] = []  # for each open container: its keys, or None for an array
         doubled = self._doubled
         self.kind = {"{": "object", "[": "array"}.get(self._peek(), "value")
         while True:
@@ -139,10 +138,10 @@ class _Reader:
         if self._peek():
             raise self._wrong("nothing more: the document had ended")
         if doubled:
-            self.remarks.append(f"keys that stand twice in one object: {', '.join(doubled[:5])}")
+            self.remarks.append(f"duplicate keys in one object: {', '.join(doubled[:5])}")
 
     def _key(self, stack: list[set[str] | None], doubled: list[str]) -> None:
-        """In an object, the next key and its colon; counts what the outermost container holds."""
+        """In an object, the next key and its colon; counts the outermost container's content."""
         keys = stack[-1]
         if len(stack) == 1:
             self.count += 1
@@ -162,7 +161,7 @@ class _Reader:
             self.keys.append(key[:200])
 
     def _slow_key(self) -> str:
-        """A key with escapes, one that crosses two pieces, or none."""
+        """A key with escapes, one across two pieces, or none."""
         if self._peek() != '"':
             raise self._wrong("a key in double quotes") if self._peek() else self._cut()
         key = self._string()
@@ -182,9 +181,9 @@ class _Reader:
             self._at = hit.end()
 
     def _many(self, is_outermost: bool) -> None:
-        """Most of the containers, or texts, of an array that lie whole in this piece, with the comma behind them.
+        """As many as possible of an array's containers, or texts, that are complete in this piece, with their commas.
 
-        Where they end is guessed by what stands between the first two; a wrong guess does not parse.
+        Their ends are guessed from what separates the first two; a wrong guess does not parse.
         """
         first = self._peek()
         if first not in ("{", "[", '"') or not self._may_try():
@@ -211,13 +210,13 @@ class _Reader:
         self._at = behind
 
     def _may_try(self) -> bool:
-        """There is enough before us, nothing in it needs a second look, and few things in it were too long."""
+        """Enough text is ahead, nothing in it needs a closer look, and few values in it were too long."""
         if len(self._text) - self._at < _AHEAD and not self._ended:
             self._more()
         return self._tries > 0
 
     def _end_of(self, text: str, at: int) -> int:
-        """Where the container at `at` ends, 0 where that is not in this piece or cannot be said."""
+        """The end of the container at `at`, 0 if it is not in this piece or unknown."""
         try:
             return int(self._scan(text, at)[1])
         except (StopIteration, ValueError, RecursionError):
@@ -225,17 +224,17 @@ class _Reader:
             return 0
 
     def _pairs(self, found: list[tuple[str, Any]]) -> None:
-        """Called for every object that is read at once: only its keys matter, and nothing is kept."""
+        """Called for every object read in one step: only its keys matter, and nothing is kept."""
         if len(dict(found)) < len(found) and len(self._doubled) < _LISTED:
             keys = [key for key, _ in found]
             self._doubled.append(next(key for key in keys if keys.count(key) > 1)[:80])
 
     def _value(self, depth: int) -> str | None:
-        """Read one plain value, or just the bracket that opens a container, which is returned."""
+        """Read one plain value, or just the opening bracket of a container, which is returned."""
         hit = _LAST_VALUE.match(self._text, self._at)
         if hit:
             if hit.end() - self._at > _LONGEST_FLOAT and not math.isfinite(_float(hit.group())):
-                self.not_finite.append(f"a number on line {self._line} is more than a float holds")
+                self.not_finite.append(f"a number on line {self._line} exceeds the range of a float")
             self._at = hit.end()
             return None
         mark = self._peek()
@@ -278,11 +277,11 @@ class _Reader:
             raise self._cut() if self._ended and end == len(self._text) > begin else self._wrong("a value")
         text = whole.group()
         if not math.isfinite(_float(text)):
-            self.not_finite.append(f"{text[:20]} on line {self._line} is more than a float holds")
+            self.not_finite.append(f"{text[:20]} on line {self._line} exceeds the range of a float")
         self._at = whole.end()
 
     def _string(self) -> str:
-        """The string that starts here, as it is written (escapes are not resolved)."""
+        """The string that starts here, as written (escapes are not resolved)."""
         parts: list[str] = []
         length = 0
         self._at += 1
@@ -316,7 +315,7 @@ class _Reader:
             self._at = escape.end()
 
     def _peek(self) -> str:
-        """The next character that is no white space, "" at the end; stands on it."""
+        """The next character that is not white space, "" at the end; moves to it."""
         while True:
             space = _SPACE.match(self._text, self._at)
             end = space.end() if space else self._at
@@ -332,7 +331,7 @@ class _Reader:
             self._more()
 
     def _more(self) -> int:
-        """Drop what was read and append the next piece; where we stand now."""
+        """Drop what was read and append the next piece; returns the position."""
         from sojourn.backends.proof import lines
 
         raw = self._file.read(_PIECE_BYTES)
@@ -362,7 +361,7 @@ class _Reader:
 
 
 def _float(text: str) -> float:
-    """The value that a reader makes of a JSON value; 0 of a whole number, which has no bounds, and of no number."""
+    """A reader's value of a JSON number; 0 for a whole number, which has no bounds, and for anything else."""
     if text.strip()[:1] not in "-0123456789" or not any(mark in text for mark in ".eE"):
         return 0.0
     return float(text)

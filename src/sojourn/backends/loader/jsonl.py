@@ -1,5 +1,5 @@
-"""Proves JSON lines: every line one whole value, strictly. A last line without its end is a file that was cut, unless
-what stands there is whole. A cut between two lines is only seen by its sha256."""
+"""Verifies JSON lines: every line one whole value, strictly. A last line without its end means a cut file, unless its
+value is complete. Only the sha256 shows a cut between two lines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = ()
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Text does not say what it is: only the name does."""
+        """Text does not identify itself: only the name does."""
         return False
 
     def load(self, path: str) -> Loaded:
         """Parse every line. Raises: Unloadable, OSError."""
         from sojourn.backends.proof import lines
 
-        odd: dict[str, None] = {}  # NaN and infinity, and where
+        odd: dict[str, None] = {}  # NaN and infinity, with location
         doubled: list[str] = []
         keys: dict[str, None] = {}
         rows, number, remarks = 0, 0, []
@@ -47,14 +47,14 @@ class Backend(Loader):
         def real(text: str) -> float:
             value = float(text)
             if not math.isfinite(value):
-                odd[f"{text[:20]} on line {number} is more than a float holds"] = None
+                odd[f"{text[:20]} on line {number} exceeds the range of a float"] = None
             return value
 
         careful = json.JSONDecoder(object_pairs_hook=pairs, parse_constant=constant, parse_float=real, parse_int=str)
         quick = json.JSONDecoder(object_pairs_hook=pairs, parse_int=str)
         with open(path, "rb") as f:
             for block in lines.blocks(f):
-                # A block without what may not be finite is read by the standard library's own C code alone.
+                # A block without possibly non-finite numbers is read by the standard library's own C code alone.
                 decoder = careful if lines.is_odd_json(block.text) else quick
                 scan = decoder.scan_once  # type: ignore[attr-defined]
                 has_end, found = block.has_end, block.lines
@@ -75,22 +75,22 @@ class Backend(Loader):
             more = f" and {len(odd) - 5} more" if len(odd) > 5 else ""
             raise Unloadable("non-finite", "; ".join(list(odd)[:5]) + more)
         if not rows:
-            raise Unloadable("empty", "nothing but white space")
+            raise Unloadable("empty", "only white space")
         if not has_end:
-            remarks.append("its last line has no end: the next one would be written into it")
+            remarks.append("its last line has no line ending: the next line would be appended to it")
         if doubled:
-            remarks.append(f"keys that stand twice in one object: {', '.join(doubled[:5])}")
+            remarks.append(f"duplicate keys in one object: {', '.join(doubled[:5])}")
         facts = {"rows": rows, "keys": list(keys)[:_LISTED], "by": "sojourn"}
         return Loaded(("structure", "load", "content"), facts, tuple(remarks))
 
 
 def _decoded(decoder: json.JSONDecoder, text: str, number: int, is_last: bool) -> Any:
-    """The one value on a line that may have space around it. Raises: Unloadable."""
+    """The one value on a line, possibly with space around it. Raises: Unloadable."""
     try:
         return decoder.decode(text)
     except RecursionError:
         raise Unloadable("unparseable", f"line {number} is nested too deeply") from None
     except ValueError as error:
         if is_last:
-            raise Unloadable("truncated", f"line {number}, the last, is not whole: cut off") from None
+            raise Unloadable("truncated", f"line {number}, the last, is incomplete: cut off") from None
         raise Unloadable("unparseable", f"line {number} is not one JSON value: {error}") from None

@@ -1,4 +1,4 @@
-"""Proves DeepSpeed's file `latest`: one line that names the folder of the newest checkpoint, which must be there."""
+"""Verifies DeepSpeed's file `latest`: one line with the name of the newest checkpoint's folder, which must exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
-# The tag that DeepSpeed makes by itself; another may be anything, as many other files of that name are.
+# DeepSpeed's own default tag; a file with another may be anything, as many files have that name.
 # Source: DeepSpeedEngine.save_checkpoint in deepspeed/runtime/engine.py, DeepSpeed 0.19, 2026-11.
 _TAG = re.compile(rb"global_step\d{1,18}\n?")
 
@@ -25,11 +25,11 @@ class Backend(Loader):
     may_be_empty: ClassVar[bool] = True
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Only its name says what it is."""
+        """Only its name identifies it."""
         return False
 
     def declines(self, head: bytes) -> bool:
-        """A file of that name that is another program's."""
+        """A file with that name from another program."""
         return _TAG.fullmatch(head) is None
 
     def load(self, path: str) -> Loaded:
@@ -37,9 +37,9 @@ class Backend(Loader):
         raise Unloadable("missing-shard", "what it names is not known")
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
-        """Look for the folder that it names. Raises: Unloadable, OSError."""
+        """Look for the folder it names. Raises: Unloadable, OSError."""
         with open(path, "rb") as f:
             tag = os.fsdecode(f.read(64).strip())
         if tag + "/" not in beside:
-            raise Unloadable("missing-shard", f"it names {tag}, and no such folder is beside it")
+            raise Unloadable("missing-shard", f"it names {tag}, but there is no such folder beside it")
         return Loaded(("structure", "load", "content"), {"names": tag, "by": "sojourn"})

@@ -1,4 +1,4 @@
-"""Proves one numpy array: header and size by our own walker, opened by numpy (no pickles), every value looked at."""
+"""Verifies one numpy array: header and size by our own walker, opened by numpy (no pickles), every value scanned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:

@@ -1,5 +1,5 @@
-"""Proves numpy archives: zip frame and CRC, the header of every array by our own walker, opened by numpy (never a
-pickle), every value looked at in pieces, however far it inflates."""
+"""Verifies numpy archives: zip frame and CRC, the header of every array by our own walker, opened by numpy (never a
+pickle), every value scanned in pieces, however large it inflates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (b"PK\x03\x04", b"PK\x05\x06")
 
     def owns(self, path: str, head: bytes) -> bool:
-        """All its entries are arrays; where there is none, its name says so."""
+        """All its entries are arrays; if there is none, its name decides."""
         from sojourn.backends.proof import archive
 
         names = archive.names(path)
@@ -39,12 +39,12 @@ class Backend(Loader):
         with reading.of(path) as shared:
             for entry in entries:
                 if not entry.name.endswith(".npy"):
-                    raise Unloadable("unsupported", f"{entry.name[:80]} in it is no array")
+                    raise Unloadable("unsupported", f"{entry.name[:80]} in it is not an array")
                 member = archive.Member(data, entry, shared.pieces)
                 try:
                     header = walker.walk_open(cast(BinaryIO, member), entry.bytes)
                 except Unloadable as error:
-                    # What is damaged is better said by the checksum than by a header that no longer adds up.
+                    # A checksum describes damage better than a header that no longer adds up.
                     if error.problem != "unsafe":
                         for _ in member.pieces():
                             pass
@@ -59,7 +59,7 @@ class Backend(Loader):
         except (ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
             raise Unloadable("corrupt", f"numpy refuses it: {error}") from None
         if names != sorted(name for name, _, _ in arrays):
-            raise Unloadable("corrupt", "numpy sees other arrays in it")
+            raise Unloadable("corrupt", "numpy finds different arrays in it")
         found.settle()
         return Loaded(
             ("structure", "load", "content"), {**found.describe(arrays), "by": f"numpy {np.__version__}"}, found.remarks

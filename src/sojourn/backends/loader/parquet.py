@@ -1,7 +1,7 @@
-"""Proves Parquet files: footer, pages and counts by our own walker; every column decoded and looked at by pyarrow, in
-batches, where it is installed. Without it `load` and `content` are not claimed.
+"""Verifies Parquet files: footer, pages and counts by our own walker; every column decoded and scanned by pyarrow, in
+batches, if installed. Without it `load` and `content` are not claimed.
 
-Few writers make page checksums: a flipped bit that still decodes is then only seen by the sha256.
+Few writers make page checksums: then only the sha256 shows a flipped bit that still decodes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:
@@ -37,10 +37,14 @@ class Backend(Loader):
             "created_by": found.created_by[:200],
         }
         if found.is_summary:
-            remark = "a summary of other files, in which its columns lie: only what it says of them is proven"
+            remark = "a summary of other files that hold its columns: only the summary itself is proven"
             return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, (remark,))
         by = _decode(path, found)
-        remarks = () if found.has_sums else ("written without page checksums: some flipped bits only its sha256 shows",)
+        remarks = (
+            ()
+            if found.has_sums
+            else ("written without page checksums: some flipped bits can be detected only by its SHA-256",)
+        )
         if not by:
             more = "not loaded: pyarrow is not installed here; only its structure is proven"
             return Loaded(("structure",), {**facts, "by": ""}, (*remarks, more))
@@ -48,7 +52,7 @@ class Backend(Loader):
 
 
 def _decode(path: str, found: walker.Table) -> str:
-    """pyarrow's name and version, "" where it is not installed. Raises: Unloadable."""
+    """pyarrow's name and version, "" if not installed. Raises: Unloadable."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -61,7 +65,7 @@ def _decode(path: str, found: walker.Table) -> str:
             path, memory_map=True, pre_buffer=False, page_checksum_verification=found.has_sums
         ) as opened:
             if opened.metadata.num_rows != found.rows:
-                raise Unloadable("corrupt", "pyarrow sees another number of rows in it")
+                raise Unloadable("corrupt", "pyarrow finds a different number of rows")
             for group in range(opened.metadata.num_row_groups):
                 for name in dict.fromkeys(column.split(".")[0] for column in found.columns):
                     _column(opened, group, name, bad)
@@ -81,7 +85,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _column(opened: Any, group: int, name: str, bad: list[str]) -> None:
-    """Decode one column of one row group; its name into `bad` where a number in it is not finite."""
+    """Decode one column of one row group; add its name to `bad` if a number in it is not finite."""
     rows = 0
     for batch in opened.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[name], use_threads=False):
         rows += batch.num_rows
@@ -93,7 +97,7 @@ def _column(opened: Any, group: int, name: str, bad: list[str]) -> None:
 
 
 def _is_bad(array: Any) -> bool:
-    """It holds a number that is NaN or infinite, at any depth."""
+    """It contains a number that is NaN or infinite, at any depth."""
     import pyarrow
     from pyarrow import compute, types
 

@@ -1,5 +1,5 @@
-"""Proves pickles. One of plain values alone (lists, maps, numbers, texts) is loaded; of one that names classes the
-content is read and nothing is built; one that would call something that does more than make data is `unsafe`.
+"""Verifies pickles. One of plain values alone (lists, maps, numbers, texts) is loaded; one that names classes is read
+without building anything; one that would call something that does more than make data is `unsafe`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.damage import Unloadable
 
 _LIMIT_BYTES = 64 << 20
-# Nothing of these does anything but make a value.
+# All of these only make a value.
 _SAFE = frozenset(
     ["collections.OrderedDict", "builtins.set", "builtins.frozenset", "builtins.complex", "builtins.bytearray"]
     + ["__builtin__.set", "__builtin__.frozenset", "__builtin__.complex", "__builtin__.bytearray", "_codecs.encode"]
@@ -29,11 +29,11 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = ()
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Many things begin as a pickle does: only the name says that it is one."""
+        """Many things start like a pickle: only the name identifies one."""
         return False
 
     def load(self, path: str) -> Loaded:
-        """Take it apart; read it, with all but _SAFE refused, where it names no more. Raises: Unloadable, OSError."""
+        """Take it apart; if it names nothing more, load it with all but _SAFE refused. Raises: Unloadable, OSError."""
         from sojourn.backends.proof import content, pickles
 
         if os.path.getsize(path) > _LIMIT_BYTES:
@@ -55,14 +55,14 @@ class Backend(Loader):
 
 
 def _read(data: bytes, taken: Any) -> Loaded:
-    """What a pickle that names classes holds. Raises: Unloadable."""
+    """The content of a pickle that names classes. Raises: Unloadable."""
     from sojourn.backends.proof import content, objects
     from sojourn.formats.torch import pickle_walk
 
     try:
         found = objects.Read(pickle_walk.walk(data))
     except ValueError as error:
-        # What cannot be read for what it names is not called damaged.
+        # A pickle unreadable because of its names is not called damaged.
         names = ", ".join(name for name in taken.names if name not in _SAFE)[:300]
         why = f"a pickle that cannot be judged safely: it names {names}, and cannot be taken apart: {str(error)[:120]}"
         raise Unloadable("unsafe", why) from None
@@ -78,10 +78,10 @@ def _read(data: bytes, taken: Any) -> Loaded:
 
 
 def _whole(error: str, end: int, data: bytes) -> None:
-    """Raises: Unloadable where it is cut off, or more follows."""
+    """Raises: Unloadable if it is cut off, or more follows."""
     if error:
         is_cut = "exhausted" in error or "expected" in error or "not enough data" in error
-        raise Unloadable("truncated" if is_cut else "corrupt", f"no whole pickle: {error}")
+        raise Unloadable("truncated" if is_cut else "corrupt", f"not a complete pickle: {error}")
     if end < len(data):
         raise Unloadable("corrupt", f"{len(data) - end} bytes follow the pickle")
 
@@ -93,7 +93,7 @@ def _facts(value: Any) -> dict[str, Any]:
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Only what makes plain values. Raises: UnpicklingError."""
+        """Only globals that make plain values. Raises: UnpicklingError."""
         if f"{module}.{name}" not in _SAFE:
             raise pickle.UnpicklingError(f"it names {module}.{name}")
         return super().find_class(module, name)

@@ -1,4 +1,4 @@
-"""Proves PNG images: every chunk's CRC, and all pixels inflated to the size the header makes."""
+"""Verifies PNG images: every chunk's CRC, and all pixels inflated to the size in the header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:

@@ -1,6 +1,6 @@
-"""Proves safetensors files: header arithmetic by our own walker, opened by the library, every value looked at.
+"""Verifies safetensors files: header arithmetic by our own walker, opened by the library, every value scanned.
 
-A safetensors file has no checksum: a flipped bit that leaves all values finite is only seen by its sha256.
+A safetensors file has no checksum: only the sha256 shows a flipped bit that leaves all values finite.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import safetensors as walker
 from sojourn.formats.damage import Unloadable
 
-# The format's dtype -> PyTorch's word, which `content` knows; the rest is looked at as bytes.
+# The format's dtype -> PyTorch's name, which `content` knows; others are scanned as bytes.
 _WORDS = {
     "F64": "float64",
     "F32": "float32",
@@ -42,7 +42,7 @@ class Backend(Loader):
 
     kind: ClassVar[str] = "safetensors"
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
-    magic: ClassVar[tuple[bytes, ...]] = ()  # begins with a length
+    magic: ClassVar[tuple[bytes, ...]] = ()  # starts with a length
     among: ClassVar[str] = r"-\d{5,}-of-\d{5,}\."
 
     def owns(self, path: str, head: bytes) -> bool:
@@ -50,7 +50,7 @@ class Backend(Loader):
         return len(head) > 9 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= 100_000_000
 
     def load_among(self, path: str, name: str, beside: Mapping[str, str]) -> Loaded:
-        """The same, of one of several shards, which must not be alone. Raises: Unloadable, OSError."""
+        """The same, for one of several shards, which must not be alone. Raises: Unloadable, OSError."""
         from sojourn.backends.loader import shard_index
 
         loaded = self.load(path)
@@ -68,7 +68,7 @@ class Backend(Loader):
 
 
 def _open(path: str, header: walker.Header) -> str:
-    """Open it with the library, which must see what the walker saw; the library's name and version."""
+    """Open it with the library, which must see the same as the walker; returns its name and version."""
     import safetensors
 
     try:
@@ -77,10 +77,10 @@ def _open(path: str, header: walker.Header) -> str:
                 seen = f.get_slice(tensor.name)
                 if tuple(seen.get_shape()) != tensor.shape or seen.get_dtype() != tensor.dtype:
                     raise Unloadable(
-                        "corrupt", f"the library reads tensor {tensor.name[:80]} as another shape or dtype"
+                        "corrupt", f"the library reads tensor {tensor.name[:80]} with a different shape or dtype"
                     )
             if len(f.keys()) != len(header.tensors):
-                raise Unloadable("corrupt", "the library sees another number of tensors")
+                raise Unloadable("corrupt", "the library finds a different number of tensors")
     except safetensors.SafetensorError as error:
         raise Unloadable("corrupt", f"the safetensors library refuses it: {error}") from None
     return f"safetensors {safetensors.__version__}"

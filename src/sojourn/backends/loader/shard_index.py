@@ -1,5 +1,5 @@
-"""Proves that a sharded model is whole: the index of Hugging Face's safetensors and PyTorch sets, every shard it names
-there, the keys in each those that it says, and the sizes together what it says. Each shard is proven as a file too."""
+"""Verifies that a sharded model is complete: the index of Hugging Face's safetensors and PyTorch sets, with every shard
+it names present, each with exactly its keys, and all with the total size. Each shard is also verified as a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Backend(Loader):
     among: ClassVar[str] = r"\.index\."
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Text does not say what it is: only the name does."""
+        """Text does not identify itself: only the name does."""
         return False
 
     def load(self, path: str) -> Loaded:
@@ -58,14 +58,14 @@ class Backend(Loader):
             size_bytes += sum(tensors.values())
         remarks: tuple[str, ...] = ()
         if total is not None and total != size_bytes:
-            # Tensors that share memory are counted once by some writers and twice by others.
-            remarks = (f"the index speaks of {total} bytes of tensors, its shards hold {size_bytes}",)
+            # Some writers count tensors that share memory once, others twice.
+            remarks = (f"the index states {total} bytes of tensors, but its shards hold {size_bytes}",)
         facts = {"shards": len(expected), "tensors": sum(map(len, expected.values())), "tensor_bytes": size_bytes}
         return Loaded(("structure", "load", "content"), {**facts, "by": "sojourn"}, remarks)
 
 
 def alone(name: str, beside: Mapping[str, str]) -> tuple[str, ...]:
-    """A remark about a shard that has no index to be judged by. Raises: Unloadable("missing-shard", "mismatch")."""
+    """A remark about a shard without an index to check it against. Raises: Unloadable("missing-shard", "mismatch")."""
     hit = _SHARD.fullmatch(name)
     if not hit or any(".index." in other for other in beside):
         return ()
@@ -78,11 +78,11 @@ def alone(name: str, beside: Mapping[str, str]) -> tuple[str, ...]:
     missing = next((other for other in names if other not in beside), "")
     if missing:
         raise Unloadable("missing-shard", f"{missing[:80]} is not beside it, nor an index")
-    return ("a shard without its index, which says what lies where",)
+    return ("a shard without its index",)
 
 
 def _read(path: str) -> tuple[int | None, dict[str, set[str]]]:
-    """(total_size where it says one, {shard: its keys}). Raises: Unloadable, OSError."""
+    """(total_size if given, {shard: its keys}). Raises: Unloadable, OSError."""
     from sojourn.backends import get
 
     get("loader", "json_")().load(path)  # strictly, and bounded
@@ -104,7 +104,7 @@ def _read(path: str) -> tuple[int | None, dict[str, set[str]]]:
 
 
 def _is_stray(file: str, expected: Mapping[str, Any]) -> bool:
-    """A shard by its name, of the same model in the same format, that no key is in."""
+    """By its name a shard of the same model in the same format, but without any key."""
     hit = _SHARD.fullmatch(file)
     heads = {(m.group(1), m.group(4)) for m in map(_SHARD.fullmatch, expected) if m}
     return hit is not None and file not in expected and (hit.group(1), hit.group(4)) in heads

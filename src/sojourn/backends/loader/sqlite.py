@@ -1,6 +1,6 @@
-"""Proves SQLite databases: size against the header's page count, SQLite's own integrity check, no infinite number; on a
-connection that is read-only and immutable, so that nothing is written, recovered or locked, and no function of the
-database's own schema is trusted."""
+"""Verifies SQLite databases: size against the header's page count, SQLite's own integrity check, no infinite number; on
+a read-only, immutable connection, so that nothing is written, recovered or locked, and no function of the database's
+own schema is trusted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:
@@ -46,7 +46,7 @@ def _check_size(path: str) -> None:
         head = f.read(_HEADER_BYTES)
         size_bytes = f.seek(0, 2)
     if not head.startswith(MAGIC):
-        raise Unloadable("corrupt", "it does not begin as an SQLite database does")
+        raise Unloadable("corrupt", "it does not start like an SQLite database")
     if len(head) < _HEADER_BYTES:
         raise Unloadable("truncated", "it ends inside its header")
     (page,) = struct.unpack(">H", head[16:18])
@@ -54,9 +54,9 @@ def _check_size(path: str) -> None:
     changed, pages, valid_for = (struct.unpack(">I", head[at : at + 4])[0] for at in (24, 28, 92))
     if page < 512 or page & (page - 1):
         raise Unloadable("corrupt", f"a page of {page} bytes")
-    if pages and changed == valid_for:  # otherwise written by a version of before 3.7.0, which keeps no count
+    if pages and changed == valid_for:  # otherwise written by a version before 3.7.0, which keeps no count
         if size_bytes < pages * page:
-            raise Unloadable("truncated", f"its header speaks of {pages * page} bytes, there are {size_bytes}")
+            raise Unloadable("truncated", f"its header states {pages * page} bytes, there are {size_bytes}")
         if size_bytes > pages * page:
             raise Unloadable("corrupt", f"{size_bytes - pages * page} bytes follow its last page")
 
@@ -67,9 +67,9 @@ def _check(db: sqlite3.Connection, path: str) -> Loaded:
     db.execute("PRAGMA mmap_size=0")
     found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     if found != ["ok"]:
-        raise Unloadable("corrupt", f"SQLite's integrity check says: {'; '.join(map(str, found))[:300]}")
+        raise Unloadable("corrupt", f"SQLite's integrity check reports: {'; '.join(map(str, found))[:300]}")
     tables, rows, bad = 0, 0, []
-    # Views and virtual tables run what the schema says; only plain tables are looked at.
+    # Views and virtual tables run code from the schema; only plain tables are read.
     query = "SELECT CAST(name AS TEXT) FROM sqlite_master WHERE type='table' AND rootpage > 0"
     for (name,) in db.execute(query).fetchall():
         tables += 1

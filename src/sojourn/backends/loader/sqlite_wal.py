@@ -1,4 +1,4 @@
-"""Proves the write-ahead log of an SQLite database, whose every frame has a checksum. Nothing is written back."""
+"""Verifies the write-ahead log of an SQLite database, whose every frame has a checksum. Nothing is written back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from sojourn.formats import sqlite_wal as walker
 
 
 class Backend(Loader):
-    """Loads one -wal file that lies beside a database."""
+    """Loads one -wal file beside a database."""
 
     kind: ClassVar[str] = "sqlite_wal"
     suffixes: ClassVar[tuple[str, ...]] = (".sqlite-wal", ".sqlite3-wal", ".db-wal", ".db3-wal")
     magic: ClassVar[tuple[bytes, ...]] = walker.MAGICS
-    may_be_empty: ClassVar[bool] = True  # what SQLite leaves when all is in the database
+    may_be_empty: ClassVar[bool] = True  # left by SQLite when everything is in the database
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The magic says it all."""
+        """The magic suffices."""
         return True
 
     def load(self, path: str) -> Loaded:

@@ -1,6 +1,6 @@
-"""Proves tar archives, plain or packed: headers, names, links, sizes, and the end that a cut at a member's boundary
-takes away. What is an artifact in it is judged too. Tar has no checksum over data: a flipped bit inside a member that
-has none of its own is only seen by its sha256 (or by the packer's checksum)."""
+"""Verifies tar archives, plain or packed: headers, names, links, sizes, and the end, which is missing after a cut at a
+member's boundary. Artifacts inside are judged too. Tar has no checksum over data: only the sha256 (or the packer's
+checksum) shows a flipped bit inside a member without its own."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sojourn.core.ports import Loaded, Loader
 from sojourn.formats import packed
 from sojourn.formats import tar as walker
 
-# Two blocks that are its end, and what fills the last record of 20 blocks.   Source: GNU tar manual, 9.4, 2026-11.
+# Its two end blocks, and the padding of the last record of 20 blocks.   Source: GNU tar manual, 9.4, 2026-11.
 _PADDING_BYTES = 2 * walker.BLOCK + 20 * walker.BLOCK
 
 
 class Backend(Loader):
-    """Loads one .tar file, or one that is packed by gzip, bzip2 or xz."""
+    """Loads one .tar file, or one packed by gzip, bzip2 or xz."""
 
     kind: ClassVar[str] = "tar"
     suffixes: ClassVar[tuple[str, ...]] = (
         *(".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tbz", ".tar.xz", ".txz"),
     )
     also: ClassVar[tuple[str, ...]] = (".gz", ".bz2", ".xz")
-    magic: ClassVar[tuple[bytes, ...]] = ()  # a header has its checksum; "ustar" stands in most, at byte 257
+    magic: ClassVar[tuple[bytes, ...]] = ()  # a header has its checksum; most have "ustar" at byte 257
 
     def owns(self, path: str, head: bytes) -> bool:
         """Its first block is a header, or inflates to one."""
@@ -49,7 +49,7 @@ class Backend(Loader):
         }
         names = Counter(member.name for member in files)
         doubled = [name for name, count in names.items() if count > 1]
-        remarks = [f"names that stand in it twice: {', '.join(map(_shown, doubled[:5]))[:300]}"] if doubled else []
+        remarks = [f"duplicate names in it: {', '.join(map(_shown, doubled[:5]))[:300]}"] if doubled else []
         if found.padding_bytes > _PADDING_BYTES:
             remarks.append(f"{found.padding_bytes} bytes of zeros after its last member: a hole there may hide others")
         remarks += [] if found.members else ["an archive without members"]

@@ -1,8 +1,7 @@
-"""Proves PyTorch files of before 1.6: every pickle in it read by our own machine, which runs nothing; every size and
-the end; every value looked at. Loaded, weights only, by PyTorch where that is installed and the file is not too large
-for it.
+"""Verifies PyTorch files from before 1.6: every pickle in it read by our own machine, which runs nothing; every size
+and the end; every value scanned. Loaded, weights only, by PyTorch if installed and the file is not too large for it.
 
-The format has no checksum: a flipped bit that leaves all values finite is only seen by its sha256.
+The format has no checksum: only the sha256 shows a flipped bit that leaves all values finite.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sojourn.backends.loader import torch_zip
 from sojourn.core.ports import Loaded, Loader
 from sojourn.formats.torch import legacy as walker
 
-# PyTorch reads this format into memory, all of it; beyond this our own reader, which maps the file, is the loader.
+# PyTorch reads this format into memory, all of it; beyond this size our own reader, which maps the file, loads it.
 _TORCH_LIMIT_BYTES = 128 << 20
 
 
@@ -27,7 +26,7 @@ class Backend(Loader):
     magic: ClassVar[tuple[bytes, ...]] = (walker.MAGIC,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """The pickled magic number says it all."""
+        """The pickled magic number suffices."""
         return True
 
     def load(self, path: str) -> Loaded:
@@ -50,7 +49,7 @@ class Backend(Loader):
             *found.remarks,
             *content.remarks,
             *torch_zip.odd_numbers(found.tree),
-            "PyTorch's format of before 1.6, which has no checksums",
+            "PyTorch's format from before 1.6, which has no checksums",
         )
         proved = ("structure", "content") if is_read else ("structure", "load", "content")
         return Loaded(proved, {**facts, "by": by}, remarks)

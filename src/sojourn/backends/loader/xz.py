@@ -1,5 +1,5 @@
-"""Proves xz files: every byte unpacked in pieces against the checksum of each block and the index. What is inside is
-not judged, but for a tar archive, which has a loader of its own."""
+"""Verifies xz files: every byte unpacked in pieces against the checksum of each block and the index. The content is not
+judged, except a tar archive, which has its own loader."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Backend(Loader):
 
     kind: ClassVar[str] = "xz"
     suffixes: ClassVar[tuple[str, ...]] = (".xz",)
-    also: ClassVar[tuple[str, ...]] = (".tar.xz", ".txz")  # damaged before the tar in it can be seen
+    also: ClassVar[tuple[str, ...]] = (".tar.xz", ".txz")  # damaged before the tar in it shows
     magic: ClassVar[tuple[bytes, ...]] = (packed.XZ,)
 
     def owns(self, path: str, head: bytes) -> bool:
-        """xz, and not of a tar archive as far as can be seen."""
+        """xz, and as far as visible not of a tar archive."""
         from sojourn.backends.proof import inflated
 
         return not inflated.is_tar(path, head)

@@ -1,5 +1,5 @@
-"""Proves YAML texts: parsed to their end by PyYAML's parser, tags named and never followed. A tag of a Python object is
-what a load with PyYAML's full loader would build, or call: the latter is `unsafe`.
+"""Verifies YAML texts: parsed to the end by PyYAML's parser, tags named but never followed. PyYAML's full loader would
+build, or call, a tag for a Python object: a call is `unsafe`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Backend(Loader):
     may_be_empty: ClassVar[bool] = True  # no options at all
 
     def owns(self, path: str, head: bytes) -> bool:
-        """Nearly every text is YAML: only the name says that it is one."""
+        """Nearly every text is YAML: only the name identifies it."""
         return False
 
     def load(self, path: str) -> Loaded:
@@ -66,12 +66,12 @@ class Backend(Loader):
 
 
 def _begin_of_line(raw: bytes, line: int) -> int:
-    """Where the line of that number, from 0, begins; the end where there are fewer."""
+    """The start of the line with that number, from 0; the end if there are fewer."""
     return sum(map(len, raw.splitlines(keepends=True)[:line]))
 
 
 def _tags(roots: list[Any]) -> tuple[list[str], list[str], int]:
-    """(tags that are not plain, what of them a load would call, how many nodes). A node that occurs twice is one."""
+    """(tags that are not plain, which of them a load would call, how many nodes). A repeated node counts once."""
     import yaml
 
     tags: dict[str, None] = {}
@@ -98,12 +98,12 @@ def _tags(roots: list[Any]) -> tuple[list[str], list[str], int]:
 
 
 def _calls(tag: str, node: Any) -> list[str]:
-    """What building the object of one tag would call that is not known to make data alone."""
+    """The calls that building one tag's object would make, unless known to make data alone."""
     import yaml
 
     how, _, full = tag.partition(":")
     if not how.startswith("python/"):
-        return []  # a tag of a program's own, which only that program's own loader knows
+        return []  # a program's own tag, known only to its own loader
     full = full if "." in full or how == "python/module" else f"builtins.{full}"
     what = Name(full)
     if how in ("python/name", "python/module"):
@@ -117,7 +117,7 @@ def _calls(tag: str, node: Any) -> list[str]:
 
 
 def _replaced(node: Any) -> list[str]:
-    """Methods that a load calls, in a map of attributes, given as an object of Python."""
+    """Methods that a load calls, in a map of attributes given as a Python object."""
     return [
         f"{key.value} as it is set on an object"
         for key, value in node.value

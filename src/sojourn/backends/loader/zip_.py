@@ -1,5 +1,5 @@
-"""Proves zip archives: frame without gap or overlap, no name or link that leaves the archive, every entry inflated in
-pieces against its CRC. What is an artifact in it is judged too."""
+"""Verifies zip archives: frame without gap or overlap, no name or link that leaves the archive, every entry inflated in
+pieces against its CRC. Artifacts inside are judged too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sojourn.formats.damage import Unloadable
 
 
 class Backend(Loader):
-    """Loads one zip archive that is neither PyTorch's nor numpy's (or is, and is named .zip)."""
+    """Loads one zip archive that is neither PyTorch's nor numpy's (or is, but is named .zip)."""
 
     kind: ClassVar[str] = "zip"
     suffixes: ClassVar[tuple[str, ...]] = (".zip",)

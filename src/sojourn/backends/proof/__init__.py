@@ -1,1 +1,1 @@
-"""Proving an artifact by loading it: what a file is, what lies in it, and processes that load it within limits."""
+"""Verifying an artifact by loading it: its type, its content, and processes that load it within limits."""

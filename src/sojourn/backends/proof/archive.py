@@ -1,7 +1,7 @@
-"""Zip archives that loaders look into: nothing in them is trusted before the whole frame adds up.
+"""Zip archives that loaders inspect: nothing in them is trusted before the whole frame adds up.
 
-What ordinary zip readers pass over is refused here: bytes that belong to no entry, entries that overlap, local headers
-that disagree with the directory, names that leave the archive, sizes that only a bomb has.
+Things that ordinary zip readers ignore are refused here: bytes that belong to no entry, overlapping entries, local
+headers that disagree with the directory, names that leave the archive, sizes found only in bombs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from sojourn.formats.torch import entries as torch_entries
 from sojourn.formats.torch.entries import BIG, CENTRAL, END, END64, FIND64, LOCAL, Entry
 from sojourn.formats.torch.values import Damaged
 
-# Deflate makes at most 1032 bytes of one. Arrays of zeros come near it, so a ratio alone condemns nothing small.
+# Deflate expands at most 1032 to 1. Arrays of zeros come near it, so a ratio alone condemns nothing small.
 METHODS = (*torch_entries.OF_TORCH, torch_entries.BZIP2, torch_entries.LZMA)
 BOMB_RATIO = 100
 BOMB_BYTES = 512 << 20
 _DESCRIPTOR_FLAG = 8
-_ZIP64_NEEDS = 45  # the version that a reader must have (APPNOTE 4.4.3)
+_ZIP64_NEEDS = 45  # the version that a reader needs (APPNOTE 4.4.3)
 _PADDING = 0x4246  # "FB": what PyTorch aligns its entries with
-_RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory
+_RELEASE_BYTES = 64 << 20  # of a mapped file kept in memory
 _ENTRY_START = b"PK\x03\x04"
 
 
 def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
-    """The archive's bytes (a private map) and its entries, in the order of its directory, frame checked.
+    """The archive's bytes (a private map) and its entries, in directory order, frame checked.
 
     The map lives as long as the view.
     Raises: Unloadable (empty, truncated, corrupt, unsafe, escapes-root, unsupported), OSError.
@@ -51,7 +51,7 @@ def open_archive(path: str) -> tuple[memoryview, list[Entry]]:
 
 
 def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
-    """See the module. Raises: Unloadable (corrupt, unsafe, escapes-root)."""
+    """See the module docstring. Raises: Unloadable (corrupt, unsafe, escapes-root)."""
     at = 0
     if len({entry.name for entry in entries}) < len(entries):
         raise Unloadable("corrupt", "an entry occurs twice")
@@ -73,14 +73,14 @@ def check_frame(data: memoryview, entries: Sequence[Entry]) -> None:
     if bytes(data[at : at + 4]) == b"PK\x06\x06":
         at += END64.size + FIND64.size
     if bytes(data[at : at + 4]) != b"PK\x05\x06" or at + END.size + END.unpack_from(data, at)[7] != len(data):
-        raise Unloadable("corrupt", "bytes that belong to nothing follow its directory")
+        raise Unloadable("corrupt", "stray bytes follow its directory")
     total = sum(entry.bytes for entry in entries)
     if total > BOMB_BYTES and total > BOMB_RATIO * len(data):
         raise Unloadable("unsafe", f"{len(data)} bytes would inflate to {total}")
 
 
 def _agree(data: memoryview, entry: Entry, row: tuple[Any, ...], extra: memoryview) -> None:
-    """What the header of an entry and its row in the directory both say must be the same, in words that mean something.
+    """An entry's header and its directory row must agree on everything that has a meaning.
 
     Raises: Unloadable("corrupt").
     """
@@ -92,7 +92,7 @@ def _agree(data: memoryview, entry: Entry, row: tuple[Any, ...], extra: memoryvi
         (head[1] != need and not is_wide)
         or (head[2], head[4], head[5]) != (flags, time, date)
         or disk
-        or attributes & ~1  # the one that means something: it is text
+        or attributes & ~1  # the one with a meaning: it is text
         or not _is_chain(own, entry)
         or not _is_chain(extra, None)
     ):
@@ -100,8 +100,8 @@ def _agree(data: memoryview, entry: Entry, row: tuple[Any, ...], extra: memoryvi
 
 
 def _is_chain(extra: memoryview, entry: Entry | None) -> bool:
-    """Extra fields, each with its size, that fill their place. PyTorch's hold nothing but Z; zip64's, in the header of
-    an `entry`, both its sizes, or nothing yet.
+    """Extra fields, each with its size, that fill their space. PyTorch's contain only Z; zip64's, in the header of an
+    `entry`, both its sizes, or nothing yet.
     """
     at = 0
     while at + 4 <= len(extra):
@@ -117,7 +117,7 @@ def _is_chain(extra: memoryview, entry: Entry | None) -> bool:
 
 
 def _end(data: memoryview, entry: Entry) -> int:
-    """Where the entry ends in the file, its descriptor included."""
+    """Where the entry ends in the file, including its descriptor."""
     row = LOCAL.unpack_from(data, entry.header)
     flags, method, crc, packed, plain = row[2], row[3], row[6], row[7], row[8]
     end = entry.offset + entry.packed
@@ -132,7 +132,7 @@ def _end(data: memoryview, entry: Entry) -> int:
         return end
     if any(a not in (0, BIG, b) for a, b in ((crc, entry.crc32), (packed, entry.packed), (plain, entry.bytes))):
         raise Unloadable("corrupt", f"the header of {entry.name[:80]} and the directory disagree")
-    # After the data: an optional signature, CRC and both sizes, which take 4 or 8 bytes each (APPNOTE 4.3.9).
+    # After the data: an optional signature, CRC and both sizes, of 4 or 8 bytes each (APPNOTE 4.3.9).
     for form in ("<4sIQQ", "<4sIII", "<IQQ", "<III"):
         size = struct.calcsize(form)
         found = struct.unpack_from(form, data, end) if end + size <= len(data) else ()
@@ -146,7 +146,7 @@ def _end(data: memoryview, entry: Entry) -> int:
 
 
 class Member:
-    """One entry as a stream: inflated in pieces, and its CRC and size compared when the end is reached."""
+    """One entry as a stream: inflated in pieces, with its CRC and size compared at the end."""
 
     def __init__(self, data: memoryview, entry: Entry, read: torch_entries.Read | None = None) -> None:
         self.entry = entry
@@ -157,7 +157,7 @@ class Member:
         self._count = 0
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, b"" at the end. Raises: Unloadable("corrupt")."""
+        """At most `count` bytes; b"" at the end. Raises: Unloadable("corrupt")."""
         parts: list[bytes] = []
         while count > 0 and (len(self._rest) or self._more()):
             part, self._rest = self._rest[:count], self._rest[count:]
@@ -166,7 +166,7 @@ class Member:
         return b"".join(parts)
 
     def pieces(self) -> Iterator[memoryview]:
-        """All that is left, in pieces of about 1 MiB. Raises: Unloadable("corrupt")."""
+        """All remaining data, in pieces of about 1 MiB. Raises: Unloadable("corrupt")."""
         while len(self._rest) or self._more():
             piece, self._rest = self._rest, memoryview(b"")
             yield piece
@@ -184,17 +184,17 @@ class Member:
             return True
         torch_entries.release(self._data)
         if self._count != self.entry.bytes or self._crc != self.entry.crc32:
-            raise Unloadable("corrupt", f"{self.entry.name[:80]} is damaged: its checksum (CRC) does not fit")
+            raise Unloadable("corrupt", f"{self.entry.name[:80]} is damaged: its checksum (CRC) does not match")
         return False
 
 
 def is_archive(head: bytes) -> bool:
-    """The file begins as a zip archive with entries does."""
+    """The file starts like a zip archive with entries."""
     return head.startswith(_ENTRY_START)
 
 
 def names(path: str) -> list[str]:
-    """The names in the directory of a zip; where it cannot be read, the one in its first header. Raises: OSError."""
+    """The names in the directory of a zip; if unreadable, the one in its first header. Raises: OSError."""
     with open(path, "rb") as f:
         f.seek(0, 2)
         if not f.tell():
@@ -210,7 +210,7 @@ def names(path: str) -> list[str]:
 
 
 def is_torch(names: Sequence[str]) -> bool:
-    """PyTorch wrote an archive of these entries, as far as can be seen; another one may hold a data.pkl too."""
+    """PyTorch wrote an archive with these entries, as far as visible; others may hold a data.pkl too."""
     for name in names:
         front, _, last = name.rpartition("/")
         if last == "data.pkl" and "/" not in front:
@@ -220,7 +220,7 @@ def is_torch(names: Sequence[str]) -> bool:
 
 
 def links(data: memoryview, entries: Sequence[Entry]) -> dict[str, str]:
-    """Entries that are symbolic links, and where they lead (a directory row's upper attributes are a Unix mode)."""
+    """Entries that are symbolic links, and their targets (a directory row's upper attributes are a Unix mode)."""
     found = {}
     at = min((entry.header for entry in entries), default=0)
     for entry in sorted(entries, key=lambda e: e.header):

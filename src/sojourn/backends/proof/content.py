@@ -1,4 +1,4 @@
-"""What lies inside tensors, whatever file they came from: NaN and infinity, one value everywhere, long runs of zeros.
+"""The values inside tensors, whatever their file: NaN and infinity, one value everywhere, long runs of zeros.
 
 Works on raw bytes in pieces, so that a tensor of any size takes a few MiB. Wraps: numpy
 """
@@ -16,14 +16,14 @@ import numpy as np
 from sojourn.formats.damage import Unloadable
 from sojourn.formats.torch.values import Made
 
-PIECE_BYTES = 1 << 20  # of a scan: what fits the cache next to the core (measured: 18 GB/s, from 64 KiB to 4 MiB alike)
+PIECE_BYTES = 1 << 20  # of a scan: fits the cache next to the core (measured: 18 GB/s, the same from 64 KiB to 4 MiB)
 ZERO_RUN_BYTES = 4096  # a hole in a file is a page or more
-_BLOCK_BYTES = 512  # a run of ZERO_RUN_BYTES holds at least 7 whole blocks of it
-_MIN_CONSTANT = 64  # elements; a counter or a small bias may well hold one value
+_BLOCK_BYTES = 512  # a run of ZERO_RUN_BYTES contains at least 7 whole blocks
+_MIN_CONSTANT = 64  # elements; a counter or a small bias may well have one value
 LISTED = 32  # tensors listed in the facts of a file
 _NAMED = 5  # tensors named in one sentence
 
-# Bit patterns of formats that numpy has no type for: (unsigned view, mask, lowest masked value that is not finite).
+# Bit patterns of formats without a numpy type: (unsigned view, mask, lowest masked value that is not finite).
 # Source: IEEE 754 (float16), bfloat16 = upper half of float32; OCP 8-bit floating point specification 1.0 (e4m3, e5m2,
 # e8m0), table 1; "fnuz": the sign bit alone is NaN, https://onnx.ai/onnx/technical/float8.html (checked 2026-11).
 _BITS = {
@@ -37,27 +37,27 @@ _BITS = {
 }
 _FLOATS = {"float32": "<f4", "float64": "<f8", "complex64": "<f4", "complex128": "<f8", "complex32": "<f2"}
 _MASK = re.compile(r"mask|_buffers\.", re.IGNORECASE)  # names of tensors in which minus infinity means "not this one"
-_QUIET = {"bool", "uint8"}  # masks and images: runs of zeros are their nature
+_QUIET = {"bool", "uint8"}  # masks and images: naturally full of zeros
 
 
 class Scan:
-    """One tensor, fed piece by piece in order. dtype: PyTorch's word ("bfloat16"), or a numpy dtype."""
+    """One tensor, fed piece by piece in order. dtype: PyTorch's name ("bfloat16"), or a numpy dtype."""
 
     def __init__(self, dtype: str | np.dtype[Any]) -> None:
         self.nan = 0
         self.infinite = 0
         self.negative = 0  # of the infinite ones: minus infinity
-        self.is_mask = False  # minus infinity and zeros alone
+        self.is_mask = False  # only minus infinity and zeros
         self.first_bad = -1  # element
         self.elements = 0
         self.is_constant = True
-        self.is_odd_bool = False  # a boolean that is neither 0 nor 1
+        self.is_odd_bool = False  # a boolean other than 0 and 1
         self.zero_run_bytes = 0
         self.zero_run_at = 0  # byte within the tensor
         self._dtype = dtype
         self._seen = 0
         self._first: bytes | None = None
-        self._run = 0  # blocks of zeros at the end of what was seen
+        self._run = 0  # blocks of zeros at the end so far
         self._look_for_runs = (
             dtype not in _QUIET if isinstance(dtype, str) else dtype.kind in "fciu" and dtype.itemsize > 1
         )
@@ -66,17 +66,17 @@ class Scan:
 
     @property
     def unit_bytes(self) -> int:
-        """What `feed` takes multiples of: whole elements, and whole blocks where an element is not huge."""
+        """The unit of `feed`: whole elements, and whole blocks unless an element is huge."""
         unit = math.lcm(_BLOCK_BYTES, self._width)
         return unit if unit <= PIECE_BYTES else self._width
 
     @property
     def step_bytes(self) -> int:
-        """The multiple of `unit_bytes` that is fed at a time: about PIECE_BYTES."""
+        """The multiple of `unit_bytes` to feed at a time: about PIECE_BYTES."""
         return max(PIECE_BYTES // self.unit_bytes, 1) * self.unit_bytes
 
     def feed(self, piece: memoryview | bytes) -> None:
-        """The next part of the tensor: some `unit_bytes`, or its end."""
+        """The next part of the tensor: a multiple of `unit_bytes`, or its end."""
         if not len(piece):
             return
         self._finite(piece)
@@ -104,7 +104,7 @@ class Scan:
                 self.first_bad = self._seen // self._width + int(np.argmax(bad.ravel())) // per_element
 
     def _mask(self, values: Any, bad: Any) -> None:
-        """Where the first infinity stands, all before it must have been zeros."""
+        """At the first infinity: everything before it must have been zeros."""
         self.negative += int(np.count_nonzero(bad & _is_negative(values, self._dtype)))
         is_first = not self.infinite and not self.nan
         was_zero = not self._seen or (self.is_constant and not (self._first or b"").strip(b"\x00"))
@@ -126,7 +126,7 @@ class Scan:
             return  # the end of the tensor
         words = np.frombuffer(piece, dtype="u8", count=blocks * (_BLOCK_BYTES // 8)).reshape(blocks, -1)
         base = self._seen // _BLOCK_BYTES
-        hits = np.flatnonzero(words[:, 0] == 0)  # one word a block is looked at; only where it is zero, all of them
+        hits = np.flatnonzero(words[:, 0] == 0)  # one word per block is checked; the others only where it is zero
         hits = hits[~words[hits].any(axis=1)] if hits.size else hits
         if not hits.size:
             self._run = 0
@@ -148,7 +148,9 @@ class Scan:
 
 @dataclass
 class Content:
-    """What all tensors of one file hold. `add` each; then `settle` says what is wrong, and `remarks` what is odd."""
+    """The content of all tensors of one file. `add` each; then `settle` says what is wrong, and `remarks` what is
+    odd.
+    """
 
     bad: list[str] = field(default_factory=list)
     constant: list[str] = field(default_factory=list)
@@ -159,9 +161,9 @@ class Content:
     scanned: int = 0
 
     def add(self, name: str, scan: Scan, *, is_number: bool = False) -> None:
-        """Take over what the finished scan of the tensor `name` found.
+        """Take over the findings of the finished scan of the tensor `name`.
 
-        `is_number`: it is one number among others, which may well be infinite: the best value of a metric begins so.
+        `is_number`: it is one number among others and may well be infinite: the best value of a metric starts so.
         """
         self.scanned += 1
         name = name if len(name) <= 80 else name[:77] + "..."
@@ -182,7 +184,7 @@ class Content:
             self.holes.append(f"{name} ({scan.zero_run_bytes} bytes from byte {scan.zero_run_at})")
 
     def settle(self) -> None:
-        """Raises: Unloadable("non-finite") where a tensor holds NaN or infinity."""
+        """Raises: Unloadable("non-finite") if a tensor contains NaN or infinity."""
         if self.bad:
             raise Unloadable("non-finite", _list(self.bad, "; "))
 
@@ -200,7 +202,7 @@ class Content:
         """Sentences, at most five."""
         out = []
         if self.infinite:
-            out.append(f"numbers in it that are infinite: {_list(self.infinite)}")
+            out.append(f"infinite numbers in it: {_list(self.infinite)}")
         if self.masks:
             out.append(f"minus infinity in a mask or buffer: {_list(self.masks)}")
         if self.odd_bools:
@@ -215,7 +217,7 @@ class Content:
 
 
 class Feed:
-    """Hands a tensor that comes in pieces of any size to its Scan as that needs them."""
+    """Feeds its Scan, in the sizes it needs, with a tensor that arrives in pieces of any size."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
@@ -244,7 +246,7 @@ class Feed:
 
 
 def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Scan:
-    """The finished scan of a tensor that comes in `pieces` (any sizes; cut and joined as a Scan needs them)."""
+    """The finished scan of a tensor in `pieces` (any sizes; cut and joined as a Scan needs them)."""
     feed = Feed(Scan(dtype))
     for piece in pieces:
         feed.take(piece)
@@ -252,7 +254,7 @@ def scan(dtype: str | np.dtype[Any], pieces: Iterable[memoryview | bytes]) -> Sc
 
 
 def not_finite(value: Any) -> list[str]:
-    """Paths of the numbers in plain containers, and in what was not built, that are not finite, 100 at most."""
+    """Paths of the numbers that are not finite, in plain containers and unbuilt objects, at most 100."""
     bad: list[str] = []
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", value)]
@@ -270,11 +272,11 @@ def not_finite(value: Any) -> list[str]:
 
 
 def numpy_dtype(descr: Any) -> np.dtype[Any]:
-    """numpy's dtype of what a header says. Raises: Unloadable("corrupt") where numpy knows none."""
+    """numpy's dtype for a header's description. Raises: Unloadable("corrupt") if numpy has none."""
     try:
         dtype = np.lib.format.descr_to_dtype(descr)
     except (TypeError, ValueError, KeyError, SyntaxError) as error:
-        raise Unloadable("corrupt", f"numpy knows no such type: {error}") from None
+        raise Unloadable("corrupt", f"numpy does not know this type: {error}") from None
     if dtype.hasobject:
         raise Unloadable("unsafe", "it holds Python objects, stored as a pickle")
     return dtype
@@ -291,12 +293,12 @@ def _width(dtype: str) -> int:
     special = {"bool": 1, "complex32": 4, "complex64": 8, "complex128": 16}
     tail = dtype.rstrip("0123456789")
     digits = dtype[len(tail) :]
-    # int8 ... uint64, float32, float64; quantised and packed types are looked at as bytes.
+    # int8 ... uint64, float32, float64; quantized and packed types are scanned as bytes.
     return special.get(dtype) or (int(digits) // 8 if tail in ("int", "uint", "float") and digits else 1)
 
 
 def _views(piece: memoryview | bytes, dtype: str | np.dtype[Any]) -> Iterable[tuple[Any, Any, Any]]:
-    """(values, which are not finite, which are NaN) for every floating part of the piece."""
+    """(values, which are not finite, which are NaN) for every floating-point part of the piece."""
     if isinstance(dtype, str):
         if dtype in _FLOATS:
             yield np.frombuffer(piece, dtype=_FLOATS[dtype]), _not_finite, np.isnan
@@ -314,7 +316,7 @@ def _not_finite(values: Any) -> Any:
 
 
 def _is_negative(values: Any, dtype: str | np.dtype[Any]) -> Any:
-    """Which have their sign set."""
+    """Which have their sign bit set."""
     if isinstance(dtype, str) and dtype in _BITS:
         return values >> (8 * values.dtype.itemsize - 1) == 1
     return np.signbit(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
@@ -331,13 +333,13 @@ def _is_nan_bits(values: Any, dtype: str) -> Any:
     view, mask, ceiling = _BITS[dtype]
     if mask is None:
         return values == ceiling
-    # e4m3fn and e8m0 have no infinity; elsewhere the ceiling itself is infinity and all above it NaN.
+    # e4m3fn and e8m0 have no infinity; elsewhere the ceiling itself is infinity and everything above it NaN.
     masked = values & values.dtype.type(mask)
     return masked >= ceiling if dtype in ("float8_e4m3fn", "float8_e8m0fnu") else masked > ceiling
 
 
 def _parts(values: Any) -> Iterable[Any]:
-    """The floating and complex arrays in an array, fields of records included."""
+    """The floating-point and complex arrays in an array, including fields of records."""
     if values.dtype.names:
         for name in values.dtype.names:
             yield from _parts(values[name])

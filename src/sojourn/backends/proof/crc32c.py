@@ -1,8 +1,8 @@
 """Castagnoli's CRC of many byte strings at once. The walker's own goes byte by byte, in Python. Wraps: numpy
 
-A CRC is linear: zeros in front of data leave a state of zero as it is, and a piece behind another only shifts its state
-by a matrix. So pieces stand side by side as rows, right-aligned behind zeros, all are stepped by two bytes at a time,
-and what they give is joined in pairs.   Source: RFC 3720 appendix B.4; zlib's crc32_combine for the joining, 2026-11.
+A CRC is linear: zeros before data leave a state of zero unchanged, and appending a piece only shifts its state by a
+matrix. So pieces are arranged as rows, right-aligned after zeros, all advance by two bytes at a time, and the results
+are joined in pairs.   Source: RFC 3720 appendix B.4; zlib's crc32_combine for the joining, 2026-11.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 _POLYNOMIAL = 0x82F63B78
-_ROW_BYTES = 256  # of a long string, one row each
+_ROW_BYTES = 256  # per row of a long string
 _ROWS = 1 << 14  # at a time
-_LONG_BYTES = 16 << 10  # a longer string is cut into rows; so are a few that are not that long
+_LONG_BYTES = 16 << 10  # a longer string is cut into rows; so are a few shorter ones
 _FEW = 16
 
 
@@ -26,7 +26,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def crcs32c(data: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The CRC of each of the strings that begin at `begins` in `data` and have `sizes` bytes, in that order."""
+    """The CRC of each of the strings that start at `begins` in `data` and have `sizes` bytes, in that order."""
     out = [0] * len(begins)
     groups: dict[int, list[int]] = {}
     values = np.frombuffer(data, dtype=np.uint8)
@@ -52,7 +52,7 @@ def _rows(values: Any, begins: Any, sizes: Any, width: int) -> Any:
     from_end = np.arange(-width, 0, dtype=np.int32)
     table = values.take((begins + sizes).astype(np.int32)[:, None] + from_end, mode="clip")
     table *= from_end >= -sizes[:, None]
-    # A state of all ones at the start is all ones in the first four bytes; of fewer bytes, what is left over of it.
+    # An initial state of all ones turns the first four bytes into ones; for fewer bytes, the rest of it remains.
     for byte in range(4):
         rows = np.flatnonzero(sizes > byte)
         table[rows, width - sizes[rows] + byte] ^= 0xFF
@@ -66,7 +66,7 @@ def _rows(values: Any, begins: Any, sizes: Any, width: int) -> Any:
 def _long(values: Any) -> int:
     rows = -(-len(values) // _ROW_BYTES)
     total, width = 0, _ROW_BYTES * _ROWS
-    # The first piece is what does not fill a whole one, so that all others have the same length.
+    # The first piece takes the remainder, so that all others have the same length.
     begin, end = 0, len(values) - (rows - 1) // _ROWS * width
     while begin < len(values):
         piece = np.zeros(-(-(end - begin) // _ROW_BYTES) * _ROW_BYTES, dtype=np.uint8)
@@ -91,7 +91,7 @@ def _step(table: Any) -> Any:
 
 
 def _joined(crcs: Any) -> Any:
-    """The state after all rows of _ROW_BYTES, of the states after each."""
+    """The state after all rows of _ROW_BYTES, from the states after each."""
     width = _ROW_BYTES
     while len(crcs) > 1:
         if len(crcs) % 2:
@@ -112,7 +112,7 @@ def _shifted(crcs: Any, count: int) -> Any:
 
 @functools.cache
 def _shift_tables(count: int) -> Any:
-    """(4, 256): what each value of each byte of a state becomes after `count` bytes of zero; a power of two."""
+    """(4, 256): the result for each value of each byte of a state after `count` bytes of zero; a power of two."""
     states = (np.arange(256, dtype=np.uint32)[None, :] << (8 * np.arange(4, dtype=np.uint32))[:, None]).ravel()
     if count == 1:
         states = _bytes()[states & 0xFF] ^ (states >> np.uint32(8))

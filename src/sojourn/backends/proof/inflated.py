@@ -1,4 +1,4 @@
-"""A first look into packed files, to tell what they are of."""
+"""A first look into packed files, to tell their content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sojourn.formats.damage import Unloadable
 
 
 def is_tar(path: str, head: bytes) -> bool:
-    """The packed file, which begins with `head`, begins with a tar header inside. Raises: OSError."""
+    """The packed file, which starts with `head`, starts with a tar header inside. Raises: OSError."""
     with open(path, "rb") as f:
         stream, block = packed.stream(f, head), b""
         try:

@@ -1,7 +1,7 @@
 """What a file is, and whether it loads: content first, then the name. Runs nothing that it reads.
 
-A file is of the kind that its bytes say. Where they say another kind than its name, or something that no loader claims
-(a web page, a pointer of git-lfs), that is a `mismatch`; where they say nothing, the loader of its name tries.
+A file's bytes determine its type. If they show another type than its name, or something no loader claims (a web page, a
+pointer of git-lfs), that is a `mismatch`; if they show nothing, the loader for its name tries.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sojourn.formats.damage import Unloadable
 HEAD_BYTES = 512
 FACTS_BYTES = 16 << 10
 UNKNOWN = "unknown"
-# Names of artifacts that no loader of ours reads: a web page or an unfetched pointer is none of them all the same.
-# A loader that claims one of them comes first, and needs no change here.
+# Names of artifacts that none of our loaders reads: even so, a web page or an unfetched pointer is not one of them. A
+# loader that claims one of them comes first, and needs no change here.
 _ARTIFACTS = (
     ".bin",
     ".h5",
@@ -37,7 +37,7 @@ _ARTIFACTS = (
     ".7z",
 )
 
-# What turns up under the name of an artifact. Compared in lower case, after white space and a byte order mark.
+# Texts found under an artifact's name. Compared in lower case, after white space and a byte order mark.
 _TEXTS = (
     (b"version https://git-lfs", "a pointer of git-lfs: the file itself was never fetched (git lfs pull)"),
     (b"<!doctype html", "a web page: most likely a login or an error page was saved instead of the file"),
@@ -64,9 +64,9 @@ _MAGICS = (
 
 @dataclass(frozen=True)
 class Judgement:
-    """`kind`: a loader's, or "unknown". `problem` and `detail` are "" where nothing is wrong.
+    """`kind`: a loader's, or "unknown". `problem` and `detail` are "" if nothing is wrong.
 
-    `hashed`: (bytes, sha256) of the whole file, where these were taken while it was loaded.
+    `hashed`: (bytes, sha256) of the whole file, if taken while loading.
     """
 
     kind: str
@@ -80,15 +80,15 @@ class Judgement:
 
 
 def judge_file(path: str, name: str, beside: Mapping[str, str] | None = None) -> Judgement:
-    """Find the loader of the regular file at `path`, which is called `name`, and load it.
+    """Find the loader of the regular file at `path`, called `name`, and load it.
 
-    `beside`: where the files lie that stand in the same folder as `name`, by their last names; None: beside `path`.
+    `beside`: paths of the files in the same folder as `name`, by their last names; None: beside `path`.
     Raises: OSError.
     """
     with open(path, "rb") as f:
         head = f.read(HEAD_BYTES)
     found = _loaders()
-    named = _by_name(found, name)
+    named = _by_name(name)
     owners = [key for key, loader in found.items() if _owns(loader, path, head)]
     fitting = [key for key in owners if key in named]
     fitting += [key for key in owners if _ends(name, found[key].also)]
@@ -103,7 +103,7 @@ def judge_file(path: str, name: str, beside: Mapping[str, str] | None = None) ->
         if not owners:
             _expect(head, path, name, found[chosen] if chosen else None)
         if not chosen:
-            remark = "no loader knows this type: nothing but its bytes can be proven"
+            remark = "unknown format: only its size and SHA-256 can be checked"
             return Judgement(UNKNOWN, remarks=(remark,) if head else (remark, "it has no bytes"))
         loader = found[chosen]()
         if _is_among(loader, name):
@@ -116,7 +116,7 @@ def judge_file(path: str, name: str, beside: Mapping[str, str] | None = None) ->
 
 
 class Siblings(Mapping[str, str]):
-    """The names in the folder of `path`, and where they lie, folders with a / behind; looked up when asked for."""
+    """The names in the folder of `path`, and their paths, folders with a trailing /; looked up on request."""
 
     def __init__(self, path: str) -> None:
         self._folder = os.path.dirname(os.path.abspath(path))
@@ -137,8 +137,14 @@ class Siblings(Mapping[str, str]):
 
 
 def is_of_a_set(name: str) -> bool:
-    """A file of this name may be judged by what stands beside it. Reads nothing."""
-    return any(_is_among(loader, name) for loader in _loaders().values())
+    """A file of this name may be judged by its neighbours. Reads nothing."""
+    last = os.path.basename(name)
+    return any(among.search(last) for among in _amongs())
+
+
+@functools.cache
+def _amongs() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(loader.among) for loader in _loaders().values() if loader.among)
 
 
 def _is_among(loader: Any, name: str) -> bool:
@@ -146,9 +152,9 @@ def _is_among(loader: Any, name: str) -> bool:
 
 
 def kind_by_name(name: str) -> tuple[str, str]:
-    """(kind, loader) that a file's name claims; ("unknown", "") where no loader knows it. Reads nothing."""
+    """(kind, loader) claimed by a file's name; ("unknown", "") if no loader knows it. Reads nothing."""
     found = _loaders()
-    loaders = _by_name(found, name)
+    loaders = _by_name(name)
     return (str(found[loaders[0]].kind), loaders[0]) if loaders else (UNKNOWN, "")
 
 
@@ -157,22 +163,36 @@ def _loaders() -> dict[str, Any]:
     return {key: backends.get("loader", key) for key in backends.names("loader")}
 
 
-def _by_name(found: Mapping[str, Any], name: str) -> list[str]:
-    """The loaders whose longest suffix fits best; more than one only where several claim the same."""
-    claims = [
-        (len(suffix), key) for key, loader in found.items() for suffix in loader.suffixes if _ends(name, [suffix])
-    ]
-    return sorted({key for length, key in claims if length == max(claims)[0]})
+def _by_name(name: str) -> list[str]:
+    """The loaders with the longest matching suffix; more than one only if several claim it."""
+    whole = _whole(name)
+    claims = [(len(suffix), key) for suffix, key in _claims() if _fits(whole, suffix)]
+    longest = max(claims, default=(0, ""))[0]
+    return sorted({key for length, key in claims if length == longest})
+
+
+@functools.cache
+def _claims() -> tuple[tuple[str, str], ...]:
+    """(suffix, loader) of all loaders."""
+    return tuple((suffix, key) for key, loader in _loaders().items() for suffix in loader.suffixes)
 
 
 def _ends(name: str, suffixes: Sequence[str]) -> bool:
-    """A suffix is the end of a name, with * for anything; one that begins with / is the whole name."""
-    whole = "/" + os.path.basename(name).lower()
-    return any(whole.endswith(s) if "*" not in s else fnmatch.fnmatchcase(whole, "*" + s) for s in suffixes)
+    """A suffix is the end of a name, with * for anything; one that starts with / is the whole name."""
+    whole = _whole(name)
+    return any(_fits(whole, suffix) for suffix in suffixes)
+
+
+def _whole(name: str) -> str:
+    return "/" + os.path.basename(name).lower()
+
+
+def _fits(whole: str, suffix: str) -> bool:
+    return whole.endswith(suffix) if "*" not in suffix else fnmatch.fnmatchcase(whole, "*" + suffix)
 
 
 def _by_magic(found: Mapping[str, Any], head: bytes) -> list[str]:
-    """Loaders of which a file begins with the magic, though none owns it: a damaged one of theirs."""
+    """Loaders whose magic starts a file, although none owns it: a damaged file of theirs."""
     return [key for key, loader in found.items() if loader.magic and head.startswith(loader.magic)]
 
 
@@ -181,7 +201,7 @@ def _owns(loader: Any, path: str, head: bytes) -> bool:
 
 
 def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
-    """Raises: Unloadable where what it is can be said without loading it. `loader`: of its name or magic, or None."""
+    """Raises: Unloadable if the file can be identified without loading it. `loader`: for its name or magic, or None."""
     is_artifact = name.lower().endswith(_ARTIFACTS)
     if not head:
         may_be = not is_artifact if loader is None else loader.may_be_empty
@@ -192,24 +212,24 @@ def _expect(head: bytes, path: str, name: str, loader: Any) -> None:
 
     said = what_is(head)
     if loader is not None:
-        # A loader's own magic, which it does not own, is a damaged file of its kind more often than a foreign one.
+        # With a loader's magic but no owner, a file is more often damaged than foreign.
         if said and not (loader.magic and head.startswith(loader.magic)):
             raise Unloadable("mismatch", f"named like {loader.kind}, holds {said}")
         if not head.strip(b"\x00") and _is_zero(path):
-            raise Unloadable("corrupt", "nothing but zero bytes: a hole where the file should be")
+            raise Unloadable("corrupt", "only zero bytes: a hole where the file should be")
         return
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith(_TEXTS[0][0]) or (is_artifact and text.startswith(tuple(t for t, _ in _TEXTS))):
         raise Unloadable("mismatch", f"not an artifact but {said}")
     if is_artifact and not head.strip(b"\x00"):
-        what = "nothing but zero bytes" if _is_zero(path) else f"its first {len(head)} bytes are zeros"
+        what = "only zero bytes" if _is_zero(path) else f"its first {len(head)} bytes are zeros"
         raise Unloadable("corrupt", f"{what}: a hole where the file should be")
     if (is_artifact and pickles.is_old(path, head)) or head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
-        raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it would run what it says")
+        raise Unloadable("unsafe", "a pickle cannot be judged safely: reading it could run code")
 
 
 def _bounded(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Facts of at most FACTS_BYTES, the longest left out: they go into the journal with every receipt."""
+    """Facts of at most FACTS_BYTES, the longest left out: each receipt puts them into the journal."""
     kept = {key: json.dumps(value, allow_nan=False) for key, value in facts.items()}
     while sum(map(len, kept.values())) > FACTS_BYTES:
         del kept[max(kept, key=lambda key: len(kept[key]))]
@@ -218,7 +238,7 @@ def _bounded(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def what_is(head: bytes) -> str:
-    """Words for a file that begins like this, where it is a thing that often stands in for an artifact; else ""."""
+    """Words for a file that starts like this, if it is a common stand-in for an artifact; else ""."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     for start, words in _TEXTS:
         if text.startswith(start):

@@ -11,12 +11,12 @@ from sojourn.formats.damage import Unloadable
 
 LIMIT_BYTES = 64 << 20  # of a line
 BLOCK_BYTES = 1 << 20
-EXPONENT = re.compile(r"e\+?[0-9]{3}")  # of a number that may be more than a float holds, in lower case
-_DIGITS = 150  # a number of 309 digits holds this many from one multiple of it to the next
+EXPONENT = re.compile(r"e\+?[0-9]{3}")  # of a number that may exceed a float, in lower case
+_DIGITS = 150  # a number of 309 digits contains this many from one multiple of it to the next
 
 
 class Block(NamedTuple):
-    """Some whole lines. `line`: the number of the first; `has_end`: whether the last one has an end."""
+    """Some whole lines. `line`: the first one's number; `has_end`: whether the last one has a line end."""
 
     text: str
     line: int
@@ -24,7 +24,7 @@ class Block(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """Its lines without their ends."""
+        """Its lines without line ends."""
         lines = self.text.split("\n")
         if self.has_end:
             lines.pop()
@@ -32,7 +32,7 @@ class Block(NamedTuple):
 
 
 def encoding(head: bytes) -> str:
-    """ "utf-16" or "utf-32" where a text begins with the byte order mark of one; else "utf-8"."""
+    """The text's encoding, "utf-16" or "utf-32" if it starts with that byte order mark; else "utf-8"."""
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     return "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
@@ -47,7 +47,7 @@ class _AsUtf8:
         self._rest = b""
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, b"" at the end. Raises: Unloadable, OSError."""
+        """At most `count` bytes; b"" at the end. Raises: Unloadable, OSError."""
         while not self._rest:
             raw = self._file.read(count)
             try:
@@ -76,10 +76,10 @@ class _AsUtf8:
 
 
 def blocks(file: BinaryIO) -> Iterator[Block]:
-    """A text of UTF-8, or of what its mark says, in blocks of about BLOCK_BYTES, each ending where a line does.
+    """A text in UTF-8, or in its mark's encoding, in blocks of about BLOCK_BYTES, each ending with a line.
 
-    Raises: Unloadable (corrupt where there are zero bytes, unparseable where it is not UTF-8, truncated where it ends
-    inside a character, unsupported over LIMIT_BYTES a line), OSError.
+    Raises: Unloadable (corrupt for zero bytes, unparseable if not UTF-8, truncated if it ends inside a character,
+    unsupported over LIMIT_BYTES a line), OSError.
     """
     how = encoding(file.read(4))
     file.seek(0)
@@ -98,7 +98,7 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
         at = raw.find(b"\x00")
         if at >= 0:
             number = line + raw.count(b"\n", 0, at)
-            raise Unloadable("corrupt", f"line {number} holds zero bytes: a hole, or no text")
+            raise Unloadable("corrupt", f"line {number} holds zero bytes: a hole, or not text")
         has_end = raw.endswith(b"\n")
         try:
             text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -114,12 +114,12 @@ def blocks(file: BinaryIO) -> Iterator[Block]:
 
 
 def has_long_number(text: str) -> bool:
-    """There may be a number of more digits than a float holds (309) in it."""
+    """It may contain a number with more digits than a float holds (309)."""
     return any(text[at : at + _DIGITS].isdigit() for at in range(0, len(text) - _DIGITS + 1, _DIGITS))
 
 
 def is_odd_json(text: str) -> bool:
-    """There may be a number in it that is not finite."""
+    """It may contain a number that is not finite."""
     if "NaN" in text or "Infinity" in text or has_long_number(text):
         return True
     return EXPONENT.search(text.lower()) is not None

@@ -1,8 +1,8 @@
-"""Looks into what lies in archives: an archive, a checkpoint or a table in one is judged as if it lay beside it.
+"""Inspects the content of archives: an archive, checkpoint or table inside is judged as if it stood beside it.
 
-Each is unpacked into a temporary file of its own, one at a time and within bounds, and judged by its name. What is
-damaged or not finite in it is so in the archive; what cannot be judged (a pickle that names more than weights need) is
-only remarked, as is all that was not looked into.
+Each is unpacked into a temporary file, one at a time and within bounds, and judged by its name. Damage or non-finite
+values inside count as the archive's; what cannot be judged (a pickle that names more than weights need) only gives a
+remark, as does everything skipped.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NAMES = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".tbz2", ".xz", ".txz", ".zst", ".7z", ".npz", ".npy"),
     *(".pt", ".pth", ".ckpt", ".safetensors", ".parquet", ".sqlite", ".pkl", ".pickle"),
 )
-TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")  # looked into as well where a packed file holds but one thing
-LIMIT_BYTES = 256 << 20  # unpacked, of one file with all that lies in it at any depth
+TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")  # also inspected if they are a packed file's only content
+LIMIT_BYTES = 256 << 20  # unpacked, of one file with everything nested in it
 LIMIT_FILES = 1000
 _DEPTH = 3
 _NAME_LENGTH = 100
 _REFUSED = ("truncated", "corrupt", "non-finite", "missing-shard", "escapes-root")
-_PACKERS = ("zip", "tar", "gz", "bz2", "xz")  # of which `unsafe` says that they inflate without bound
+_PACKERS = ("zip", "tar", "gz", "bz2", "xz")  # for these, `unsafe` means that they inflate without bound
 _SHOWN = 5
 _LOOKED = "not looked into what lies in it"
 
@@ -38,7 +38,7 @@ class _Bounds:
 
 
 class Inside:
-    """What one archive holds. `sink` for every member in turn; then `remarks`. `names`: ends of those looked into."""
+    """The content of one archive. `sink` for every member in turn; then `remarks`. `names`: ends of inspected ones."""
 
     def __init__(self, names: Sequence[str] = NAMES) -> None:
         self._names = tuple(names)
@@ -49,9 +49,9 @@ class Inside:
 
     @contextmanager
     def sink(self, name: str, size_bytes: int) -> Iterator[_Sink | None]:
-        """Where to write the member `name` of `size_bytes` (-1: not known), which is judged on leaving; None: nowhere.
+        """Where to write the member `name` of `size_bytes` (-1: unknown), which is judged on leaving; None: nowhere.
 
-        Raises: Unloadable where it is bad.
+        Raises: Unloadable if it is bad.
         """
         last = os.path.basename(name)
         if not last.lower().endswith(self._names):
@@ -71,7 +71,7 @@ class Inside:
                 _Bounds.depth -= 1
 
     def _file(self, last: str, size_bytes: int, left: ExitStack) -> io.FileIO | None:
-        """A new file of that name, which goes with `left`; None where the bounds or our own disk have no room."""
+        """A new file of that name, removed with `left`; None if the bounds or our own disk have no room."""
         has_room = _Bounds.depth < _DEPTH and size_bytes <= _Bounds.left_bytes and _Bounds.left_files > 0
         if not has_room or len(last) > _NAME_LENGTH or "\x00" in last or is_of_a_set(last):
             return None
@@ -98,7 +98,7 @@ class Inside:
 
 
 class _Sink:
-    """A file that takes what is left of the bound, and then nothing more."""
+    """A file that takes up to the remaining bound, then nothing more."""
 
     def __init__(self, f: io.FileIO) -> None:
         self._file, self.path = f, str(f.name)

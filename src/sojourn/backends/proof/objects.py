@@ -1,6 +1,6 @@
-"""Pickles that name more than weights need: what they hold is read, and no class of it is built.
+"""Pickles that name more than weights need: their content is read without building any of their classes.
 
-The decoder that `torch_zip` and `torch_legacy` are given, and what is known of the arrays of numpy in such a tree.
+The decoder for `torch_zip` and `torch_legacy`, and facts about numpy arrays in such a tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INNER = re.compile(r"(?:^|\b)(?:state\.\d+|_modules|_parameters)\.")
 
 
 class Read(torch_unpickle.Pickled):
-    """A pickle that was taken apart; `unsafe` says what loading it would call that does more than make data."""
+    """A dissected pickle; `unsafe` lists calls on loading that do more than make data."""
 
     def __init__(self, found: pickle_walk.Walked, remarks: tuple[str, ...] = ()) -> None:
         super().__init__(found.tree, found.globals)
@@ -35,7 +35,7 @@ class Read(torch_unpickle.Pickled):
 
     @property
     def unsafe(self) -> list[str]:
-        """In words, the worst first come."""
+        """In words, the worst first."""
         return self._calls
 
 
@@ -44,7 +44,7 @@ def _remark(classes: list[str]) -> tuple[str, ...]:
 
 
 def loads(data: bytes, storage: Callable[[str, str, int], Storage]) -> torch_unpickle.Pickled:
-    """`torch_unpickle.loads`; and where that refuses what PyTorch would not load weights only, what lies in it.
+    """`torch_unpickle.loads`; if that refuses more than PyTorch loads weights only, the content itself.
 
     Raises: ValueError.
     """
@@ -56,12 +56,12 @@ def loads(data: bytes, storage: Callable[[str, str, int], Storage]) -> torch_unp
     except ValueError:
         pass
     protocol = data[1] if data[:1] == b"\x80" and len(data) > 1 else 0
-    told = (f"a pickle of protocol {protocol}, of which PyTorch reads no weights alone",) if protocol != 2 else ()
+    told = (f"a pickle of protocol {protocol}, which PyTorch cannot read weights-only",) if protocol != 2 else ()
     return Read(pickle_walk.walk(data, storage), told)
 
 
 def more(data: bytes, at: int, storage: Any) -> tuple[torch_unpickle.Pickled, int] | None:
-    """The pickle at byte `at`, and its end; None where it is none. For `torch_legacy.read`."""
+    """The pickle at byte `at`, and its end; None if it is not one. For `torch_legacy.read`."""
     try:
         found = Read(pickle_walk.walk(data, storage, at))
     except ValueError:
@@ -70,14 +70,14 @@ def more(data: bytes, at: int, storage: Any) -> tuple[torch_unpickle.Pickled, in
 
 
 def plain(name: str) -> str:
-    """The path of a tensor as the program knows it: without what only says how an object is pickled."""
+    """A tensor's path as the program knows it: without the parts that only pickling adds."""
     return _INNER.sub("", name) if "state." in name else name
 
 
 def check(tree: Any) -> list[str]:
-    """Arrays of numpy in the tree: the paths of those that hold NaN or infinity.
+    """Check numpy arrays in the tree; the paths of those with NaN or infinity.
 
-    Raises: Unloadable("corrupt") where the bytes of one are not what its shape and type make.
+    Raises: Unloadable("corrupt") if an array's bytes do not match its shape and type.
     """
     bad = []
     for path, made in _made(tree):
@@ -114,7 +114,7 @@ def _parts(made: Made) -> tuple[tuple[int, ...], Any, Any]:
 
 
 def _dtype(value: Any) -> Any:
-    """numpy's dtype of a plain number; None of anything else."""
+    """numpy's dtype for a plain number; None for anything else."""
     import numpy as np
 
     if not isinstance(value, Made) or value.name != _DTYPE or not value.args or type(value.args[0]) is not str:
@@ -129,7 +129,7 @@ def _dtype(value: Any) -> Any:
 
 
 def _made(tree: Any) -> Iterator[tuple[str, Made]]:
-    """(path, node) of everything in the tree that would have been built; what occurs twice, once."""
+    """(path, node) of everything in the tree that would have been built; repeated ones once."""
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", tree)]
     while stack:

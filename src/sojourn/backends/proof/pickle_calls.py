@@ -1,10 +1,9 @@
 """What loading a pickle would call, and whether that only makes data. Decided by names and forms; nothing is looked up.
 
 Read as content: classes that get their state (`cls.__new__`, then `__setstate__` or attributes), members of an Enum,
-and the functions by which Python, numpy, PyTorch and pandas put their own data together. Everything else is unsafe:
-any other function, any module of the standard library that is not listed here, a class of somebody's that is called
-with more than one plain word, anything that is called after it was made or fetched, an attribute that would replace a
-method of a load.
+and the functions by which Python, numpy, PyTorch and pandas assemble their own data. Everything else is unsafe: any
+other function, any standard library module not listed here, a third-party class called with more than one plain word,
+calling anything that was made or fetched, an attribute that would replace a method used in loading.
 
 Source: Lib/pickle.py (load_reduce, load_newobj, load_build, load_appends), Lib/copyreg.py and Lib/enum.py of Python
 3.11 to 3.14; numpy/random/_pickle.py of numpy 2.4; torch/_tensor.py of PyTorch 2.13, 2026-11.
@@ -21,7 +20,7 @@ from sojourn.formats.torch.pickle_walk import Call
 from sojourn.formats.torch.unpickle import SAFE
 from sojourn.formats.torch.values import Made, Name
 
-# Classes and functions of the standard library that make data and do nothing else.
+# Classes and functions of the standard library that only make data.
 _STANDARD = frozenset(
     """
     builtins.object builtins.set builtins.frozenset builtins.list builtins.dict builtins.tuple builtins.bytes
@@ -39,7 +38,7 @@ _STANDARD = frozenset(
     enum.Enum enum.IntEnum enum.StrEnum http.HTTPStatus
     """.split()
 )
-# Functions of others that put data together from what they are given.
+# Third-party functions that assemble data from their arguments.
 _FUNCTIONS = frozenset(
     """
     numpy.core.multiarray._reconstruct numpy._core.multiarray._reconstruct numpy.core.multiarray.scalar
@@ -51,27 +50,27 @@ _FUNCTIONS = frozenset(
     torch.device torch.Size torch.Generator torch.storage._get_dtype_from_pickle_storage_type
     """.split()
 ) | (SAFE - {"torch._tensor._rebuild_from_type_v2"})
-# Classes that do something as soon as they are called, by whatever module they are reached.
+# Classes that act as soon as they are called, by whatever module they are reached.
 _DOING = re.compile(
     "Popen|CDLL|PyDLL|WinDLL|OleDLL|LibraryLoader|FunctionType|LambdaType|CodeType|MethodType|ModuleType|Thread|Process"
     "|Timer|Pool|ThreadPool|.*Executor|Connection|Client|Listener|.*Server|Telnet|FTP.*|SMTP.*|IMAP4.*|POP3.*|HTTP.*"
     "|Interactive.*|Command.*|.*Unpickler|.*Importer|.*Loader|FileIO|.*Reader|.*Writer|.*Dataset|Api|.*Session|.*Shell"
 )
 _TYPES = ("None", "Ellipsis", "NotImplemented")
-_WORD = re.compile(r"[\w+\- ]{0,64}")  # the value of a member of an Enum: no path, no address, no option of a command
+_WORD = re.compile(r"[\w+\- ]{0,64}")  # the value of a member of an Enum: not a path, an address or a command option
 _CLASS = re.compile(r"_*[A-Z]\w*")
 _MEMBER = re.compile(r"[A-Za-z]\w*")
-_GLOBAL = frozenset(["", "builtins.getattr", "logging.getLogger"])  # calls that may give what is not the pickle's own
+_GLOBAL = frozenset(["", "builtins.getattr", "logging.getLogger"])  # calls whose result may not be the pickle's own
 _PAIRS = frozenset("collections." + name for name in ("OrderedDict", "Counter", "ChainMap", "UserDict")) | {
     "builtins.dict"
 }
-# What a load looks up on the object itself, so that an attribute set before could stand for it.
+# Looked up on the object itself during loading, so an attribute set earlier could replace it.
 METHODS = frozenset(["__setstate__", "__class__", "append", "extend", "add", "__reduce__", "__reduce_ex__"])
 _SHOWN = 5
 
 
 def unsafe(calls: Iterable[Call], names: Iterable[str]) -> list[str]:
-    """What a load would call that is not known to make data alone, in words, each once; [] where there is none."""
+    """Calls on loading that are not known to make only data, in words, each once; [] if none."""
     found = {_shown(name): None for name in sorted(names) if not _may_be_named(name)}
     for call in calls:
         why = "" if _is_data(call) else _words(call)
@@ -81,19 +80,19 @@ def unsafe(calls: Iterable[Call], names: Iterable[str]) -> list[str]:
 
 
 def classes(names: Iterable[str]) -> list[str]:
-    """Of the names in a pickle, sorted: those that are no function, and not PyTorch's own words for weights."""
+    """The names in a pickle, sorted, except functions and PyTorch's own words for weights."""
     plain = {*SAFE, *_CALLED, *_FUNCTIONS} - {"numpy.dtype", "numpy.ndarray"}
     return sorted(name for name in names if name not in plain and not name.startswith("builtins."))
 
 
 def remark(names: Sequence[str]) -> str:
-    """The sentence on what was not built."""
+    """The sentence about what was not built."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"content known, classes not built: {', '.join(name[:80] for name in names[:_SHOWN])}{more}"
 
 
 def _may_be_named(full: str) -> bool:
-    """Naming alone imports the module and takes the attribute, one after the other where there are dots in it."""
+    """Naming alone imports the module and gets the attribute, step by step if it has dots."""
     if full in _STANDARD or full in _FUNCTIONS or full in ("builtins.getattr", "builtins.type", *SAFE):
         return True
     module, _, last = full.rpartition(".")
@@ -107,7 +106,7 @@ def _is_data(call: Call) -> bool:
     if call.how in ("extension", "persistent"):
         return False
     if call.how == "name":
-        # Behind dots lies whatever a module has imported: only a class within a class is one of its own.
+        # A dotted name may reach anything a module imported: only a class within a class is its own.
         return call.what.full in _STANDARD or all(_CLASS.fullmatch(part) for part in call.args[1].split("."))
     if call.how in ("state", "items"):
         return _is_set(call)
@@ -126,9 +125,9 @@ def _is_data(call: Call) -> bool:
 
 
 def _is_set(call: Call) -> bool:
-    """State or items are set on something that was made, and replace nothing that a load would call."""
+    """State or items set on something that was made, without replacing anything loading calls."""
     if isinstance(call.what, Name) or (isinstance(call.what, Made) and call.what.name in _GLOBAL):
-        return False  # an attribute of what others use too
+        return False  # an attribute of an object that others use too
     if call.how == "items":
         return True
     parts = call.args[0] if isinstance(call.args[0], tuple) else call.args
@@ -140,8 +139,8 @@ def _is_set(call: Call) -> bool:
 
 
 def _are_given(full: str, args: Sequence[Any]) -> bool:
-    """May be the arguments of the function or class `full`, which may iterate over them, or ask their length or text:
-    of an object of somebody's class that would run its methods.
+    """Allowed as arguments of the function or class `full`, which may iterate over them, or ask for their length or
+    text: on an object of a third-party class that would run its methods.
     """
     nested = [item for arg in args if isinstance(arg, (list, tuple)) for item in arg] if full in _PAIRS else []
     return not any(_is_foreign(arg) for arg in (*args, *nested)) and all(_is_given(arg) for arg in args)
@@ -152,7 +151,7 @@ def _is_foreign(value: Any) -> bool:
 
 
 def _is_given(arg: Any) -> bool:
-    """May be handed to a function that puts data together: nothing that it could call but a class of data."""
+    """Allowed as an argument of a function that assembles data: nothing callable except a class of data."""
     stack, seen = [arg], set[int]()
     while stack:
         value = stack.pop()
@@ -175,7 +174,7 @@ def _is_given(arg: Any) -> bool:
 
 
 def _is_member(full: str, args: Sequence[Any]) -> bool:
-    """A class of somebody's, called as Enum and the containers are: with nothing, or with one plain value."""
+    """A third-party class, called as Enum and the containers are: with nothing, or with one plain value."""
     last = full.rpartition(".")[2]
     if not _CLASS.fullmatch(last) or _DOING.fullmatch(last):
         return False
@@ -188,7 +187,7 @@ def _is_member(full: str, args: Sequence[Any]) -> bool:
 
 
 def _is_class(what: Any) -> bool:
-    """A class of data, named, and no function that the class would stand for."""
+    """A class of data, by name, and not a function posing as one."""
     if not isinstance(what, Name) or what.full in _CALLED or not _may_be_named(what.full):
         return False
     last = what.full.rpartition(".")[2]
@@ -201,14 +200,14 @@ def _of_class(args: Sequence[Any]) -> bool:
 
 
 def _rebuilt(args: Sequence[Any]) -> bool:
-    """copyreg._reconstructor(class, base, state): calls the base's __new__ and, where it is no object, its __init__."""
+    """copyreg._reconstructor(class, base, state): calls the base's __new__ and, unless it is object, its __init__."""
     bases = ("builtins." + name for name in ("object", "dict", "list", "tuple", "set", "int", "float", "str", "bytes"))
     is_base = len(args) == 3 and isinstance(args[1], Name) and args[1].full in bases
     return is_base and _is_class(args[0]) and _is_given(args[2])
 
 
 def _member(args: Sequence[Any]) -> bool:
-    """getattr(class, name), as Enum of some Pythons has it: fetched as data; calling it is another call."""
+    """getattr(class, name), as used for Enum in some Pythons: fetched as data; calling it is another call."""
     is_name = len(args) == 2 and type(args[1]) is str and _MEMBER.fullmatch(args[1]) is not None
     return is_name and _is_class(args[0]) and not args[0].full.startswith("builtins.")
 
@@ -240,7 +239,7 @@ def _texts(args: Sequence[Any]) -> bool:
 
 
 def _generator(args: Sequence[Any]) -> bool:
-    """numpy's own constructors: a bit generator, made or by its name, and numpy's function that makes one."""
+    """numpy's own constructors: a bit generator, built or by name, and numpy's function that makes one."""
     allowed = ("numpy.random._pickle.__bit_generator_ctor", "numpy.random._pickle.__generator_ctor")
     for arg in args:
         if isinstance(arg, Name) and not (arg.full in allowed or arg.full.startswith("numpy.random._")):
@@ -250,7 +249,7 @@ def _generator(args: Sequence[Any]) -> bool:
     return True
 
 
-# What is allowed in one form only.
+# Allowed in one form only.
 _CALLED: dict[str, Callable[[Sequence[Any]], bool]] = {
     "copyreg.__newobj__": _of_class,
     "copyreg.__newobj_ex__": _of_class,

@@ -1,4 +1,4 @@
-"""What a pickle would call, found by taking it apart without running it."""
+"""A pickle's calls, found by dissecting it without running it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pickletools
 from typing import NamedTuple
 
 OLD_LIMIT_BYTES = 4 << 20
-_NAMED = {"GLOBAL", "INST"}  # ways to name what is called, with the name in their argument
-_CALLS = {"EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"}  # and ways to reach things without a name
+_NAMED = {"GLOBAL", "INST"}  # opcodes with a global's name in their argument
+_CALLS = {"EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"}  # opcodes that reach things without a name
 
 
 class Taken(NamedTuple):
-    """`names`: what it names, module.name each; `end`: where it stops; `error`: why it is none, "" where it is one."""
+    """`names`: its globals, module.name each; `end`: where it stops; `error`: why it is invalid, "" if valid."""
 
     names: tuple[str, ...]
     end: int
@@ -20,7 +20,7 @@ class Taken(NamedTuple):
 
 
 def take_apart(data: bytes) -> Taken:
-    """Every global that a pickle names, as far as it is one."""
+    """Every global that a pickle names, as far as it is valid."""
     names: dict[str, None] = {}
     strings: list[str] = []
     end = 0

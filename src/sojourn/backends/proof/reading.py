@@ -1,9 +1,9 @@
-"""One reading of a file, from front to end, that its loader and its sha256 share: a large one past the page cache.
+"""One reading of a file, from start to end, shared by its loader and its sha256: a large one bypasses the page cache.
 
-To fill that cache takes more of a core than all that is asked of the bytes (measured, cold, seconds of a core a GB: 1.7
-for the cache, 0.1 past it, 0.55 for sha256, 0.24 for CRC, 0.05 for a look at every value). So a thread reads a few
-pieces ahead by O_DIRECT where the system has that and the cache does not have the file, another hashes them, and
-whoever called looks at the same pieces meanwhile.
+Filling that cache takes more of a core than everything else done with the bytes (measured, cold, core seconds per GB:
+1.7 for the cache, 0.1 past it, 0.55 for sha256, 0.24 for CRC, 0.05 for scanning every value). So a thread reads a few
+pieces ahead by O_DIRECT, if the system supports that and the cache does not have the file, another hashes them, and the
+caller scans the same pieces meanwhile.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from typing import Any
 from sojourn.formats.damage import Unloadable
 
 _PIECE_BYTES = 2 << 20
-_AHEAD = 4  # pieces that one reading holds
-_LOOK_BYTES = 1 << 20  # handed out at a time: what fits the cache next to a core
-_SMALL_BYTES = 4 << 20  # below it, threads cost more than they bring
+_AHEAD = 4  # pieces held by one reading
+_LOOK_BYTES = 1 << 20  # per piece handed out: fits the cache next to a core
+_SMALL_BYTES = 4 << 20  # below it, threads cost more than they gain
 _SAMPLES = 8
 _BLOCK = 4096
 
 
 class Reading:
-    """The file at `path`, opened. `pieces` hands out what is read on; `finish` reads the rest and says what all was.
+    """The file at `path`, opened. `pieces` reads on; `finish` reads the rest and returns the whole's size and hash.
 
-    `tick` is told how many bytes were read, about every 2 MiB, by another thread. Takes 8 MiB of memory. A context
+    Another thread calls `tick` with the number of bytes read, about every 2 MiB. Takes 8 MiB of memory. A context
     manager. Raises: OSError.
     """
 
@@ -47,9 +47,9 @@ class Reading:
         self._counts = [0] * _AHEAD
         self._threads: list[threading.Thread] = []
         self._turn = threading.Condition()
-        # How many pieces were read, hashed, and looked at; the last only as long as somebody looks.
+        # Numbers of pieces read, hashed, and scanned; the last only while somebody scans.
         self._filled = self._hashed = self._looked = 0
-        self._read_bytes = -1  # of all, when the end was reached
+        self._read_bytes = -1  # of the whole file, once the end is reached
         self._error: OSError | None = None
         self._is_left = False
 
@@ -68,10 +68,10 @@ class Reading:
         self._fd = self._direct = -1
 
     def pieces(self, begin: int, count: int) -> Iterator[memoryview]:
-        """`count` bytes from byte `begin` on, in pieces of 1 MiB at most; each is gone when the next one is asked for.
+        """`count` bytes from byte `begin` on, in pieces of at most 1 MiB; each is valid until the next is requested.
 
-        Cheap where `begin` is where the last one ended, or behind it; what lies before it is read again.
-        Raises: Unloadable("truncated") where the file ends before that, OSError.
+        Cheap if `begin` is at or after the end of the last call; earlier data is read again.
+        Raises: Unloadable("truncated") if the file ends before that, OSError.
         """
         end = begin + count
         while begin < end:
@@ -82,11 +82,11 @@ class Reading:
             begin += len(piece)
 
     def open(self) -> io.BufferedReader:
-        """The file as a stream from its front, to be read forward."""
+        """The file as a stream from its start, for forward reading."""
         return io.BufferedReader(_Stream(self), _LOOK_BYTES)
 
     def finish(self) -> tuple[int, str]:
-        """(bytes, sha256) of the whole file. Nothing more can be looked at. Raises: OSError."""
+        """(bytes, sha256) of the whole file. No piece can be requested afterwards. Raises: OSError."""
         if not self._threads and self.bytes < _SMALL_BYTES:
             return self._hash_here()
         self._begin()
@@ -100,7 +100,8 @@ class Reading:
         return self._read_bytes, self._sum.hexdigest()
 
     def _hash_here(self) -> tuple[int, str]:
-        total, buffer = 0, bytearray(_LOOK_BYTES)
+        # Memory just for a small file: clearing a MiB takes longer than hashing a few KB.
+        total, buffer = 0, bytearray(min(_LOOK_BYTES, self.bytes + 1))
         while count := os.preadv(self._fd, [buffer], total):
             self._sum.update(memoryview(buffer)[:count])
             total += count
@@ -109,14 +110,14 @@ class Reading:
         return total, self._sum.hexdigest()
 
     def at(self, begin: int, count: int) -> memoryview:
-        """Some of the `count` bytes that lie at `begin`, none where the file has ended there. As in `pieces`."""
+        """Some of the `count` bytes at `begin`, none if the file has ended there. As in `pieces`."""
         index = begin // _PIECE_BYTES
         if index < self._looked or (not self._threads and self.bytes < _SMALL_BYTES):
             return memoryview(os.pread(self._fd, count, begin))
         self._begin()
         with self._turn:
             while True:
-                self._looked = min(index, self._filled)  # what was skipped is let go, piece by piece
+                self._looked = min(index, self._filled)  # skipped pieces are released one by one
                 self._turn.notify_all()
                 if self._filled > index or self._read_bytes >= 0 or self._error:
                     break
@@ -135,14 +136,14 @@ class Reading:
             try:
                 self._direct = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
             except OSError:
-                pass  # a file system that has no such thing
+                pass  # not supported by every file system
         self._ring = [mmap.mmap(-1, _PIECE_BYTES) for _ in range(_AHEAD)]
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._fill, self._hash)]
         for thread in self._threads:
             thread.start()
 
     def _is_cached(self) -> bool:
-        """The page cache has it, as far as some blocks at random tell."""
+        """Whether the page cache has it, judged by some random blocks."""
         if not hasattr(os, "RWF_NOWAIT"):
             return False
         block = bytearray(1)
@@ -151,7 +152,7 @@ class Reading:
                 os.preadv(self._fd, [block], random.randrange(self.bytes), os.RWF_NOWAIT) for _ in range(_SAMPLES)
             )
         except OSError:
-            return False  # EAGAIN: it would have to be fetched
+            return False  # EAGAIN: it would have to be read from disk
 
     def _fill(self) -> None:
         """Read on while there is room."""
@@ -188,7 +189,7 @@ class Reading:
             try:
                 count = os.preadv(self._direct, [piece], at)
             except OSError as error:
-                if error.errno != errno.EINVAL:  # that says: aligned in another way than ours
+                if error.errno != errno.EINVAL:  # EINVAL means: another alignment than ours
                     raise
         while count < len(piece):
             more = os.preadv(self._fd, [piece[count:]], at + count)
@@ -236,7 +237,7 @@ _shared: Reading | None = None
 
 @contextmanager
 def shared(path: str, tick: Callable[[int], None] | None = None) -> Iterator[Reading]:
-    """A Reading that everyone in this process gets who asks for one of `path` meanwhile; one at a time."""
+    """A Reading shared by all in this process that ask for one of `path` meanwhile; one at a time."""
     global _shared
     with Reading(path, tick) as _shared:
         try:
@@ -247,7 +248,7 @@ def shared(path: str, tick: Callable[[int], None] | None = None) -> Iterator[Rea
 
 @contextmanager
 def of(path: str) -> Iterator[Reading]:
-    """The shared Reading of `path`, else one of its own."""
+    """The shared Reading of `path`, else a new one."""
     if _shared is not None and _shared.path == path:
         yield _shared
         return

@@ -1,7 +1,7 @@
-"""Opening what others named: regular files alone, and never one whose reading may not end.
+"""Opening files named by others: only regular files, and never one whose reading may not end.
 
-A pipe, a socket, a device, a file that the kernel makes up while it is read (/proc/kmsg) and a link where a file must
-be are refused before anything of them is read; no open here waits for another process.
+A pipe, a socket, a device, a file that the kernel generates while it is read (/proc/kmsg) and a link in place of a file
+are refused before any of it is read; opening never waits for another process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 
-# File systems whose files are made up while they are read: their size says nothing, and reading may never end.
+# File systems whose files are generated while read: their size says nothing, and reading may never end.
 # Source: Documentation/filesystems of Linux 6.18, 2026-11.
 _MADE_UP = frozenset(
     """
@@ -23,22 +23,22 @@ _MADE_UP = frozenset(
 
 
 def what_else(seen: os.stat_result) -> str:
-    """What is there that is no file of a disk: "a pipe", "a file of proc, which the kernel makes up"; "" for one."""
+    """What `path` is, if not a disk file: "a pipe", "a file of proc, which the kernel makes up"; "" for a disk file."""
     if not stat.S_ISREG(seen.st_mode):
         kinds = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
         return f"a {kinds.get(stat.S_IFMT(seen.st_mode), 'device')}"
     kind = made_up(seen.st_dev)
-    return f"a file of {kind}, which the kernel makes up while it is read" if kind else ""
+    return f"a file of {kind}, which the kernel generates as it is read" if kind else ""
 
 
 def made_up(device: int) -> str:
-    """The type of the file system `device` where its files are not stored anywhere; "" of all others."""
+    """The type of the file system `device` if its files are not stored anywhere; else ""."""
     return _made_up().get((os.major(device), os.minor(device)), "")
 
 
 @functools.cache
 def _made_up() -> dict[tuple[int, int], str]:
-    """(major, minor) -> type, of what is mounted here; {} where the system has no such list."""
+    """(major, minor) -> type, for everything mounted here; {} if the system has no such list."""
     found = {}
     try:
         with open("/proc/self/mountinfo", "rb") as f:
@@ -55,10 +55,10 @@ def _made_up() -> dict[tuple[int, int], str]:
 
 
 def open_file(path: str, *, follow: bool = True) -> int:
-    """A descriptor of the regular file at `path`, for reading. `follow`: a link as the last part of it is followed.
+    """A descriptor of the regular file at `path`, for reading. `follow`: a link as its last part is followed.
 
-    Waits for nobody: a pipe without a writer is refused at once. Raises: OSError (EINVAL where it is no file of a disk,
-    ELOOP where it is a link that is not followed).
+    Never waits: a pipe without a writer is refused at once. Raises: OSError (EINVAL for anything but a disk file, ELOOP
+    for a link that is not followed).
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
     fd = os.open(path, flags)
@@ -74,7 +74,7 @@ def open_file(path: str, *, follow: bool = True) -> int:
 
 
 def hashed(path: str, size_bytes: int) -> tuple[int, str]:
-    """(bytes, sha256) of the regular file at `path`, which had `size_bytes`; of one that grew, one byte more than that.
+    """(bytes, sha256) of the regular file at `path`, which had `size_bytes`; of a grown one, one byte more than that.
 
     Raises: OSError.
     """

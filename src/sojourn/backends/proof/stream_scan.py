@@ -1,7 +1,7 @@
-"""Looks at every value that tensors show while the bytes of their storages pass by, once and in order.
+"""Scans every value that tensors view while the bytes of their storages pass by, once and in order.
 
-Where several tensors look into the same bytes these are looked at once, under the first name; what no tensor shows
-is nobody's and may hold anything.
+Bytes that several tensors view are scanned once, under the first name; bytes that no tensor views belong to nobody and
+may be anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXACT_BYTES = 256 << 20
 
 
 class _Stretch:
-    """Bytes of a storage that overlapping tensors of one dtype show."""
+    """Bytes of a storage viewed by overlapping tensors of one dtype."""
 
     def __init__(self, begin: int, end: int, name: str, members: list[Tensor]) -> None:
         self.begin, self.end, self.name, self.members = begin, end, name, members
@@ -29,7 +29,7 @@ class _Stretch:
         self.scan: content.Scan | None = None
 
     def take(self, at: int, piece: memoryview) -> bool:
-        """Take what of `piece`, which lies at byte `at` of the storage, belongs here; whether that was its end."""
+        """Take the part of `piece`, at byte `at` of the storage, that belongs here; returns whether that is its end."""
         from sojourn.backends.proof import content
 
         if self._feed is None:
@@ -48,7 +48,7 @@ class Passing:
         self, tensors: Iterable[tuple[str, Tensor]], key_of: Callable[[Storage], str] = lambda storage: storage.key
     ) -> None:
         self.storages: dict[str, Storage] = {}
-        self.names: dict[str, str] = {}  # of each storage: the first tensor in it
+        self.names: dict[str, str] = {}  # for each storage: the first tensor in it
         self._every: list[_Stretch] = []
         rows: dict[tuple[str, str], list[tuple[int, int, str, Tensor]]] = {}
         for name, tensor in tensors:
@@ -60,20 +60,20 @@ class Passing:
                 self.names.setdefault(key, name)
                 group = rows.setdefault((key, tensor.dtype), [])
                 group.append((tensor.offset * width, end * width, name, tensor))
-        self._waiting: dict[str, list[list[_Stretch]]] = {}  # of each storage, for each dtype, what comes last first
+        self._waiting: dict[str, list[list[_Stretch]]] = {}  # for each storage and dtype, last first
         for (key, _), group in rows.items():
             stretches = _stretches(group)
             self._every += stretches
             self._waiting.setdefault(key, []).append(stretches[::-1])
 
     def see(self, key: str, at: int, piece: memoryview) -> None:
-        """The next bytes of the storage `key`, which lie at byte `at` of it."""
+        """The next bytes of the storage `key`, at its byte `at`."""
         for waiting in self._waiting.get(key, ()):
             while waiting and waiting[-1].begin < at + len(piece) and waiting[-1].take(at, piece):
                 waiting.pop()
 
     def settled(self) -> content.Content:
-        """What all of them hold. Raises: ValueError where one was not seen to its end."""
+        """The content of all of them. Raises: ValueError if one was not seen to its end."""
         from sojourn.backends.proof import content
 
         found = content.Content()
@@ -89,9 +89,9 @@ class Passing:
 
 
 def scan(tensors: Iterable[tuple[str, Tensor]], read: torch_entries.Read) -> content.Content:
-    """The same of tensors whose storages say where they lie in the file that `read` reads; checksums are compared.
+    """The same for tensors whose storages know their offset in the file read by `read`; checksums are compared.
 
-    Raises: Unloadable("corrupt"), and what `read` does.
+    Raises: Unloadable("corrupt"), and what `read` raises.
     """
     passing = Passing(tensors, lambda storage: str(id(storage)))  # of several archives, whose keys are the same
     for key, storage in sorted(passing.storages.items(), key=lambda item: item[1].begin):
@@ -107,7 +107,7 @@ def scan(tensors: Iterable[tuple[str, Tensor]], read: torch_entries.Read) -> con
 
 
 def _stretches(rows: list[tuple[int, int, str, Tensor]]) -> list[_Stretch]:
-    """(begin, end, name, tensor) of the tensors of one storage and dtype, those that overlap in one, in order."""
+    """(begin, end, name, tensor) of the tensors of one storage and dtype, overlapping ones as one, in order."""
     rows.sort(key=lambda row: (row[0], row[1]))
     out: list[_Stretch] = []
     for begin, end, name, tensor in rows:
@@ -120,7 +120,7 @@ def _stretches(rows: list[tuple[int, int, str, Tensor]]) -> list[_Stretch]:
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """It shows every element between its first and its last."""
+    """It views every element between its first and its last."""
     want = 1
     for stride, size in sorted(zip(tensor.stride, tensor.shape, strict=True)):
         if size > 1 and stride > want:
@@ -130,7 +130,7 @@ def _is_dense(tensor: Tensor) -> bool:
 
 
 def _exact(members: list[Tensor], rough: content.Scan) -> content.Scan:
-    """The scan of only what the tensors show; what lies between (another tensor's, or nobody's) does not count."""
+    """A scan of only what the tensors view; bytes in between (another tensor's, or nobody's) do not count."""
     import numpy as np
 
     from sojourn.backends.proof import content

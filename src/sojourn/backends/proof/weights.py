@@ -1,4 +1,4 @@
-"""What PyTorch itself says of one of its files, weights only. Where it is not installed, nothing."""
+"""PyTorch's own verdict on one of its files, weights only. Without PyTorch, none."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sojourn.formats.damage import Unloadable
 
 
 def _load(path: str, is_mapped: bool) -> str:
-    """PyTorch's name and version where it is installed and loads the file, weights only; "" where it is not installed.
+    """PyTorch's name and version if it is installed and loads the file, weights only; "" if it is not installed.
 
-    Where `is_mapped`, it maps what the walker has read already. Raises: Unloadable where PyTorch refuses the file.
+    If `is_mapped`, it maps what the walker has already read. Raises: Unloadable if PyTorch refuses the file.
     """
     try:
         import torch
@@ -21,11 +21,11 @@ def _load(path: str, is_mapped: bool) -> str:
     try:
         torch.load(path, weights_only=True, map_location="cpu", mmap=is_mapped)
     except pickle.UnpicklingError as error:
-        raise Unloadable("unsafe", f"PyTorch refuses it as not weights only: {_first_line(error)}") from error
+        raise Unloadable("unsafe", f"PyTorch refuses to load it weights-only: {_first_line(error)}") from error
     except MemoryError as error:
         raise Unloadable("unsafe", "PyTorch ran out of memory reading it") from error
     except Exception as error:
-        # PyTorch raises what its C++ and the pickle's shape come to: any of them means that it does not load.
+        # PyTorch passes on errors of its C++ and of the pickle's form: any of them means that it does not load.
         raise Unloadable("corrupt", f"PyTorch refuses it: {_first_line(error)}") from error
     return f"torch {torch.__version__}"
 
@@ -35,7 +35,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def prepare() -> None:
-    """Import PyTorch, where it is installed, before a file needs it."""
+    """Import PyTorch, if installed, before a file needs it."""
     try:
         import torch  # noqa: F401 - to have it imported is all
     except ImportError:
@@ -46,7 +46,7 @@ def _expect() -> None:
     """Nothing to prepare here."""
 
 
-# (path, is_mapped) -> name and version; and a word ahead that it will be asked for. Both are replaced in a process that
-# has another one to ask (`loading_child`).
+# (path, is_mapped) -> name and version; and a notice beforehand. Both are replaced in a process that asks another one
+# (`loading_child`).
 load: Callable[[str, bool], str] = _load
 expect: Callable[[], None] = _expect

@@ -1,4 +1,4 @@
-"""The files of a ZeRO checkpoint of DeepSpeed are one thing: each rank's part must be there.
+"""The files of a DeepSpeed ZeRO checkpoint belong together: every rank's part must exist.
 
 Source: _get_zero_ckpt_name and _get_ckpt_name in deepspeed/runtime/engine.py, DeepSpeed 0.19, 2026-11.
 """
@@ -21,7 +21,7 @@ _RANKS = 1 << 20
 
 
 def check(tree: Any, name: str, beside: Mapping[str, str]) -> None:
-    """What the file `name`, which holds `tree`, needs beside it. Raises: Unloadable("missing-shard")."""
+    """What the file `name`, with its `tree`, needs beside it. Raises: Unloadable("missing-shard")."""
     parts = [hit for other in beside if (hit := _PART.fullmatch(other))]
     own, whole = _PART.fullmatch(name), _MODEL.fullmatch(name)
     model = own["model"] if own else whole["model"] if whole else ""
@@ -46,7 +46,7 @@ def check(tree: Any, name: str, beside: Mapping[str, str]) -> None:
 
 
 def _lacking(one: re.Match[str], parts: list[re.Match[str]], ranks: int) -> list[str]:
-    """The names of the parts like `one` that are not there: `ranks` of them, or as many as the highest rank says."""
+    """The names of missing parts like `one`: of `ranks` parts, or as many as the highest rank implies."""
     group = {int(hit["rank"]) for hit in parts if all(hit[key] == one[key] for key in ("kind", "model", "what"))}
     group.add(int(one["rank"]))
     count = max(ranks, max(group) + 1)
@@ -60,7 +60,7 @@ def _is_model(name: str, model: str) -> bool:
 
 
 def _ranks(tree: Any) -> int:
-    """How many ranks wrote it, by what one of them says; 0 where it does not."""
+    """How many ranks wrote it, by one of the parts; 0 if it does not say."""
     if not isinstance(tree, dict):
         return 0
     states = tree.get("optimizer_state_dict")
@@ -70,7 +70,7 @@ def _ranks(tree: Any) -> int:
 
 
 def _is_zero(tree: Any) -> bool:
-    """Its settings say that the optimizer's state is spread over the ranks."""
+    """By its settings, the optimizer's state is spread over the ranks."""
     config = tree.get("ds_config") if isinstance(tree, dict) else None
     zero = config.get("zero_optimization") if isinstance(config, dict) else None
     stage = zero.get("stage", 0) if isinstance(zero, dict) else 0

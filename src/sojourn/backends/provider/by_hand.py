@@ -80,7 +80,7 @@ class Backend:
         """Stops nothing: says what the user must do now. Raises: Defect for a clearance that is not for this lease."""
         law.check(clearance, lease)
         undo = (
-            " (it deletes the box's disk, with no undo; what you owe is home)"
+            " (this deletes the box's disk and cannot be undone; everything owed is home)"
             if lease.is_final
             else " (the disk stays)"
         )
@@ -88,4 +88,4 @@ class Backend:
             undo = ""  # the platform's own words say what stays
         rate = f" at {units.say_money(lease.rate_micro_per_h, lease.currency)}/h" if lease.rate_micro_per_h else ""
         meter = "the meter runs" if lease.is_rate_known else "the meter may be running (its rate is not known)"
-        return f"{meter}{rate} until you do this now: {lease.stop_verb}{undo}"
+        return f"{meter}{rate} until you do this: {lease.stop_verb}{undo}"

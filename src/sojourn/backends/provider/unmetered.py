@@ -67,5 +67,5 @@ class Backend:
         """Nothing is stopped and nothing deleted. Raises: Defect for a clearance that is not for this lease."""
         law.check(clearance, lease)
         if not lease.is_rate_known:
-            return "nothing was stopped: whether this box costs money is not known; stop it yourself if you rent it"
+            return "nothing was stopped; whether this box costs money is not known: if you rent it, stop it yourself"
         return "nothing to stop: this box has no meter, and the run's folder stays on it"

@@ -1,1 +1,1 @@
-"""Slurm: its batch scripts, what its programs print, and what that means."""
+"""Slurm: its batch scripts, the output of its programs, and what that means."""

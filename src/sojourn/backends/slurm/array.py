@@ -1,8 +1,8 @@
-"""Many runs as one job array: how the login node is asked for it, and what it answers.
+"""Many runs as one job array: the request to the login node, and its answer.
 
-Source: sbatch(1), squeue(1) of Slurm 22.05 on job arrays (2026-11), and what it did in tests/lab/slurm: a pending task
-has no record of its own, `scancel --state=PENDING 4_6` cancels every task of array 4 that waits, and the id of the
-array is also that of one of its tasks, so that a task is always called ARRAY_NUMBER here.
+Source: sbatch(1), squeue(1) of Slurm 22.05 on job arrays (2026-11), and its behaviour in tests/lab/slurm: a pending
+task has no record of its own, `scancel --state=PENDING 4_6` cancels every waiting task of array 4, and the id of the
+array is also that of one of its tasks, so tasks are always called ARRAY_NUMBER here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from sojourn.core.ports import ArrayTask
 # $1 folder of the roots, $2 home, $3 the jobs' name, $4 how many at once (0: as before), $5 script; then for each of
 # them: RUN ATTEMPT.
 #
+# Slurm limits concurrent tasks only within an array. So with a limit, a later array (appended or repaired cells) starts
+# after the earlier ones have ended, and a new limit applies to those too.
+#
 # Home has a folder for each array: `cells` with a line for each task, a link NUMBER -> that run's `logs`, and `job`,
-# its id, once that is known. Each run's `exits/job` says "ATTEMPT ID_NUMBER". Whoever was cut off between sbatch and
-# that finds the array by its name, which holds the number of its folder; what was never submitted is forgotten.
+# its id, once known. Each run's `exits/job` says "ATTEMPT ID_NUMBER". A client cut off between sbatch and that finds
+# the array by its name, which has the number of its folder; what was never submitted is forgotten.
 START = r"""
 runs=$1 home=$2 name=$3 limit=$4 script=$5; shift 5
 mkdir -p "$home" && cd "$home" || exit 1
+true >"${runs%/runs}/slurm.moved"
 node_local "$runs"
-if [ "$limit" -gt 0 ]; then echo "$limit" >limit; else read -r limit <limit || limit=$#; fi 2>/dev/null
+if [ "$limit" -gt 0 ]; then echo "$limit" >limit; else read -r limit <limit || limit=0; fi 2>/dev/null
 settle() {
   task=0
   while read -r run attempt; do
@@ -40,21 +44,32 @@ for part in *.d; do
 done
 most=$(scontrol show config 2>/dev/null | sed -n 's/^MaxArraySize *= *\([0-9][0-9]*\).*/\1/p')
 most=${most:-1000}
+before=
+if [ "$limit" -gt 0 ]; then
+  names=$(for part in *.d; do printf '%s,' "$name.${part%.d}"; done)
+  for id in $(squeue -h -a -n "$names" -o %F 2>/dev/null | sort -un); do
+    scontrol update "job=$id" "arraytaskthrottle=$limit" >/dev/null 2>&1
+    before=$before${before:+:}$id
+  done
+fi
 submit() {
   [ -n "$part" ] || return 0
-  id=$(sbatch --parsable --job-name="$name.${part%.d}" --array="0-$((task - 1))%$limit" \
+  most_at_once=%$limit
+  [ "$limit" -gt 0 ] || most_at_once=
+  id=$(sbatch --parsable --job-name="$name.${part%.d}" --array="0-$((task - 1))$most_at_once" $away \
     --output="$part/%a/slurm-%A_%a.out" ${before:+--dependency="$first${first:+,}afterany:$before"} \
     sbatch.sh "$part") || {
     rc=$?; rm -rf "$part"; exit $rc
   }
   id=${id%%;*}
-  [ "$limit" -ge "$wanted" ] || before=$id
+  [ "$limit" = 0 ] || before=$before${before:+:}$id
   settle "$part" "$id"
   part=
 }
-printf '%s' "$script" >sbatch.sh
+choose "$script" >sbatch.sh
+away=$(away "${runs%/runs}" "$script")
 first=$(sed -n 's/^#SBATCH --dependency=//p' sbatch.sh)
-part= before= wanted=$(($# / 2))
+part=
 for word; do
   [ -n "$run" ] || { run=$word; continue; }
   told=$(cat "$runs/$run/exits/job" 2>/dev/null)
@@ -85,18 +100,18 @@ done
 
 
 def words(home: str, roots: Sequence[ArrayTask], at_once: int, script: str) -> list[str]:
-    """What follows the name of the shell: the parameters of START."""
+    """The arguments after the shell's name: the parameters of START."""
     runs = posixpath.dirname(roots[0].root)
     cells = [word for one in roots for word in (posixpath.basename(one.root), str(one.attempt))]
     return [runs, home, name(home), str(at_once), script, *cells]
 
 
 def name(home: str) -> str:
-    """Names the arrays of a sweep; the number of each comes after it."""
+    """The name of a sweep's arrays; each one's number follows it."""
     digest = hashlib.sha256(home.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"sojourn-{posixpath.basename(posixpath.dirname(home.rstrip('/')))}-{digest}"
 
 
 def natives(text: str) -> Mapping[str, str]:
-    """The task of each run, from what START printed."""
+    """The task of each run, from START's output."""
     return dict(line.split(" ", 1) for line in text.splitlines() if line.count(" ") == 1)

@@ -1,4 +1,4 @@
-"""What squeue, sacct and scontrol print, read. Only what every Slurm of the last ten years prints: no JSON.
+"""The output of squeue, sacct and scontrol, parsed. Only what every Slurm of the last ten years prints: no JSON.
 
 Source: squeue(1), sacct(1), scontrol(1) of Slurm 22.05 (2026-11) and recordings in tests/backends/slurm_texts.
 """
@@ -15,16 +15,69 @@ ACTIVE = frozenset(
 )
 _MARK = "sojourn:"
 
-# $1 ids with commas, of tasks of arrays as ARRAY_NUMBER. One squeue for all; sacct only for those that squeue does not
-# show as active, scontrol for these where there is no accounting. What sacct has to say comes late, so nothing is
-# concluded from its silence.
+# Defines listed REST [BASE]: squeue's output for all jobs of this user, after its exit status. The controller is asked
+# once in REST seconds for all sites, runs and clients on this login node: an answer is kept, and counts until REST is
+# over or a job of BASE started, ended or was submitted (whoever does that touches BASE/slurm.moved). Nobody waits
+# longer than 4 seconds: a late answer serves the next caller, and a caller without one says so. After FAILS
+# failures in a row the next question waits 10, 20, 40 ... seconds, up to REST: a controller in trouble is never asked
+# more often than one that answers. The first line of what is kept: when, FAILS, squeue's exit status.
+KEPT = r"""
+folder=${XDG_CACHE_HOME:-$HOME/.cache}/sojourn
+mkdir -p "$folder" 2>/dev/null && [ -w "$folder" ] || folder=${TMPDIR:-/tmp}
+kept=$folder/squeue-$(id -u)-$(printf '%s' "${SLURM_CONF:-}" | cksum | tr ' ' -)
+"""
+LISTED = (
+    KEPT
+    + r"""
+listed() {
+  is_younger() { read -r at fails rc <"$kept" && age=$(($(date +%s) - at)) && [ "$age" -lt "$1" ]; } 2>/dev/null
+  pause() {
+    for_s=10 n=1
+    while [ "$n" -lt "$1" ] && [ "$for_s" -lt 3600 ]; do for_s=$((for_s * 2)) n=$((n + 1)); done
+    echo "$for_s"
+  }
+  counts() {
+    is_younger "$1" && { [ "$rc" = 0 ] || [ "$age" -lt "$(pause "$fails")" ]; } || return 1
+    [ -z "$(find "$2/slurm.moved" -newer "$kept.asked" 2>/dev/null)" ]
+  }
+  if ! counts "$1" "$2"; then
+    if ! { read -r one <"$kept.by" && kill -0 "$one"; } 2>/dev/null; then
+      : >"$kept.by"
+      (
+        : >"$kept.asked"
+        said=$(timeout 120 squeue -h -a -r -t all -u "$(id -u)" -o '%i|%T|%r|%S|%N|%l' 2>&1)
+        rc=$?
+        read -r _ fails _ 2>/dev/null <"$kept" || fails=0
+        if [ "$rc" = 0 ]; then fails=0; else fails=$((fails + 1)); fi
+        { echo "$(date +%s) $fails $rc"; printf '%s\n' "$said"; } >"$kept.new"
+        mv "$kept.new" "$kept"; rm -f "$kept.by"
+      ) </dev/null >/dev/null 2>&1 &
+      [ ! -e "$kept.by" ] || echo $! >"$kept.by"
+    fi
+    left=40
+    while [ "$left" -gt 0 ] && [ -e "$kept.by" ]; do sleep 0.1 2>/dev/null || sleep 1; left=$((left - 1)); done
+    if [ -e "$kept.by" ] || ! is_younger 60; then echo 124; echo "slurmctld did not answer within 4 s"; return; fi
+  fi
+  sed '1s/.* //' "$kept"
+}
+"""
+)
+
+# $1 ids with commas, of tasks of arrays as ARRAY_NUMBER; $2 $3 as in LISTED. One squeue for all; sacct only for those
+# that squeue does not show as active, scontrol for these if there is no accounting. sacct's record comes late, so
+# nothing is concluded from its absence.
 ASK = rf"""
 command -v squeue >/dev/null 2>&1 || {{ echo {_MARK}no-slurm >&2; exit 3; }}
 export SLURM_BITSTR_LEN=0 # all numbers of tasks, however many
+{LISTED}
 jobs() {{ echo "$1" | tr , '\n' | sed 's/_.*//' | sort -u | paste -s -d "$2" -; }}
-queue=$(squeue -h -a -r -t all -j "$(jobs "$1" ,)" -o '%i|%T|%r|%S|%N|%l' 2>&1)
-echo "{_MARK}squeue $?"
+queue=$(listed "$2" "$3")
+code=$(printf '%s\n' "$queue" | head -n 1)
+echo "{_MARK}squeue $code"
+queue=$(printf '%s\n' "$queue" | sed 1d)
 printf '%s\n' "$queue"
+# Where squeue failed nothing else is asked: scontrol would go to the same controller, and nothing is concluded anyway.
+case $code$queue in 0*|*"Invalid job id"*) ;; *) exit 0 ;; esac
 rest=$(printf '%s\n' "$queue" | awk -F'|' -v ids="$1" '
   $2 ~ /^({"|".join(sorted(ACTIVE))})$/ {{ active[$1] = 1 }}
   END {{
@@ -46,8 +99,8 @@ exit 0
 """
 
 
-# $1 a job's id, $2 its root: all that Slurm keeps of it, as it says it, for a diagnosis. The output of the batch script
-# is where its daemons write why they ended it.
+# $1 a job's id, $2 its root: all of Slurm's records of it, unchanged, for a diagnosis. The batch script's output is
+# where its daemons write why they ended it.
 RECORDS = rf"""
 tell() {{ echo "{_MARK}$1"; shift; "$@" 2>&1; echo "{_MARK}rc $?"; }}
 tell 'sacct -P' sacct -P -j "$1" -o JobID,State,ExitCode,DerivedExitCode,Reason,Elapsed,Timelimit,MaxRSS,ReqMem,NodeList
@@ -59,7 +112,7 @@ exit 0
 
 @dataclass(frozen=True)
 class Queued:
-    """One line of squeue. `state`: Slurm's word; `starts`: in the cluster's local time, "" where unknown."""
+    """One line of squeue. `state`: Slurm's word; `starts`: in the cluster's local time, "" if unknown."""
 
     state: str
     reason: str
@@ -70,7 +123,7 @@ class Queued:
 
 @dataclass(frozen=True)
 class Record:
-    """How a job ended, of all its rows. `exit`: "status:signal" of the job. Bytes; 0 = not told."""
+    """How a job ended, from all its rows. `exit`: "status:signal" of the job. Bytes; 0 = unknown."""
 
     state: str
     exit: str = ""
@@ -86,7 +139,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Said:
-    """All of one answer. `trouble`: why squeue could not tell; "" = it told. Of jobs it does not know there is none."""
+    """The whole of one answer. `trouble`: why squeue gave none; "" = it did. Unknown jobs are missing."""
 
     queue: Mapping[str, Queued] = field(default_factory=dict)
     records: Mapping[str, Record] = field(default_factory=dict)
@@ -95,7 +148,7 @@ class Said:
 
 
 def parse_answer(text: str) -> Said:
-    """What ASK printed."""
+    """The output of ASK."""
     parts: dict[str, list[str]] = {}
     codes: dict[str, str] = {}
     lines: list[str] = []
@@ -106,7 +159,7 @@ def parse_answer(text: str) -> Said:
         else:
             lines.append(line)
     if "squeue" not in parts:
-        return Said(trouble="squeue said nothing")
+        return Said(trouble="squeue printed nothing")
     said = "\n".join(parts["squeue"])
     if codes["squeue"] != "0" and "Invalid job id" not in said:
         return Said(trouble=_last(said) or f"squeue ended with {codes['squeue']}")
@@ -119,11 +172,30 @@ def parse_answer(text: str) -> Said:
     return Said(queue, _filled(_accounted(parts.get("sacct", [])), shown) if keeps else shown, keeps)
 
 
-MOST_TASKS = 1_000_000  # of one array that one row speaks of; MaxArraySize is 1001 where nobody raised it
+MOST_TASKS = 1_000_000  # tasks of one array in one row; MaxArraySize is 1001 unless raised
+
+
+_BEGAN = re.compile(r"^\S+ sojourn: job \S+, start \d+, on ", re.M)  # the first line of the batch script's output
+_WAITS = re.compile(r"\bJobState=(?:PENDING|SUSPENDED|STOPPED|REQUEUED|REQUEUE_HOLD|SPECIAL_EXIT)\b")
 
 
 def records(text: str) -> dict[str, tuple[int, str]]:
-    """(exit status, what it printed) of each command of RECORDS, by its name."""
+    """(exit status, output) of each command of RECORDS, by its name; output only of the last start.
+
+    For a waiting job only scontrol's answer: the rest belongs to an earlier start, whose end is no cause now.
+    """
+    found = _parts(text)
+    code, shown = found.get("scontrol show job", (1, ""))
+    if code == 0 and _WAITS.search(shown):
+        return {"scontrol show job": (code, shown)}
+    if "slurm-JOB.out" in found:
+        code, out = found["slurm-JOB.out"]
+        last = max((hit.start() for hit in _BEGAN.finditer(out)), default=0)
+        found["slurm-JOB.out"] = code, out[last:]
+    return found
+
+
+def _parts(text: str) -> dict[str, tuple[int, str]]:
     found: dict[str, tuple[int, str]] = {}
     name, lines = "", list[str]()
     for line in text.split("\n"):
@@ -142,7 +214,7 @@ def is_job(text: str) -> bool:
 
 
 def tasks(job: str) -> list[str]:
-    """The jobs that one row speaks of: `4_[0,2-3%2]` are tasks of array 4 that have not begun."""
+    """The jobs in one row: `4_[0,2-3%2]` are tasks of array 4 that have not started."""
     span = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
     found = re.fullmatch(rf"([0-9]{{1,18}})_\[({span}(?:,{span})*)(?:%[0-9]{{1,9}})?\]", job)
     if not found:
@@ -153,7 +225,7 @@ def tasks(job: str) -> list[str]:
 
 
 def size_bytes(text: str) -> int:
-    """612K, 1.5G, 500Mn (a node), 2Gc (a CPU): bytes; 0 for what is none."""
+    """612K, 1.5G, 500Mn (a node), 2Gc (a CPU): bytes; 0 for anything else."""
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGT]?)[nc]?", text.strip())
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
 
@@ -167,7 +239,7 @@ def _queued(line: str) -> tuple[str, Queued] | None:
 
 
 def _accounted(lines: list[str]) -> dict[str, Record]:
-    """Rows of one job follow each other, its steps after it; of a job that ran several times the last counts."""
+    """Rows of one job are consecutive, followed by its steps; of a job that ran several times the last counts."""
     found: dict[str, Record] = {}
     for line in lines:
         cells = line.split("|")
@@ -193,7 +265,7 @@ def _accounted(lines: list[str]) -> dict[str, Record]:
 
 
 def _filled(records: dict[str, Record], shown: Mapping[str, Record]) -> dict[str, Record]:
-    """`records` with the memory asked for from `shown`, where its row did not tell it."""
+    """`records` with the requested memory from `shown`, if their row lacked it."""
     asked = {job: shown[job].asked_bytes for job, record in records.items() if job in shown and not record.asked_bytes}
     return {**records, **{job: replace(records[job], asked_bytes=asked_bytes) for job, asked_bytes in asked.items()}}
 
@@ -227,12 +299,12 @@ def _shown(lines: list[str]) -> dict[str, Record]:
 
 
 def _is_oom(code: str) -> bool:
-    """Slurm's own number for it, also as our batch script hands it on."""
+    """Slurm's own number for it, also as passed on by our batch script."""
     return code.endswith(":125") or code == "125:0"
 
 
 def _is_kill(code: str) -> bool:
-    """Slurm writes `exit 137` down as 9:0."""
+    """Slurm records `exit 137` as 9:0."""
     return code.endswith(":9") or code in ("9:0", "137:0")
 
 

@@ -1,8 +1,8 @@
-"""The batch script of a run: Slurm's options on top, below them what starts the keeper and hands on what Slurm tells.
+"""The batch script of a run: Slurm's options on top, then what starts the keeper and passes on Slurm's signals.
 
-Options come from the job (resources, num_nodes, max_duration, after) and, under Slurm's own names, from
-`[sites.NAME.sbatch]`, which win.
-Source: sbatch(1), srun(1), slurm.conf(5) of Slurm 22.05 (2026-11), and what it did in tests/lab/slurm.
+Options come from the job (resources, num_nodes, max_duration, after) and, with precedence, from `[sites.NAME.sbatch]`,
+under Slurm's own names.
+Source: sbatch(1), srun(1), slurm.conf(5) of Slurm 22.05 (2026-11), and its behaviour in tests/lab/slurm.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from sojourn.backends.slurm import choice
 from sojourn.core.ports import LaunchRequest
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse
 
-_EARLY_S = 60  # Slurm may send the signal as much too early
+_EARLY_S = 60  # Slurm may send the signal this much too early
 _SPARE_S = 30  # between the end of the last save and the limit
-_WRITE_S = 30.0  # a save's time until one was measured
+_WRITE_S = 30.0  # of a save not yet measured
 _SETUP_S = 600  # added to the limit of a job with `setup`, which `max_duration` does not count
 _GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 # What the launcher itself relies on.
@@ -28,18 +30,18 @@ _OURS = frozenset(
     " ntasks-per-node open-mode output parsable quiet requeue test-only wait wrap".split()
 )
 
-# What srun starts. The keeper must lead no process group when it begins; Slurm signals this shell alone, or all of it.
-# Its output does not go through srun, which would keep back what is no whole line.
+# What srun starts. The keeper must not be a process group leader at its start; Slurm signals this shell alone, or all
+# of it. Its output bypasses srun, which would hold back incomplete lines.
 _STEP = (
     'exec >>"$0/logs/keeper.log" 2>&1; trap "kill -TERM \\$p" TERM; trap : INT HUP USR1 USR2; "$@" & p=$!; '
     'while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"'
 )
 
-# Of a run on several nodes: the keeper and its guard are on the first one, and what it starts goes through _STEP_ALL
-# there and _RANK on each node. srun answers SIGTERM by killing its tasks, so it has a process group of its own and they
-# are told by Slurm, which tells the first process of each and, with control groups, no other. The first that fails
-# leaves its exit status for all to see; the others, which would wait for it for ever, get SIGTERM and half a minute.
-# Were all told to end, each may take its time to save. Descriptor 3 is stderr without what bash has to say of jobs.
+# For a run on several nodes: the keeper and its guard are on the first one, and what it starts goes through _STEP_ALL
+# there and _RANK on each node. srun answers SIGTERM by killing its tasks, so it has its own process group and Slurm
+# signals the tasks: the first process of each and, with control groups, no other. The first that fails leaves its exit
+# status for all to see; the others, which would wait for it for ever, get SIGTERM and half a minute. If all were told
+# to end, each may take its time to save. Descriptor 3 is stderr without bash's job messages.
 _SPREAD = r"""
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 ips=$(for host in $hosts; do getent ahostsv4 "$host" | sed -n '1s/ .*//p'; done | paste -s -d ,)
@@ -62,7 +64,7 @@ while wait "$p"; rc=$?; kill -0 "$p" 2>/dev/null; do :; done; wait "$p"; rc=$?
 exit "$rc"
 """.strip()
 # What each node's process finds beside our own variables: torchrun's options as it reads them from its environment
-# (PET_*, of torch.distributed.run, 2026-11), and for one process a node without torchrun what `env://` wants.
+# (PET_*, of torch.distributed.run, 2026-11), and, for one process per node without torchrun, what `env://` needs.
 _RANK = r"""
 export SOJOURN_NUM_NODES=$1 SOJOURN_NODE_RANK=$SLURM_PROCID SOJOURN_NODE_IPS=${3//,/$'\n'}
 export MASTER_ADDR=${3%%,*} MASTER_PORT=$2 WORLD_SIZE=$1 RANK=$SLURM_PROCID LOCAL_RANK=0
@@ -96,7 +98,7 @@ fi
 [ "$(type -t module)" != function ] || export -f module
 set -u
 @root@
-export SOJOURN_SEAT="$me:${SLURM_RESTART_COUNT:-0}" SOJOURN_SEAT_LEAD_S=@lead@
+export SOJOURN_SEAT_NODE="${SLURMD_NODENAME:-}" SOJOURN_SEAT="$me:${SLURM_RESTART_COUNT:-0}" SOJOURN_SEAT_LEAD_S=@lead@
 # srun hands cpus on only where it is told so (Slurm 22.05 and newer); for the srun of a run's own script too.
 export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
 say() { echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) sojourn: $*"; }
@@ -104,7 +106,10 @@ say "job $me, start ${SLURM_RESTART_COUNT:-0}, on $(hostname)"
 refuse() { say "$root $*"; exit 73; }
 [ -d "$root/logs" ] || refuse "is not on this node: base must lie on a file system that all nodes share"
 case $root/ in "${TMPDIR:-/dev/shm}"/*) refuse "is in TMPDIR, which ends with the job" ;; esac
-rm -f "$root/exits/$me.over"
+rm -f "$root/exits/$me.over" "$root/exits/$me.left"
+moved() { true >"${root%/runs/*}/slurm.moved"; } 2>/dev/null # who knows how this job stands asks again
+moved
+trap moved EXIT
 command -v @program@ >/dev/null 2>&1 || refuse "would be tended by" @program@", which this node does not have"
 wait_s=$(scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9][0-9]*\) sec.*/\1/p')
 wait_s=${wait_s:-30}
@@ -112,7 +117,18 @@ export SOJOURN_SEAT_GRACE_S=$((wait_s > 4 ? wait_s - 3 : 1))
 keeper() { grep -q "\"seat\": *\"$SOJOURN_SEAT\"" "$root/keeper.json" 2>/dev/null &&
   sed -n 's/.*"pid": *\([0-9][0-9]*\).*/\1/p' "$root/keeper.json"; }
 heard=
-save() { heard=1; say "this job ends soon"; kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"; }
+# Slurm may warn a minute too soon: what is left is told beside it. Slurm says [DAYS-][[HOURS:]MINUTES:]SECONDS.
+left() {
+  timeout 10 squeue -h -j "$SLURM_JOB_ID" -o %L 2>/dev/null | tr - : | awk -F: '/^[0-9:]+$/ {
+    split("1 60 3600 86400", unit, " "); for (i = 0; i < NF; i++) s += $(NF - i) * unit[i + 1]; print s }'
+}
+save() {
+  heard=1
+  s=$(left)
+  say "this job ends soon${s:+, in $s s}"
+  [ -z "$s" ] || echo "$((s > 15 ? s - 10 : 5))" >"$root/exits/$me.left"
+  kill -INT "$(keeper)" 2>/dev/null || kill -TERM "$step"
+}
 trap save USR1
 trap 'heard=1; say "Slurm ends this job"; kill -TERM "$(keeper)" 2>/dev/null' TERM
 overlap=$(srun --help 2>/dev/null | grep -o -m 1 -e --overlap)
@@ -122,10 +138,26 @@ srun --nodes=1 --ntasks=1 --cpus-per-task="$SRUN_CPUS_PER_TASK" @gpus@--export=A
 step=$!
 while wait "$step"; rc=$?; [ -n "$heard" ]; do heard=; done
 say "the keeper left with $rc"
+asked() { scontrol -o show job "$SLURM_JOB_ID" 2>/dev/null | sed -n "s/.* $1=\([^ (]*\).*/\1/p"; }
+# A job whose own nodelist names a node that it should avoid would wait for ever.
+if [ "$rc" = 75 ] && [ -e "$root/exits/$me.avoid" ]; then
+  for node in $(scontrol show hostnames "$(asked ReqNodeList)" 2>/dev/null); do
+    grep -qx "$node" "$root/exits/$me.avoid" && { say "its nodelist names $node, which has a fault"; rc=1; }
+  done
+fi
 # 75: it would get on in another start. Where Slurm ends the job for good (scancel, the limit) it is no longer RUNNING.
 if [ "$rc" = 75 ] && [ "$(squeue -h -j "$me" -o %T)" = RUNNING ]; then
   if scontrol requeue "$me"; then
     say "back into the queue"
+    avoid=$(paste -s -d , "$root/exits/$me.avoid" 2>/dev/null)
+    if [ -n "$avoid" ]; then # Slurm takes this only of a job that waits; this script has until its processes are ended
+      say "not on $avoid again"
+      exclude=$(asked ExcNodeList)
+      for try in 1 2 3 4 5 6 7 8; do
+        scontrol update "job=$me" "excnodelist=$avoid${exclude:+,$exclude}" && break
+        sleep 0.5
+      done
+    fi
     sleep 600 & wait $!  # Slurm ends this
     exit 75
   fi
@@ -140,8 +172,8 @@ case $rc$ended in 0*'"state":'*'"succeeded"'*) ;; 0*) rc=1 ;; esac
 exit "$rc"
 """
 
-# Of the job of one root. In a task of an array $1 is a folder with a link for each task: NUMBER -> .../RUN/logs. The
-# same script submitted by hand in a run's own folder `logs` is for that run alone.
+# For the job of one root. In a task of an array, $1 is a folder with a link per task: NUMBER -> .../RUN/logs. The same
+# script submitted by hand in a run's own folder `logs` is for that run alone.
 _ONE = "root=@one@\nme=$SLURM_JOB_ID"
 _TASK = r"""
 at=$PWD me=$SLURM_JOB_ID
@@ -153,6 +185,18 @@ root=@runs@/${at##*/}
 """.strip()
 
 
+@dataclass(frozen=True)
+class _Start:
+    """What a script for one root and one for the tasks of an array do not share. `where`: its lines that set `root`;
+    `more`: what follows argv in them; `heads` and `dependency`: their options of sbatch.
+    """
+
+    where: str
+    more: str = ""
+    heads: Mapping[str, Any] = field(default_factory=dict)
+    dependency: str = ""
+
+
 class BadOption(Misuse):
     """{site}: sbatch's {name} cannot be set here: {why}."""
 
@@ -162,34 +206,25 @@ class BadOption(Misuse):
 def render(argv: Sequence[str], root: str, order: LaunchRequest, settings: Mapping[str, Any], site: str = "") -> str:
     """The whole script for one root. Raises: BadOption."""
     heads = {"job-name": job_name(root), "output": "slurm-%j.out"}
-    where = _ONE.replace("@one@", quote.join([root]))
-    return _filled(heads, "singleton", where, argv, "", order, _checked(settings, site), site)
+    start = _Start(_ONE.replace("@one@", quote.join([root])), heads=heads, dependency="singleton")
+    return _filled(start, argv, order, _chosen(order, settings, site), site)
 
 
 def render_array(
     argv: Sequence[str], runs: str, order: LaunchRequest, settings: Mapping[str, Any], site: str = ""
 ) -> str:
-    """The script of an array, each task of which starts argv with a root below the folder `runs`. Raises: BadOption."""
-    where = _TASK.replace("@runs@", quote.join([runs]))
-    return _filled({}, "", where, argv, ' "$root"', order, _checked(settings, site), site)
+    """The script of an array whose tasks each start argv with a root below the folder `runs`. Raises: BadOption."""
+    start = _Start(_TASK.replace("@runs@", quote.join([runs])), more=' "$root"')
+    return _filled(start, argv, order, _chosen(order, settings, site), site)
 
 
-def _filled(
-    heads: Mapping[str, Any],
-    dependency: str,
-    where: str,
-    argv: Sequence[str],
-    more: str,
-    order: LaunchRequest,
-    settings: dict[str, Any],
-    site: str,
-) -> str:
+def _filled(start: _Start, argv: Sequence[str], order: LaunchRequest, settings: dict[str, Any], site: str) -> str:
     options = job_options(order) | settings
-    lead_s = lead(options, order.write_s, site)
+    lead_s = lead(options, order.write_s, site, str(order.spec.get("signal") or ""))
     options["signal"] = f"B:USR1@{lead_s}"
     first = ":".join(["afterok", *order.after]) if order.after else ""
-    waits = ",".join(part for part in (dependency, first, str(options.pop("dependency", ""))) if part)
-    heads = {**heads, "open-mode": "append", "requeue": True}
+    waits = ",".join(part for part in (start.dependency, first, str(options.pop("dependency", ""))) if part)
+    heads = {**start.heads, "open-mode": "append", "requeue": True}
     if waits:
         heads["dependency"] = waits
     if waits not in ("", "singleton"):
@@ -198,22 +233,23 @@ def _filled(
     heads |= {"nodes": nodes, "ntasks": nodes, **({"ntasks-per-node": 1} if nodes > 1 else {}), **options}
     gpus = "".join(f"--{name}={quote.join([str(options[name])])} " for name in _GPUS if name in options)
     marks = {
-        "root": where,
+        "root": start.where,
         "lead": str(max(5, lead_s - 10)),
         "gpus": gpus,
         "step": quote.join([_STEP]),
-        "argv": quote.join(argv) + more,
+        "argv": quote.join(argv) + start.more,
         "program": quote.join(argv[:1]),
         "nodes": str(nodes),
         "all": quote.join([quote.join([_STEP_ALL])]),
         "rank": quote.join([quote.join([_RANK])]),
     }
     body = re.sub(r"@(\w+)@", lambda mark: marks[mark[1]], _BODY.replace("@spread@\n", _SPREAD if nodes > 1 else ""))
-    return "#!/bin/bash\n" + "".join(_line(name, value) for name, value in heads.items()) + body
+    lines = "".join(_line(name, value) for name, value in heads.items())
+    return "#!/bin/bash\n" + lines + choice.comment(any_of(order, settings)) + body
 
 
 def job_options(order: LaunchRequest) -> dict[str, Any]:
-    """What the job itself says, in Slurm's words."""
+    """The job's own options, in Slurm's words."""
     spec, out = order.spec, dict[str, Any]()
     need = spec.get("resources") or {}
     if need.get("cpus"):
@@ -221,8 +257,7 @@ def job_options(order: LaunchRequest) -> dict[str, Any]:
     if need.get("memory"):
         out["mem"] = f"{math.ceil(float(str(need['memory']).rstrip('+')) * 1024)}M"
     if need.get("accelerators"):
-        name, _, count = str(need["accelerators"][0]).partition(":")
-        out["gres"] = f"gpu:{count or 1}" if name.lower() == "gpu" else f"gpu:{name.lower()}:{count or 1}"
+        out["gres"] = _gres(str(need["accelerators"][0]))
     max_s = spec.get("max_duration_s")
     if max_s:
         limit_s = float(max_s) + (_SETUP_S if spec.get("setup") else 0)
@@ -230,27 +265,42 @@ def job_options(order: LaunchRequest) -> dict[str, Any]:
     return out
 
 
-def lead(options: Mapping[str, Any], write_s: float, site: str = "") -> int:
-    """Seconds before the limit at which the run is told to save. Raises: BadOption."""
+def any_of(order: LaunchRequest, settings: Mapping[str, Any]) -> list[str]:
+    """The requests that satisfy the job's list of accelerators, in order; [] if there is no choice."""
+    asked = [_gres(str(one)) for one in (order.spec.get("resources") or {}).get("accelerators") or ()]
+    return asked if len(asked) > 1 and not settings.keys() & {*_GPUS, "constraint"} else []
+
+
+def _gres(accelerator: str) -> str:
+    name, _, count = accelerator.replace(" ", "_").partition(":")
+    return f"gpu:{count or 1}" if name.lower() == "gpu" else f"gpu:{name.lower()}:{count or 1}"
+
+
+def lead(options: Mapping[str, Any], write_s: float, site: str = "", asked: str = "") -> int:
+    """Seconds before the limit at which the keeper is warned; it then waits as long as the run can still save.
+
+    `asked`: the job file's own `signal`, NAME@SECONDS. Raises: BadOption.
+    """
     if "signal" in options:
         told = re.fullmatch(r"B:(?:SIG)?USR1@(\d+)", str(options["signal"]))
         if not told:
             raise BadOption(
-                site=site, name="signal", why="write B:USR1@SECONDS, which is what the batch script listens to"
+                site=site, name="signal", why="write B:USR1@SECONDS, the signal that the batch script handles"
             )
         return int(told[1])
     limit_s = seconds(str(options.get("time", "")))
-    return min(_lead_s(write_s), int(limit_s / 2)) if limit_s else _lead_s(write_s)
+    lead_s = int(asked.partition("@")[2]) + _EARLY_S if asked else _lead_s(write_s)
+    return min(lead_s, int(limit_s / 2)) if limit_s else lead_s
 
 
 def job_name(root: str) -> str:
-    """Names the run's job: its id, and a digest of the root, since two bases may hold one id."""
+    """The name of the run's job: its id, and a digest of the root, since two bases may hold one id."""
     digest = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return f"sojourn-{root.rstrip('/').rpartition('/')[2]}-{digest}"
 
 
 def seconds(time: str) -> float:
-    """A time limit as Slurm writes it: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; 0 for none or what is no number."""
+    """A time limit as Slurm writes it: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; 0 for none or anything else."""
     found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", time)
     if not found:
         return 0.0
@@ -267,20 +317,27 @@ def _lead_s(write_s: float) -> int:
     return _EARLY_S + _SPARE_S + math.ceil(2 * (write_s or _WRITE_S))
 
 
+def _chosen(order: LaunchRequest, settings: Mapping[str, Any], site: str) -> dict[str, Any]:
+    """The site's options overridden by the job's own. A job's own `gres` or `gpus...` replaces the site's, whichever of
+    these names that has. Raises: BadOption."""
+    ours, own = _checked(settings, site), _checked(order.spec.get("scheduling") or {}, "the job's `slurm`")
+    if any(name in own for name in _GPUS):
+        ours = {name: value for name, value in ours.items() if name not in _GPUS}
+    return ours | own
+
+
 def _checked(settings: Mapping[str, Any], site: str) -> dict[str, Any]:
     out = {}
     for key, value in settings.items():
         name = str(key).replace("_", "-")
         if name in _OURS:
-            raise BadOption(
-                site=site, name=name, why="the launcher sets it itself, or it would break what it relies on"
-            )
+            raise BadOption(site=site, name=name, why="the launcher sets it itself, or depends on its default")
         if not re.fullmatch(r"[a-z][a-z0-9-]+", name):
-            raise BadOption(site=site, name=name, why="write its long name, without the two dashes")
+            raise BadOption(site=site, name=name, why="write the long name, without the two dashes")
         if not isinstance(value, (str, int, bool)) or re.search(r'["\'\\\n\r#]', str(value)):
-            raise BadOption(site=site, name=name, why=f"{value!r} is no value for one line of a script")
+            raise BadOption(site=site, name=name, why=f"{value!r} is not a one-line value")
         if name == "dependency" and not re.fullmatch(r"after\w*:[\w:+]+(,after\w*:[\w:+]+)*", str(value)):
-            raise BadOption(site=site, name=name, why="write afterok:JOB and the like, with commas between several")
+            raise BadOption(site=site, name=name, why="write afterok:JOB and the like, separated by commas")
         out[name] = value
     return out
 

@@ -1,6 +1,6 @@
-"""What Slurm says of a job, as our words: does it wait and for what, how did it end, and what to do about it.
+"""Slurm's words about a job, in ours: whether it waits and for what, how it ended, and what to do about it.
 
-Source: squeue(1) JOB REASON CODES and sacct(1) JOB STATE CODES of Slurm 22.05 (2026-11); what it really did is in
+Source: squeue(1) JOB REASON CODES and sacct(1) JOB STATE CODES of Slurm 22.05 (2026-11); its real behaviour is in
 tests/lab/slurm and its tests.
 """
 
@@ -17,61 +17,61 @@ _NO_OUTPUT = "0:53"  # the folder or the output file of the job could not be ope
 NOT_SHARED = 73  # EX_CANTCREAT: the batch script cannot use the run's folder on its node, or finds no Python there
 
 _REASONS = {
-    "None": "the scheduler has not looked at it yet",
-    "Resources": "it is next: it waits for machines to become free",
-    "Priority": "other jobs come first",
-    "SchedDefer": "the scheduler starts nothing at once on this cluster; it looks again soon",
-    "BeginTime": "Slurm holds it until {starts}; a job that was put back waits so for a while",
+    "None": "the scheduler has not considered it yet",
+    "Resources": "it is next in line, waiting for free nodes",
+    "Priority": "jobs with a higher priority come first",
+    "SchedDefer": "this cluster does not start jobs at submission; the scheduler looks again soon",
+    "BeginTime": "Slurm holds it until {starts}, as it does with a requeued job",
     "Cleaning": "Slurm is still cleaning up after its last start",
-    "Prolog": "the machine is being made ready",
-    "Dependency": "it waits for another job to end",
-    "DependencyNeverSatisfied": "it will never start: the job that it waits for did not end as it should; cancel it",
-    "JobArrayTaskLimit": "as many cells of its sweep run as may at once; it comes when one of them is over",
+    "Prolog": "its node is being prepared",
+    "Dependency": "it is waiting for another job to end",
+    "DependencyNeverSatisfied": "it will never start: the job it depends on did not end as required; cancel it",
+    "JobArrayTaskLimit": "its sweep runs as many cells as it may; it starts when one of them ends",
     "JobHeldUser": "it is held by its owner (scontrol release {id})",
-    "JobHeldAdmin": "an administrator holds it; only they can release it",
-    "JobHoldMaxRequeue": "it was put back so often that Slurm holds it (scontrol release {id})",
-    "job requeued in held state": "it was put back and is held (scontrol release {id})",
-    "launch failed requeued held": "its start failed, so Slurm holds it (scontrol release {id})",
-    "Partition": "its partition takes no such job; it will never start: set another `partition`",
-    "PartitionConfig": "its partition takes no such job; it will never start: set another `partition`",
+    "JobHeldAdmin": "an administrator holds it, and only an administrator can release it",
+    "JobHoldMaxRequeue": "it was requeued so often that Slurm holds it (scontrol release {id})",
+    "job requeued in held state": "it was requeued and is held (scontrol release {id})",
+    "launch failed requeued held": "it failed to start, so Slurm holds it (scontrol release {id})",
+    "Partition": "its partition does not accept this job; it will never start: set another `partition`",
+    "PartitionConfig": "its partition does not accept this job; it will never start: set another `partition`",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is inactive",
-    "PartitionNodeLimit": "it asks for more machines than its partition allows, or has; it will never start while"
-    " that is so",
-    "PartitionTimeLimit": "it asks for more time than its partition allows; it will never start: lower `time`",
-    "ReqNodeNotAvail": "a machine that it needs is not available (down, drained or reserved)",
-    "NodeDown": "a machine that it needs is down",
-    "FrontEndDown": "no front end of the cluster is up",
-    "BadConstraints": "no machine fits what it asks for; it will never start: change `constraint`, gres or memory",
-    "Reservation": "it waits for its reservation",
+    "PartitionNodeLimit": "it requests more nodes than its partition has or allows; it will never start while that"
+    " is so",
+    "PartitionTimeLimit": "it requests more time than its partition allows; it will never start: lower `time`",
+    "ReqNodeNotAvail": "a node it needs is not available (down, drained or reserved)",
+    "NodeDown": "a node it needs is down",
+    "FrontEndDown": "every front end of the cluster is down",
+    "BadConstraints": "no node matches its request; it will never start: change `constraint`, gres or memory",
+    "Reservation": "it is waiting for its reservation",
     "ReservationDeleted": "its reservation was deleted; it will never start: set another, or none",
-    "Licenses": "it waits for a licence",
+    "Licenses": "it is waiting for a licence",
     "InvalidAccount": "Slurm does not know its account; it will never start: set `account`",
     "InvalidQOS": "Slurm does not know its quality of service; it will never start: set `qos`",
     "AccountNotAllowed": "its account may not use this partition; it will never start",
     "QOSNotAllowed": "its quality of service is not allowed there; it will never start",
-    "QOSUsageThreshold": "its account has used too much for this quality of service; it starts when that has faded",
-    "AccountingPolicy": "the cluster's accounting does not let it start: ask for its account and limits",
-    "MaxMemPerLimit": "it asks for more memory a CPU or machine than it may; it will never start: lower `mem`",
-    "FedJobLock": "another cluster of the federation is looking at it",
-    "BurstBufferResources": "it waits for room in the burst buffer",
-    "BurstBufferStageIn": "its data are being brought into the burst buffer",
-    "BurstBufferOperation": "the burst buffer failed it; an administrator has to look",
-    "BlockMaxError": "the machines that it needs failed too often; an administrator has to look",
-    "BlockFreeAction": "the machines that it needs are being freed",
-    "PowerNotAvail": "it waits for electric power: the cluster has a limit on it",
-    "PowerReserved": "it waits for electric power, which is reserved for others",
-    "MaxPoweredUpNodes": "as many machines are switched on as may be",
-    "MpiPortsBusy": "it waits for network ports of the machines to become free",
+    "QOSUsageThreshold": "its account has used too much for this quality of service; it starts when usage has decayed",
+    "AccountingPolicy": "the cluster's accounting policy does not let it start: check its account and limits",
+    "MaxMemPerLimit": "it requests more memory per CPU or node than allowed; it will never start: lower `mem`",
+    "FedJobLock": "another cluster of the federation is considering it",
+    "BurstBufferResources": "it is waiting for space in the burst buffer",
+    "BurstBufferStageIn": "its data is being staged into the burst buffer",
+    "BurstBufferOperation": "a burst buffer operation failed; an administrator must look into it",
+    "BlockMaxError": "the nodes it needs failed too often; an administrator must look into it",
+    "BlockFreeAction": "the nodes it needs are being freed",
+    "PowerNotAvail": "it is waiting for power: the cluster has a power cap",
+    "PowerReserved": "it is waiting for power that is reserved for other jobs",
+    "MaxPoweredUpNodes": "the cluster has powered up as many nodes as it may",
+    "MpiPortsBusy": "it is waiting for network ports on its nodes to become free",
     "DeadLine": "it cannot end before its `deadline`; it will never start",
     "InactiveLimit": "it was idle for longer than the cluster allows",
     "TimeLimit": "it reached its time limit",
     "NonZeroExitCode": "it ended with an error",
-    "OutOfMemory": "it used more memory than it asked for",
-    "SystemFailure": "Slurm itself failed; an administrator has to look",
-    "JobLaunchFailure": "its start failed",
+    "OutOfMemory": "it used more memory than it requested",
+    "SystemFailure": "Slurm itself failed; an administrator must look into it",
+    "JobLaunchFailure": "it failed to start",
 }
-# Limits of accounts and qualities of service are named by rule: QOSGrpCPUMinutesLimit, AssocMaxGRESPerNode,
+# Limits of accounts and qualities of service have regular names: QOSGrpCPUMinutesLimit, AssocMaxGRESPerNode,
 # MaxJobsPerAccount ... ("Reasons" of Slurm's page on resource limits, 22.05 to 24.11, 2026-11).
 _LIMIT = re.compile(
     r"(?P<whose>QOS|Assoc(?:iation)?|(?=Max))(?P<kind>Grp|Max|Min|(?=Job|Resource|Time))"
@@ -85,18 +85,18 @@ _WHAT = {
     "Time": "time",
 }  # fmt: skip
 _END = {
-    "TIMEOUT": (State.TIMEOUT, "it reached its time limit{limit}: ask for more with `time`, or let it save sooner"),
+    "TIMEOUT": (State.TIMEOUT, "it reached its time limit{limit}: request more with `time`, or let it save sooner"),
     "DEADLINE": (State.TIMEOUT, "it could not end before its `deadline`"),
-    "PREEMPTED": (State.PREEMPTED, "Slurm took its machine for a job that comes first"),
-    "NODE_FAIL": (State.LOST, "its machine{nodes} failed"),
-    "BOOT_FAIL": (State.LOST, "its machine{nodes} did not boot"),
+    "PREEMPTED": (State.PREEMPTED, "Slurm gave its node to a job with a higher priority"),
+    "NODE_FAIL": (State.LOST, "its node{nodes} failed"),
+    "BOOT_FAIL": (State.LOST, "its node{nodes} did not boot"),
     "CANCELLED": (State.CANCELLED, "it was cancelled in Slurm (scancel){by}"),
     "REVOKED": (State.CANCELLED, "another cluster of the federation runs it"),
 }
 
 
 def word(native: str, said: Said) -> SchedulerStatus:
-    """What is said of the job `native`."""
+    """The status of the job `native`."""
     if said.trouble:
         return SchedulerStatus(Pulse.UNKNOWN, reason=f"Slurm does not answer: {said.trouble}")
     queued, record = said.queue.get(native), said.records.get(native)
@@ -107,13 +107,13 @@ def word(native: str, said: Said) -> SchedulerStatus:
     if record is not None and record.state not in ACTIVE:
         return _ended(native, record, queued)
     if queued is not None and said.keeps_records:
-        return SchedulerStatus(Pulse.GONE, is_late=True, reason="Slurm has not written down yet how it ended")
+        return SchedulerStatus(Pulse.GONE, is_late=True, reason="Slurm has not recorded yet how it ended")
     if queued is not None:
         return _ended(native, Record(queued.state, "", queued.reason, "", queued.limit, queued.nodes), queued)
     if record is not None:
         return SchedulerStatus(Pulse.GONE, is_late=True, reason="Slurm's accounting lags behind")
-    none = "Slurm knows no such job any more" + ("" if said.keeps_records else ", and this cluster keeps no accounting")
-    # A task gets a record of its own when it begins; until then it is but a number of its array.
+    none = "Slurm no longer knows this job" + ("" if said.keeps_records else ", and this cluster keeps no accounting")
+    # A task gets its own record when it starts; before, it is only a number in its array.
     never = f"it was cancelled in Slurm (scancel) before it began (Slurm job {native})"
     is_of_known = any(job.startswith(native.partition("_")[0] + "_") for job in (*said.queue, *said.records))
     unbegun = never if "_" in native and is_of_known else ""
@@ -130,30 +130,30 @@ def waits(native: str, queued: Queued) -> str:
     text = _REASONS.get(reason.partition(",")[0].strip()) or _REASONS.get(reason) or _limit(reason)
     starts = queued.starts.replace("T", " ") or "later"
     if text is None:
-        text = "it waits"
+        text = "it is waiting"
     elif queued.starts and not any(sign in text for sign in ("{starts}", "never", "{id}", "administrator")):
         text += f"; expected at {starts}"
     return f"{text.format(id=native, starts=starts)} (Slurm job {native}: {reason or queued.state})"
 
 
 def _limit(reason: str) -> str | None:
-    """A limit of an account or a quality of service, in words; None where it is none that is known."""
+    """A limit of an account or a quality of service, in words; None if it is not a known one."""
     found = _LIMIT.fullmatch(reason)
     if not found:
         return None
     whose, kind, what, used, minutes, per = found.group("whose", "kind", "what", "used", "minutes", "per")
     name = _WHAT[what.removesuffix("s")]
     if minutes:
-        name = f"minutes of {name}" + (" that running jobs have set aside" if used else "")
+        name = f"minutes of {name}" + (" reserved by running jobs" if used else "")
     limit = "its quality of service" if whose == "QOS" else "its account"
     if kind == "Min":
-        return f"{limit} takes only jobs that ask for more ({name}); it will never start: ask for more"
+        return f"{limit} accepts only larger requests ({name}); it will never start: request more"
     if per in ("Job", "Node"):
-        return f"{limit} does not allow so much ({name} a {per.lower()}); it will never start: ask for less"
-    each = " a user" if per == "User" else ""
+        return f"{limit} does not allow that much ({name} per {per.lower()}); it will never start: request less"
+    each = " per user" if per == "User" else ""
     if minutes and not used:
-        return f"{limit} has used up its {name}{each}; it starts when more are given or past use has faded"
-    return f"{limit} has reached its limit of {name}{each}; it starts when other jobs have ended"
+        return f"{limit} has used up its {name}{each}; it starts when more is granted or past usage has decayed"
+    return f"{limit} has reached its limit of {name}{each}; it starts when other jobs end"
 
 
 def _ended(native: str, record: Record, queued: Queued | None) -> SchedulerStatus:
@@ -169,42 +169,43 @@ def _cause(record: Record, reason: str) -> tuple[State | None, str]:
     if record.is_oom:
         return State.OOM, _memory(record)
     if reason == "JobLaunchFailure" and record.exit.endswith(":9"):
-        # Without control groups Slurm kills what uses too much in this very way (JobAcctGatherParams=OverMemoryKill).
-        return State.OOM, f"Slurm killed it, as it does for memory where it uses no control groups: {_memory(record)}"
+        # Without control groups Slurm kills a job that uses too much in this very way
+        # (JobAcctGatherParams=OverMemoryKill).
+        return State.OOM, f"Slurm killed it, as it does for memory where it has no control groups: {_memory(record)}"
     if record.exit == _NO_OUTPUT:
         return State.LOST, (
-            "Slurm could not start it on its machine, where logs/ of its root was not to be opened: set `base` to a"
-            " file system that all nodes share, and look for room and quota there"
+            "Slurm could not start it on its node, because it could not open logs/ in its root: set `base` to a file"
+            " system that all nodes share, and check free space and quota there"
         )
     if reason == "JobLaunchFailure":
-        return State.LOST, "Slurm could not start it on its machine: look at logs/slurm-*.out in its root"
+        return State.LOST, "Slurm could not start it on its node: look at logs/slurm-*.out in its root"
     if record.state in _END:
         state, text = _END[record.state]
         limit, nodes = (f" of {record.limit}" if record.limit else ""), (f" {record.nodes}" if record.nodes else "")
         by = f" by {record.by}" if record.by and record.by != "0" else ""
         if record.state == "CANCELLED" and reason in ("DependencyNeverSatisfied", "Dependency"):
-            text = "what it waited for (`after`) did not succeed, so Slurm took it from the queue"
+            text = "the job it depends on (`after`) did not succeed, so Slurm removed it from the queue"
         return state, text.format(limit=limit, nodes=nodes, by=by)
     if record.exit == f"{NOT_SHARED}:0":
         return (
             State.FAILED,
-            "its node does not see its folder (or it lies in TMPDIR), or lacks its Python; logs/slurm-*.out in it says"
-            " which: set `base` to a file system that all nodes share, `python` to one that they have",
+            "its node cannot see its folder (or the folder is in TMPDIR), or lacks its Python; logs/slurm-*.out there"
+            " says which: set `base` to a file system that all nodes share, `python` to one that they have",
         )
     if record.exit == "75:0":
-        return State.PREEMPTED, "Slurm wanted its machine back and does not put this job back into the queue: resume it"
+        return State.PREEMPTED, "Slurm reclaimed its node and does not requeue this job: resume it"
     if record.is_killed:
-        return State.KILLED, "it was killed (signal 9): by hand, for memory, or when its time to end was over"
-    return None, "it left no record of its own of how it ended, so it counts as lost"
+        return State.KILLED, "it was killed (signal 9): by hand, for memory, or at the end of its grace period"
+    return None, "it left no record of how it ended, so it counts as lost"
 
 
 def _memory(record: Record) -> str:
     most = max(record.max_rss_bytes, record.asked_bytes)
     if not most:
-        return "it used more memory than it asked for: ask for more with `mem`"
-    used = f" (it was seen to use {_mib(record.max_rss_bytes)})" if record.max_rss_bytes else ""
-    asked = f"the {_mib(record.asked_bytes)} that it asked for" if record.asked_bytes else "it asked for"
-    return f"it used more memory than {asked}{used}: ask for --mem={_mib(1.2 * most)}"
+        return "it used more memory than it requested: request more with `mem`"
+    used = f" (peak seen: {_mib(record.max_rss_bytes)})" if record.max_rss_bytes else ""
+    asked = f"the {_mib(record.asked_bytes)} it requested" if record.asked_bytes else "it requested"
+    return f"it used more memory than {asked}{used}: request --mem={_mib(1.2 * most)}"
 
 
 def _mib(size: float) -> str:
@@ -212,35 +213,39 @@ def _mib(size: float) -> str:
 
 
 _HINTS = (
-    ("partition", "sinfo -s  (the partitions there are; set `partition` in [sites.NAME.sbatch])"),
+    (
+        "accounting/qos policy",
+        "sacctmgr show qos format=name,maxwall,maxtres,maxsubmitpu; sacctmgr show assoc user=$USER  (limits you have)",
+    ),
     ("account", "sacctmgr -n show assoc user=$USER format=account,partition,qos  (then set `account`)"),
+    ("partition", "sinfo -s  (lists partitions; set `partition` in [sites.NAME.sbatch])"),
     ("qos", "sacctmgr -n show assoc user=$USER format=account,partition,qos  (then set `qos`)"),
-    ("memory", "sinfo -o '%P %m %c %G'  (memory in MB, CPUs and GPUs of the nodes; ask for less)"),
-    ("node configuration", "sinfo -o '%P %m %c %G'  (memory in MB, CPUs and GPUs of the nodes; ask for less)"),
-    ("gres", "sinfo -o '%P %G'  (what `gres` may name)"),
-    ("feature", "sinfo -o '%P %f'  (what `constraint` may name)"),
-    ("time limit", "sinfo -o '%P %l'  (the most that `time` may be)"),
-    ("invalid", "look at [sites.NAME.sbatch] in the settings: its names and values are sbatch's own"),
+    ("memory", "sinfo -o '%P %m %c %G'  (memory in MB, CPUs and GPUs of the nodes; request less)"),
+    ("node configuration", "sinfo -o '%P %m %c %G'  (memory in MB, CPUs and GPUs of the nodes; request less)"),
+    ("gres", "sinfo -o '%P %G'  (valid values of `gres`)"),
+    ("feature", "sinfo -o '%P %f'  (valid values of `constraint`)"),
+    ("time limit", "sinfo -o '%P %l'  (the maximum `time`)"),
+    ("invalid", "check [sites.NAME.sbatch] in your settings: its names and values are sbatch's own"),
     (
         "unrecognized option",
-        "look at [sites.NAME.sbatch] in the settings: its names are sbatch's own, without the dashes",
+        "check [sites.NAME.sbatch] in your settings: its names are sbatch's own, without the dashes",
     ),
 )
 
 
 def forecast(said: str) -> str:
-    """What `sbatch --test-only` says of the start, in words; "" where it does not."""
+    """The start forecast by `sbatch --test-only`, in words; "" without one."""
     found = re.search(
         r"to start at (\S+) (?:using|a using) (\d+) processors on (?:nodes )?(.+?) in partition (\S+)", said
     )
     if not found:
         return ""
     at = found[1].replace("T", " ")
-    return f"Slurm would start it at {at} (its own time) on {found[3]}, {found[2]} CPUs, in partition {found[4]}"
+    return f"Slurm would start it at {at} (cluster time) on {found[3]}, {found[2]} CPUs, in partition {found[4]}"
 
 
 def hint(said: str, site: str) -> str:
-    """The command that shows what would be right, for what sbatch said."""
+    """The command that shows valid values, for an error of sbatch."""
     low = said.lower()
     found = next((text for sign, text in _HINTS if sign in low), "sojourn doctor {site}")
     return found.replace("{site}", site).replace("NAME", site)

@@ -1,14 +1,12 @@
-"""The far side of copying: small POSIX sh programs over cat, dd, head's kin and mv. No sftp, scp or rsync is
-asked of the box.
+"""The far side of copying: small POSIX sh programs over cat, dd, head's kin and mv. Needs no sftp, scp or rsync.
 
-A half-made file stands beside its target under a name that holds the content's digest, and every writer puts the
-same bytes at the same places: so a second sender, or an old one whose last packets come late, can do no harm, and
-a later one goes on.
+A partial file is kept beside its target under a name with the content's digest, and every writer puts the same bytes at
+the same places: so a second sender, or an old one's late packets, do no harm, and a later one continues.
 """
 
 from __future__ import annotations
 
-BLOCK_BYTES = 1 << 16  # a resumed transfer goes on at a multiple of it
+BLOCK_BYTES = 1 << 16  # a resumed transfer continues at a multiple of it
 SMALL_BYTES = 1 << 20  # below it the far side is not asked first how much it has
 
 # Exit statuses of the programs; the reason is on stderr.
@@ -78,5 +76,5 @@ exec tail -c "+$2" "$1"
 
 
 def part_name(target: str, sha256: str) -> str:
-    """Where the half-made file stands: beside the target, its name made from the content."""
+    """The path of the partial file: beside the target, with a name made from the content."""
     return f"{target}.{sha256[:16]}.part"

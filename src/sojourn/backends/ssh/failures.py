@@ -1,7 +1,6 @@
-"""What ssh said when a call did not come back: which kind of failure, one line of what to do, and how soon to try
-again.
+"""What ssh reported when a call did not return: the kind of failure, one line on what to do, and how soon to retry.
 
-The texts are OpenSSH's own; recorded ones are in tests/backends/ssh_texts, one folder a kind.
+The texts are OpenSSH's own; recordings are in tests/backends/ssh_texts, one folder per kind.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of failure. `texts`: regular expressions, one of which must match within a line. First rule wins."""
+    """A kind of failure. `texts`: regular expressions; one must match within a line. The first rule wins."""
 
     kind: str
     texts: tuple[str, ...]
@@ -24,12 +23,12 @@ class Rule:
         8,
         16,
         30,
-    )  # before the 1st, 2nd, ... repetition, then always the last; () = never
+    )  # before the 1st, 2nd, ... retry, then always the last; () = never
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a call did not come back."""
+    """Why a call did not return."""
 
     kind: str
     detail: str
@@ -166,7 +165,7 @@ RULES = (
     ),
 )
 
-# Told from how far we got, not from a text.
+# Known from how far we got, not from a text.
 STATES = (
     Rule(
         "login",
@@ -194,12 +193,12 @@ def is_authenticated(said: str) -> bool:
 
 
 def worth_saying(said: str) -> list[str]:
-    """The lines without those that ssh writes when all is well."""
+    """The lines that ssh does not write on success."""
     return [line.strip() for line in said.splitlines() if not _NOISE.match(line)]
 
 
 def classify(said: str, to: str) -> Verdict:
-    """The kind of failure that the text of one ssh process shows; kind "other" where no rule knows it."""
+    """The kind of failure shown by one ssh process's text; kind "other" if no rule matches."""
     lines = worth_saying(said)
     for rule in RULES:
         for line in lines:
@@ -209,7 +208,7 @@ def classify(said: str, to: str) -> Verdict:
 
 
 def broken(tail: str, to: str) -> Verdict:
-    """The verdict of a connection that ended in the middle of a command, whose own last words are in `tail` too."""
+    """The verdict on a connection that ended in the middle of a command, whose own last words are also in `tail`."""
     for line in reversed(tail.splitlines()[-4:]):
         if re.fullmatch(r"Timeout, server \S+ not responding\.", line.strip()):
             return _verdict(_by_kind()["timeout"], line, to)
@@ -219,13 +218,12 @@ def broken(tail: str, to: str) -> Verdict:
 
 
 def state(kind: str, detail: str, to: str) -> Verdict:
-    """The verdict of a kind that no text shows. Raises: KeyError."""
+    """The verdict for a kind that no text shows. Raises: KeyError."""
     return _verdict(_by_kind()[kind], detail, to)
 
 
 def wait_s(kind: str, failures: int) -> float | None:
-    """Seconds to wait after `failures` (1 or more) failures of this kind in a row; None: a repetition without a
-    change is of no use.
+    """Seconds to wait after `failures` (1 or more) consecutive failures of this kind; None: only a change can help.
 
     A machine that repeats a refused login is locked out (fail2ban, OpenSSH's PerSourcePenalties): so never after
     `auth`.
@@ -243,5 +241,5 @@ def _verdict(rule: Rule, detail: str, to: str) -> Verdict:
 
 
 def _cause(lines: list[str], hit: str) -> str:
-    """The line that names the cause: behind a jump host that is the first one, which its own ssh wrote."""
+    """The line that names the cause: with a jump host the first one, written by its own ssh."""
     return lines[0] if "UNKNOWN port 65535" in hit and lines[0] != hit else hit

@@ -1,5 +1,5 @@
-"""A command on a box over ssh: shared connection first, an unshared one where sharing fails, and the reason where
-nothing helps.
+"""A command on a box over ssh: over a shared connection first, an unshared one if sharing fails, else with the reason
+why neither works.
 
 Only what has not been sent is ever repeated.
 """
@@ -19,8 +19,8 @@ from sojourn.backends.ssh.argv import Line
 from sojourn.backends.ssh.talk import Limits, Sink, Told
 from sojourn.core.values import NoAnswer, Site
 
-SHARED_READY_S = 8.0  # a living shared connection answers within a few round trips; then it is given up
-ENOUGH_S = 3.0  # what must be left for one more try
+SHARED_READY_S = 8.0  # a living shared connection answers within a few round trips; after this it is given up
+ENOUGH_S = 3.0  # time that one more try needs
 BUSY_TRIES = 2
 
 
@@ -43,10 +43,9 @@ def run(
     timeout_s: float,
     quiet_s: float = float("inf"),
 ) -> Ran | NoAnswer:
-    """Run argv `words` on the box of `site`. Blocks for `timeout_s` and a few seconds at the most.
+    """Run argv `words` on the box of `site`. Blocks for at most `timeout_s` and a few seconds.
 
-    NoAnswer.sent is False exactly where the box cannot have run it. Raises: Misuse (address, options), ValueError
-    (no argv).
+    NoAnswer.sent is False only if the box cannot have run it. Raises: Misuse (address, options), ValueError (no argv).
     """
     began = time.monotonic()
     busy = 0
@@ -69,7 +68,7 @@ def run(
         if told.ready or left_s < ENOUGH_S:
             return answer
         if path and answer.kind in ("mux", "proxy"):
-            may_share = False  # a connection that may become shared hides what its proxy command says
+            may_share = False  # a connection that may become shared hides its proxy command's messages
         elif is_doubtful and may_doubt:
             may_doubt = False
         else:
@@ -108,17 +107,19 @@ def _no_answer(site: Site, told: Told) -> NoAnswer:
         if told.why in ("deadline", "quiet"):
             verdict = ssh_failures.state("timeout", waited, to)
         elif told.ssh_rc not in (255, None, ssh_argv.NOT_FOR_US):
-            # Our shell died of itself: it cannot fork, say.
+            # Our shell itself died: it cannot fork, say.
             verdict = ssh_failures.state("no-exec", _last(told.tail) or f"the far shell ended with {told.ssh_rc}", to)
         else:
             verdict = ssh_failures.broken(told.tail, to)
         return _answer(verdict, sent=told.ssh_rc != ssh_argv.NOT_FOR_US)
     if told.why == "terminal":
-        return _answer(ssh_failures.state("relay", "a terminal is put between us and the box", to), sent=False)
+        return _answer(ssh_failures.state("relay", "a terminal sits between this machine and the box", to), sent=False)
     if told.why in ("deadline", "not-ready"):
         verdict = ssh_failures.classify(told.said, to)
         if ssh_failures.is_authenticated(told.said):
-            verdict = ssh_failures.state("login", f"logged in, but no shell of ours after {told.seconds:.0f} s", to)
+            verdict = ssh_failures.state(
+                "login", f"logged in, but sojourn's shell did not start within {told.seconds:.0f} s", to
+            )
         elif verdict.kind in ("other", "reset", "mux"):
             verdict = ssh_failures.state("timeout", waited, to)
         return _answer(verdict, sent=False)

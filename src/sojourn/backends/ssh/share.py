@@ -1,8 +1,7 @@
-"""Where our own shared ssh connections live: sockets in a private short folder. Not being able to share is never
-an error.
+"""Our own shared ssh connections: sockets in a short private folder. Being unable to share is never an error.
 
-OpenSSH itself clears away the socket of a dead master and makes a connection of its own where a master refuses
-one more session; what is left to us is a master that hangs, and the length of a socket's path.
+OpenSSH itself removes a dead master's socket and opens a separate connection when a master refuses another session;
+that leaves us masters that hang, and the length of a socket's path.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh.argv import Line
 from sojourn.core.values import Site
 
-# sun_path holds 104 bytes on macOS (108 on Linux) with the final NUL; while it is made a socket has a suffix of 17
+# sun_path holds 104 bytes on macOS (108 on Linux) including the final NUL; a socket being made has a suffix of 17
 # bytes, and %C is 40. Source: OpenSSH 9.2 mux.c (muxserver_listen), ssh_config(5), 2026-11.
 PATH_BYTES = 104
 _NAME_BYTES = 1 + 8 + 1 + 40
@@ -26,7 +25,7 @@ ASK_S = 3.0
 
 
 def folder() -> Path | None:
-    """Our socket folder, 0700 and ours, made when needed; None where there is none to be had."""
+    """Our socket folder, 0700 and ours, created if needed; None if unavailable."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     places = [Path(runtime) / "sojourn"] if runtime.startswith("/") else []
     for place in [*places, Path("/tmp") / f"sojourn-{os.getuid()}"]:
@@ -43,11 +42,11 @@ def folder() -> Path | None:
 
 
 def control_path(site: Site, line: Line) -> str:
-    """ControlPath for this site and line, or "" where connections are not shared by us.
+    """ControlPath for this site and line, or "" if we do not share connections.
 
-    ssh's %C covers the resolved host, port and user, so a box whose port moved gets a new socket; the address and
-    the settings file are in the name as well, because before OpenSSH 9.4 two boxes of one address behind
-    different jump hosts have one %C.
+    ssh's %C covers the resolved host, port and user, so a new port means a new socket; the address and the settings
+    file are in the name as well, because before OpenSSH 9.4 two boxes with one address behind different jump hosts have
+    the same %C.
     """
     if ssh_argv.sharing(site) != "own":
         return ""
@@ -62,8 +61,8 @@ def is_shared(site: Site, line: Line) -> bool:
 
 
 def let_go(site: Site, line: Line) -> None:
-    """No new sessions on the shared connection; those under way go on. For a master that does not answer.
-    Idempotent, at most 3 s.
+    """No new sessions on the shared connection; current ones continue. For a master that does not answer. Idempotent,
+    at most 3 s.
     """
     path = control_path(site, line)
     if path and not _tell_master("stop", path, ssh_argv.destination(site)):
@@ -73,7 +72,7 @@ def let_go(site: Site, line: Line) -> None:
 
 
 def hang_up(site: Site) -> None:
-    """End the shared connections to this site now; else they end by themselves when idle. Idempotent."""
+    """End the shared connections to this site now; otherwise they end by themselves when idle. Idempotent."""
     for line in (ssh_argv.POLL, ssh_argv.COPY):
         path = control_path(site, line)
         if path and is_shared(site, line):
@@ -89,7 +88,7 @@ def hang_up_all() -> None:
 
 
 def _stem(site: Site, line: Line) -> str:
-    text = f"{site.address}\0{os.path.abspath(ssh_argv.config(site))}"
+    text = f"{site.address}\0{os.path.abspath(ssh_argv.config(site))}\0{site.options.get('host_key_alias', '')}"
     return line.name + hashlib.sha256(os.fsencode(text)).hexdigest()[:8]
 
 

@@ -1,10 +1,8 @@
-"""One ssh process from start to end: wait until our shell on the box says it listens, hand it the command, keep
-its streams apart.
+"""One ssh process from start to end: wait until our shell on the box listens, send it the command, split its streams.
 
-The far shell prints a start mark on both streams before it reads anything, and the command's exit status with an
-end mark after it. So login files may print what they like, ssh's own 255 is never taken for the command's, and
-nothing at all has been sent as long as the start mark has not come: such a call may be repeated. Knows nothing of
-sites and retries.
+The far shell prints a start mark on both streams before it reads anything, and the command's exit status with an end
+mark after it. So login files may print anything, ssh's own 255 is never taken for the command's, and nothing at all has
+been sent before the start mark: such a call may be repeated. Knows nothing of sites and retries.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ CHUNK_BYTES = 1 << 18
 CHATTER_BYTES = 1 << 16
 TAIL_BYTES = 4096
 TICK_S = 0.25
-LEAVE_S = 1.0  # how long ssh may take to go away by itself once the command has ended
+LEAVE_S = 1.0  # how long ssh may take to exit by itself once the command has ended
 TERM_S = 0.5
 
 Sink = Callable[[bytes], None]
@@ -31,8 +29,8 @@ Sink = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds from the start: `ready_s` for the start mark, `total_s` for all; `quiet_s` between two moved bytes
-    after it.
+    """Seconds from the start: `ready_s` for the start mark, `total_s` in all; `quiet_s` between bytes after the
+    mark.
     """
 
     total_s: float
@@ -42,15 +40,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Told:
-    """What one ssh process did. `rc` is the command's own status, `ssh_rc` that of ssh; None where there was none."""
+    """The result of one ssh process. `rc` is the command's own status, `ssh_rc` ssh's; None if there was none."""
 
     why: str  # ended closed deadline not-ready quiet terminal
-    ready: bool  # the start mark came: from then on the far side may have received the command
+    ready: bool  # the start mark arrived: from then on the far side may have received the command
     rc: int | None
     ssh_rc: int | None
-    said: str  # what ssh and the login files wrote on stderr before our command
-    tail: str  # the last of stderr where the command did not end: its own words, then perhaps those of ssh
-    chatter: str  # what the login files wrote on stdout
+    said: str  # stderr of ssh and the login files before our command
+    tail: str  # the end of stderr if the command did not end: its own words, then perhaps ssh's
+    chatter: str  # stdout of the login files
     seconds: float
 
 
@@ -81,9 +79,8 @@ def talk(
 ) -> Told:
     """Run ssh as `argv`, send `program` and `stdin` once the far side is ready, pass its streams to `out` and `err`.
 
-    Blocks for `limits.total_s` and about two seconds more at the most; leaves no process behind. A `stdin` file
-    is read from where it stands. Raises: FileNotFoundError (no ssh here), and what reading `stdin` and the sinks
-    raise.
+    Blocks for at most `limits.total_s` and about two seconds; leaves no process behind. A `stdin` file is read from its
+    current position. Raises: FileNotFoundError (no ssh here), and what reading `stdin` and the sinks raise.
     """
     began = time.monotonic()
     process = subprocess.Popen(
@@ -111,19 +108,19 @@ def talk(
 
 @dataclass
 class _Ear:
-    """One stream of the far side: chatter, then our command's bytes, then its status, then what is left behind."""
+    """One stream of the far side: chatter, then our command's bytes, then its status, then leftovers."""
 
     nonce: str
     sink: Sink
     began: bool = False
-    is_terminal: bool = False  # lines end in CR LF: a terminal is in the way, so bytes do not pass unchanged
+    is_terminal: bool = False  # lines end in CR LF: a terminal is in between, so bytes are altered
     rc: int | None = None
     before: bytearray = field(default_factory=bytearray)
     held: bytearray = field(default_factory=bytearray)
     tail: bytes = b""  # the last lines of a command that has not ended: ssh may have added its own
 
-    def hear(self, data: bytes) -> None:
-        """Take the next bytes. What may be the beginning of the end mark is held back until that is clear."""
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. A possible start of the end mark is held back until it is clear."""
         if not self.began:
             self.before += data
             mark = self.nonce.encode() + b" ready"
@@ -159,14 +156,14 @@ class _Ear:
 
 
 class _Mouth:
-    """What is to be sent, in pieces."""
+    """Data to send, in pieces."""
 
     def __init__(self, program: bytes, stdin: bytes | BinaryIO) -> None:
         self._piece = memoryview(program)
         self._rest = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
 
     def send(self, fd: int) -> bool:
-        """Write what the pipe takes now; False when everything is sent or nobody reads it any more."""
+        """Write what the pipe accepts now; False when everything is sent or nobody reads it any more."""
         if not self._piece:
             self._piece = memoryview(self._rest.read(CHUNK_BYTES))
         if not self._piece:
@@ -184,7 +181,7 @@ def _pump(
     process: subprocess.Popen[bytes], ears: tuple[_Ear, _Ear], mouth: _Mouth, limits: Limits, began: float
 ) -> str:
     assert process.stdin and process.stdout and process.stderr
-    speaking = False  # stdin is watched only from the start mark on
+    speaking = False  # stdin is watched only after the start mark
     moved = began
     ended_at = 0.0
     with selectors.DefaultSelector() as pipes:
@@ -204,8 +201,7 @@ def _pump(
                 return "not-ready"
             if ears[0].began and now - moved > limits.quiet_s:
                 return "quiet"
-            # A process that ssh left behind (a shared master of some versions, a proxy command) may hold our pipes
-            # open.
+            # A process left by ssh (a shared master of some versions, a proxy command) may hold our pipes open.
             gone = process.poll() is not None
             events = pipes.select(0.0 if gone else min(TICK_S, max(0.01, began + limits.total_s - now)))
             for key, _ in events:
@@ -217,7 +213,7 @@ def _pump(
                     continue
                 data = _read(key.fd)
                 if data:
-                    key.data.hear(data)
+                    key.data.feed(data)
                 elif data is not None:
                     pipes.unregister(key.fileobj)
             if gone and not [key for key, _ in events if key.data is not None]:
@@ -238,7 +234,7 @@ def _read(fd: int) -> bytes | None:
 
 
 def _end(process: subprocess.Popen[bytes], wait_s: float, alone: bool) -> int | None:
-    """Close our ends, wait, and end the process, with its group unless `alone`, where it does not go by itself."""
+    """Close our ends, wait, and end the process, with its group unless `alone`, if it does not exit by itself."""
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe:
             pipe.close()

@@ -1,4 +1,4 @@
-"""A port of a box, here: one `ssh -N -L` of our own, seen to be up, and gone when it is closed."""
+"""A port of a box, here: one separate `ssh -N -L`, known to be up, and gone when closed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh import failures as ssh_failures
 from sojourn.core.values import NoAnswer, Site
 
-UP_S = 30.0  # from the start of ssh until it forwards
-TRIES = 3  # a port that was free may be taken before ssh has it
+UP_S = 30.0  # from ssh's start until it forwards
+TRIES = 3  # a free port may be taken before ssh gets it
 LEAVE_S = 3.0
 _LINES = 200
 
 
 class Tunnel:
-    """A forwarding that is up. `local_port`: where it is here. Close it, or use it as a context."""
+    """An active forwarding. `local_port`: its port here. Close it, or use it as a context manager."""
 
     def __init__(self, site: Site, local_port: int, child: subprocess.Popen[bytes], said: Said) -> None:
         self.site, self.local_port = site, local_port
@@ -37,7 +37,7 @@ class Tunnel:
         self.close()
 
     def wait(self, limit_s: float) -> NoAnswer | None:
-        """Until the connection breaks (why), or `limit_s` is over (None)."""
+        """Wait until the connection breaks (returns why), or `limit_s` have passed (None)."""
         try:
             self._child.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -51,7 +51,7 @@ class Tunnel:
 
 
 class Said:
-    """What ssh says, the last lines of it; what it says of the forwarding goes to `tell` at once."""
+    """ssh's output, its last lines; messages about the forwarding go to `tell` at once."""
 
     def __init__(self, child: subprocess.Popen[bytes], tell: Callable[[str], None]) -> None:
         self._child, self._tell = child, tell
@@ -60,7 +60,7 @@ class Said:
         self._thread.start()
 
     def text(self) -> str:
-        """All that is kept; complete once ssh has ended."""
+        """The kept text; complete once ssh has ended."""
         if self._child.poll() is not None:
             self._thread.join(1.0)
         return "\n".join(self._lines)
@@ -74,16 +74,18 @@ class Said:
                 self._tell(line)
 
 
-def start(site: Site, port: int, local_port: int, tell: Callable[[str], None]) -> Tunnel | NoAnswer:
-    """Forward the box's 127.0.0.1:`port` to `local_port` here, or to a free port where that is taken.
+def start(
+    site: Site, port: int, local_port: int, tell: Callable[[str], None], host: str = "127.0.0.1"
+) -> Tunnel | NoAnswer:
+    """Forward `port` of `host`, as the box sees it, to `local_port` here, or to a free port if that is taken.
 
-    `tell` gets what ssh says when nothing listens at the port there. Blocks for UP_S at most.
+    `tell` gets ssh's message if nothing listens at the port there. Blocks for UP_S at most.
     Raises: BadSshAddress.
     """
     wanted = local_port
     for _ in range(TRIES):
         at = free_port(wanted)
-        argv = ssh_argv.tunnel(site, at, port)
+        argv = ssh_argv.tunnel(site, at, port, host)
         try:
             child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except FileNotFoundError:
@@ -109,26 +111,26 @@ def start(site: Site, port: int, local_port: int, tell: Callable[[str], None]) -
 
 
 def free_port(wanted: int) -> int:
-    """`wanted` where nobody listens on it here, else any that is free."""
+    """`wanted` if nothing listens on it here, else any free port."""
     for port in (wanted, 0):
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ssh does: only a listener is in the way
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ssh does: only a listener conflicts
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     return wanted
 
 
-def listens(port: int) -> bool:
-    """Whether something answers at 127.0.0.1:`port` here."""
+def listens(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether something answers at `port` of `host`, as seen from here."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        with socket.create_connection((host, port), timeout=1.0):
             return True
     except OSError:
         return False
 
 
 def _await_up(child: subprocess.Popen[bytes], said: Said, port: int) -> str:
-    """ "" once it forwards; taken (somebody else has the port), ended, or time."""
+    """Empty once it forwards; taken (another program has the port), ended, or time."""
     deadline = time.monotonic() + UP_S
     while time.monotonic() < deadline:
         text = said.text()
@@ -136,9 +138,9 @@ def _await_up(child: subprocess.Popen[bytes], said: Said, port: int) -> str:
             return "taken"
         if child.poll() is not None:
             return "ended"
-        # The listener is made after the login; who answers before that is not it.
+        # The listener is made after the login; anything that answers earlier is another program.
         if ssh_failures.is_authenticated(text) and listens(port):
-            time.sleep(0.1)  # what it says of a port that it could not have
+            time.sleep(0.1)  # for its message about an unavailable port
             return "taken" if f"cannot listen to port: {port}" in said.text() else ""
         time.sleep(0.05)
     return "time"

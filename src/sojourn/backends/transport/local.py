@@ -1,6 +1,6 @@
-"""This machine: argv through a child process of ours, files by copying. The embedded default.
+"""This machine: argv in a child process, files by copying. The embedded default.
 
-What is left running keeps running: a call's process group is killed only when the call ran out of time.
+What a call leaves running keeps running: its process group is killed only on a timeout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import stat
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import IO, BinaryIO
 
 from sojourn.core.values import Ended, NoAnswer, Place
@@ -23,7 +24,8 @@ from sojourn.wire.errors import WorldError
 
 _CHUNK = 1 << 16
 _PIECE = 1 << 20
-_LINGER_S = 0.5  # after the command itself has ended: for what is still in its pipes, when a child it left holds them
+_WORDS_BYTES = 1 << 16
+_LINGER_S = 0.5  # after the command has ended: for output still in its pipes, if a child it left holds them
 
 
 class NoSuchFile(WorldError):
@@ -42,12 +44,41 @@ class Backend:
     """Transport to the machine we run on. Needs no settings."""
 
     def __init__(self, place: Place | None = None) -> None:
-        """It is where we are."""
+        """The place is this machine."""
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
     ) -> Ended | NoAnswer:
-        """Run argv here; see `core.ports.Transport`. A program that is not there ends with 127, as in a shell."""
+        """Run argv here; see `core.ports.Transport`. A missing program ends with 127, as in a shell."""
+        kept = _Kept(limit_bytes)
+        ended = self._run(argv, io.BytesIO(stdin), kept, timeout_s, limit_bytes)
+        if isinstance(ended, NoAnswer):
+            return ended
+        return replace(ended, stdout=bytes(kept.data), truncated=ended.truncated or kept.is_over)
+
+    def stream(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes | BinaryIO = b"",
+        out: Callable[[bytes], None],
+        timeout_s: float = 600.0,
+        quiet_s: float = float("inf"),
+    ) -> Ended | NoAnswer:
+        """Run argv here; see `core.streams`."""
+        source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        return self._run(argv, source, out, timeout_s, _WORDS_BYTES, quiet_s)
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        stdin: BinaryIO,
+        out: Callable[[bytes], None],
+        timeout_s: float,
+        limit_bytes: int,
+        quiet_s: float = float("inf"),
+    ) -> Ended | NoAnswer:
+        """Its output to `out`; keeps `limit_bytes` of its stderr."""
         began = time.monotonic()
         try:
             child = subprocess.Popen(
@@ -61,18 +92,20 @@ class Backend:
             rc = 126 if isinstance(error, PermissionError) else 127
             return Ended(rc, b"", f"{argv[0]}: {error.strerror}\n".encode())
         with child:
-            streams = _Streams(child, stdin, limit_bytes)
+            err = _Kept(limit_bytes)
+            streams = _Streams(child, stdin, out, err, quiet_s)
             try:
                 if not streams.run(began + timeout_s):
                     _kill_group(child)
-                    return NoAnswer(sent=True, kind="timeout", detail=f"no end within {timeout_s:g} s: {argv[0]}")
+                    waited_s = min(timeout_s, quiet_s)
+                    return NoAnswer(sent=True, kind="timeout", detail=f"not finished within {waited_s:g} s: {argv[0]}")
             except BaseException:
                 _kill_group(child)
                 raise
             finally:
                 streams.close()
             rc = child.wait()
-        return Ended(rc, bytes(streams.out), bytes(streams.err), time.monotonic() - began, streams.truncated)
+        return Ended(rc, b"", bytes(err.data), time.monotonic() - began, err.is_over)
 
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
         """Copy a file to `remote`; see `core.ports.Transport`. Raises: NoSuchFile, NotCopied."""
@@ -97,7 +130,7 @@ class Backend:
     ) -> int | NoAnswer:
         """Append `remote` from `offset` on to `local`; see `core.ports.Transport`. Raises: NoSuchFile, NotCopied."""
         try:
-            fd = os.open(remote, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer blocks nobody
+            fd = os.open(remote, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer must not block
         except OSError as error:
             raise NoSuchFile(path=remote) from error
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -113,7 +146,7 @@ class Backend:
 
 
 def _copy(source: io.FileIO, out: BinaryIO, timeout_s: float, limit_bytes: int | None) -> int | NoAnswer:
-    """Bytes copied, `limit_bytes` at the most; NoAnswer where they take longer than that. Raises: OSError."""
+    """Bytes copied, at most `limit_bytes`; NoAnswer if it takes too long. Raises: OSError."""
     began_s, count = time.monotonic(), 0
     while limit_bytes is None or count < limit_bytes:
         piece = source.read(_PIECE if limit_bytes is None else min(_PIECE, limit_bytes - count))
@@ -126,31 +159,48 @@ def _copy(source: io.FileIO, out: BinaryIO, timeout_s: float, limit_bytes: int |
     return count
 
 
-class _Streams:
-    """The three pipes of a child, moved at once and never blocking on one of them."""
+class _Kept:
+    """A child's output, up to `limit_bytes`."""
 
-    def __init__(self, child: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int) -> None:
-        self.out = bytearray()
-        self.err = bytearray()
-        self.truncated = False
-        self._child = child
-        self._left = memoryview(stdin)
+    def __init__(self, limit_bytes: int) -> None:
+        self.data = bytearray()
+        self.is_over = False
         self._limit_bytes = limit_bytes
+
+    def __call__(self, part: bytes) -> None:
+        room = self._limit_bytes - len(self.data)
+        self.data.extend(part[:room])
+        self.is_over = self.is_over or len(part) > room
+
+
+class _Streams:
+    """The three pipes of a child, served together and never blocking on one of them."""
+
+    def __init__(
+        self,
+        child: subprocess.Popen[bytes],
+        stdin: BinaryIO,
+        out: Callable[[bytes], None],
+        err: Callable[[bytes], None],
+        quiet_s: float,
+    ) -> None:
+        self._child = child
+        self._source = stdin
+        self._left = memoryview(b"")
+        self._quiet_s = quiet_s
         self._selector = selectors.DefaultSelector()
         assert child.stdin and child.stdout and child.stderr
-        self._open(child.stdout, selectors.EVENT_READ, self.out)
-        self._open(child.stderr, selectors.EVENT_READ, self.err)
-        if stdin:
-            self._open(child.stdin, selectors.EVENT_WRITE, None)
-        else:
-            child.stdin.close()
+        self._open(child.stdout, selectors.EVENT_READ, out)
+        self._open(child.stderr, selectors.EVENT_READ, err)
+        self._open(child.stdin, selectors.EVENT_WRITE, None)
 
     def run(self, deadline: float) -> bool:
-        """Move bytes until the child has ended and its pipes are empty; False where the deadline came first."""
+        """Move bytes until the child has ended and its pipes are empty; False if the deadline came first."""
         ended_at = None
+        moved_s = time.monotonic()
         while True:
             now = time.monotonic()
-            if now >= deadline:
+            if now >= deadline or now - moved_s > self._quiet_s:
                 return False
             if ended_at is None and self._child.poll() is not None:
                 ended_at = now
@@ -160,6 +210,7 @@ class _Streams:
                 return True
             pause = min(deadline - now, 0.05 if ended_at is None else _LINGER_S)
             for key, _ in self._selector.select(pause):
+                moved_s = now
                 self._move(key)
         try:
             self._child.wait(max(0.0, deadline - time.monotonic()))
@@ -168,33 +219,38 @@ class _Streams:
         return True
 
     def close(self) -> None:
-        """Let go of the pipes, whoever else holds them."""
+        """Close the pipes, whoever else holds them."""
         self._selector.close()
         for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
             if pipe and not pipe.closed:
                 with contextlib.suppress(OSError):
                     pipe.close()
 
-    def _open(self, pipe: IO[bytes], events: int, sink: bytearray | None) -> None:
+    def _open(self, pipe: IO[bytes], events: int, sink: Callable[[bytes], None] | None) -> None:
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, events, sink)
 
     def _move(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
+            if not len(self._left):
+                self._left = memoryview(self._source.read(_PIECE))
             try:
                 self._left = self._left[os.write(key.fd, self._left[:_CHUNK]) :]
-            except BrokenPipeError:  # it does not want to read more; its exit status says what that means
-                self._left = self._left[:0]
-            if not len(self._left):
+            except BlockingIOError:
+                return
+            except BrokenPipeError:  # it reads no further; its exit status says what that means
                 self._shut(key)
+                return
+            if not len(self._left):
+                self._left = memoryview(self._source.read(_PIECE))
+                if not len(self._left):
+                    self._shut(key)
             return
         part = os.read(key.fd, _CHUNK)
         if not part:
             self._shut(key)
             return
-        room = self._limit_bytes - len(key.data)
-        key.data.extend(part[:room])
-        self.truncated = self.truncated or len(part) > room
+        key.data(part)
 
     def _shut(self, key: selectors.SelectorKey) -> None:
         self._selector.unregister(key.fileobj)

@@ -1,1 +1,1 @@
-"""What a `call` can ask of the box, one file per subject; `sojourn.box.call` dispatches."""
+"""Requests that a `call` can make to the box, one file per subject; `sojourn.box.call` dispatches."""

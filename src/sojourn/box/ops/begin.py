@@ -1,6 +1,6 @@
-"""Starting a run's keeper from within a call, and staying until what it was started for is proven to live.
+"""Starting a run's keeper from within a call, and staying until the process it was started for has proved to live.
 
-So that who starts a run asks once, where each question costs a login.
+So starting a run takes one request, where each request costs a login.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import time
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.since import since
+from sojourn.box.queue.book import find_queue
 from sojourn.box.run.history import History
 from sojourn.box.run.root import Root
 from sojourn.box.run.want import find_root, pulse, supervise_argv
-from sojourn.box.supervise.queue import find_queue
 from sojourn.box.system import umask
 from sojourn.wire import events
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 _LIMIT_BYTES = 1 << 16
 _LOOK_S = 0.02
-_UNKEPT_S = 5.0  # a keeper that was started has signed by then; if it died, who asked must start another
+_UNKEPT_S = 5.0  # a started keeper has signed by then; if it died, the caller must start another
 
 
 def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Run the argv `words`, of a launcher or a reboot hook, for the keeper of `run`, or of the `queue` of a sweep, and
-    wait until it comes back. Safe to repeat: a second keeper leaves at once.
+    """Run the argv `words`, of a launcher or a reboot hook, for the keeper of `run`, or of a sweep's `queue`, and wait
+    until it returns. Safe to repeat: a second keeper exits at once.
 
-    `argv`: how that keeper is started, as the client believes. Answer: rc (-1 where it did not end within `timeout_s`),
-    out, err, bounded. Refused: other-argv, with the `argv` that is right; command-failed, with the answer, where the
-    exit status is not 0, unless it `may_fail`.
+    `argv`: how that keeper is started, as the client believes. Answer: rc (-1 if it did not end within `timeout_s`),
+    out, err, bounded. Refused: other-argv, with the correct `argv`; command-failed, with the answer, if the exit status
+    is not 0, unless it `may_fail`.
     """
     is_queue = bool(request.get("queue"))
     root = find_queue(box, str(request["queue"])) if is_queue else find_root(box, str(request["run"]))
@@ -43,7 +43,7 @@ def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     if request["argv"] != argv:
         raise Refused("other-argv", "the keeper of %s is started otherwise" % root.id, argv=argv)
     words: List[str] = [str(word) for word in request["words"]]
-    with umask.Theirs():  # the keeper that it starts takes ours, and knows by this what its job is to have
+    with umask.Theirs():  # the keeper it starts inherits ours, and learns from it what its job should have
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = child.communicate(timeout=float(request["timeout_s"]))
@@ -59,10 +59,10 @@ def command(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def proven(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Stay until attempt `attempt` of `run` has shown a beat and lived on for `settle_s`, or has ended, or no keeper
-    has been seen for a while, or `wait_s` are over; then answer as `since` does, from `offset` on.
+    """Stay until attempt `attempt` of `run` has shown a beat and lived for `settle_s` more, or has ended, or no keeper
+    has been seen for a while, or `wait_s` have passed; then answer as `since` does, from `offset` on.
 
-    `is_begun`: events before `offset` tell that it runs. Also answers `proven`: it did live on for `settle_s`.
+    `is_begun`: events before `offset` show that it runs. Also answers `proven`: it lived for `settle_s`.
     """
     root, attempt = find_root(box, str(request["run"])), int(request["attempt"])
     offset, settle = int(request.get("offset") or 0), float(request["settle_s"])

@@ -1,4 +1,4 @@
-"""Evidence of one attempt in one answer: what every probe says now, and what was kept of it."""
+"""Evidence of one attempt in one answer: what every probe reports now, and what was kept of it."""
 
 from __future__ import annotations
 

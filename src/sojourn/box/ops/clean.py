@@ -1,7 +1,7 @@
-"""What we left on this box, with sizes; and removing it, where nothing that lives, or that a run refers to, is touched.
+"""What we left on this box, with sizes; and removing it, without touching anything that lives or that a run refers to.
 
-Whether a run's outputs are home is the client's to prove; it says which manifest it proved, and that is what must still
-be here.
+The client must verify that a run's outputs are home; it names the manifest it verified, which must still be the one
+here.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ import time
 import uuid
 
 from sojourn.box.call import Box, Refused
+from sojourn.box.ops import queue
 from sojourn.box.ops.roots import all_runs
 from sojourn.box.ops.since import payload_pulse
 from sojourn.box.run import locks, roster
 from sojourn.box.run.history import History
-from sojourn.box.run.root import Root, read_fields, read_number
+from sojourn.box.run.root import Root, all_specs, read_fields, read_number, spec_fields
 from sojourn.box.run.want import find_root, last_attempt, pulse
 from sojourn.box.supervise import environment, prepare
 from sojourn.box.system import opening
-from sojourn.wire import atomic, events, units
+from sojourn.wire import atomic, events, names, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List
+    from typing import Any, Dict, Iterator, List, Tuple
 
 KINDS = ("snapshots", "envs", "keepers", "train", "staging", "queues")
-# What was put here less than this ago may be for a run that is about to be placed: a push comes before its run.
+# Younger things may belong to a run about to be placed: a push comes before its run.
 YOUNG_S = 3600.0
-_ASIDE = ".removed-"  # no run, snapshot or environment has such a name
+_ASIDE = ".removed-"  # not a valid name of a run, snapshot or environment
 
 
 def usage(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Everything of ours. Reads names and sizes alone; a large box takes minutes.
+    """Everything of ours. Reads only names and sizes; a large box takes minutes.
 
     Answer: `runs`: {"id","identity","attempt","bytes","inodes","lives"}; `things`: {"kind","name","bytes","inodes",
-    "used_by": [run ids],"keep"}. `lives`, `keep`: why it may not go, or "". Bytes as they lie on the disk.
+    "used_by": [run ids],"keep"}. `lives`, `keep`: why it must stay, or "". Bytes as allocated on disk.
     """
     used = _used(box)
     runs = []
     for run in all_runs(box):
         root = Root(box.under("runs", run))
-        row: Dict[str, Any] = {"id": run, "identity": read_fields(root.run).get("identity"), "lives": lives(root)}
+        row: Dict[str, Any] = {"id": run, "identity": spec_fields(root).get("identity"), "lives": lives(root)}
         row.update(_size(root.path), attempt=last_attempt(root))
         runs.append(row)
     things = []
@@ -65,11 +66,11 @@ def usage(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def remove(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`kind` runs: `name`, its `identity`, and the digest of the `manifest` that is home ("" where it was abandoned).
+    """`kind` runs: `name`, its `identity`, and the digest of the `manifest` at home ("" if it was abandoned).
 
-    Other kinds: `names`. Answer: `removed`: {"name","bytes","inodes"} each, `kept`: {"name","why"} each. What is not
-    there counts as removed, so that a removal that was cut short is made good by the next.
-    Refused for a run: other-run, alive, changed, unsafe-path, bad-name.
+    Other kinds: `names`. Answer: `removed`: {"name","bytes","inodes"} each, `kept`: {"name","why"} each. What does not
+    exist counts as removed, so the next removal completes one that was interrupted. Refused for a run: other-run,
+    alive, changed, unsafe-path, bad-name.
     """
     kind = str(request["kind"])
     if kind == "runs":
@@ -103,13 +104,13 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         return {"name": root.id, "bytes": 0, "inodes": 0}
     if os.path.islink(root.path):
         raise Refused("unsafe-path", "%s is a symlink" % root.path)
-    spec: Any = read_fields(root.run)
+    spec: Any = spec_fields(root)
     if spec.get("identity") != request.get("identity"):
         raise Refused("other-run", "the run named %s here is another one" % root.id, identity=spec.get("identity"))
     row = dict(_size(root.path), name=root.id)
     lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        with locks.Held(root):  # nobody asks for an attempt meanwhile
+        with locks.Held(root):  # nobody requests an attempt meanwhile
             why = _lock_of_keeper(lock) or lives(root)
             if why:
                 raise Refused("alive", "%s: %s" % (root.id, why))
@@ -118,7 +119,7 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
                 given
                 and roster.take_manifest(root, spec, last_attempt(root), units.stamp(time.time()))["digest"] != given
             ):
-                raise Refused("changed", "%s has other outputs now than those that are home" % root.id)
+                raise Refused("changed", "the outputs of %s differ from those at home" % root.id)
             _put_aside(root.path)
     finally:
         os.close(lock)
@@ -136,23 +137,24 @@ def _lock_of_keeper(lock: int) -> str:
 
 
 def lives(root: Root) -> str:
-    """Why a run must be taken for alive; "" where nothing of it is, nor is about to be."""
-    last = last_attempt(root)
-    if read_number(root.want, "attempt") > last:
-        return "attempt %d was requested and has not started" % read_number(root.want, "attempt")
+    """Why a run must be considered alive; "" if nothing of it lives, or is about to."""
+    last, asked = last_attempt(root), read_number(root.want, "attempt")
+    if asked > last and not _is_over(root, last, "succeeded"):  # no keeper starts one after that
+        return "attempt %d was requested and has not started" % asked
     keeper, payload = pulse(root), payload_pulse(root, last)
     if payload == "alive" or locks.is_held(root):
-        return "attempt %d lives" % last
+        return "attempt %d is alive" % last
     if keeper == "alive":
-        return "its keeper lives"
-    # Its last keeper was elsewhere: a machine that shares this disk, or this one under another name. Its own record
-    # of the end is enough.
-    if "unknown" in (keeper, payload) and not _is_over(root):
+        return "its keeper is alive"
+    # Its last keeper was elsewhere: a machine that shares this disk, or this one under another name. Its own record of
+    # the end suffices.
+    if "unknown" in (keeper, payload) and not _is_over(root, last):
         return "it was last seen on %s, and its end is not on record" % read_fields(root.keeper).get("host")
     return ""
 
 
-def _is_over(root: Root) -> bool:
+def _is_over(root: Root, last: int, state: str = "") -> bool:
+    """Whether the run's events show the end of its last attempt, in this `state` if given."""
     history = History()
     try:
         with opening.open_plain(root.events) as f:
@@ -162,25 +164,29 @@ def _is_over(root: Root) -> bool:
                     history.add(event)
     except OSError:
         return False
-    return history.is_over and history.attempt >= last_attempt(root)
+    return history.is_over and history.attempt >= last and state in ("", history.state)
 
 
 def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
-    """kind -> name -> ids of the runs that refer to it. An environment is known by the beginning of its name."""
+    """kind -> name -> ids of the runs that refer to it. An environment is identified by the start of its name."""
     used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in KINDS}
+    waiting = sorted(queue.waiting(box, names.RUNS_QUEUE))
+    if waiting:
+        used["queues"][names.RUNS_QUEUE] = waiting
     for run in all_runs(box):
-        spec: Any = read_fields(box.under("runs", run, "run.json"))
-        if spec.get("sweep"):
-            used["queues"].setdefault(str(spec["sweep"]), []).append(run)
-        wanted = [("keepers", spec.get("keeper")), ("train", spec.get("train")), ("snapshots", spec.get("code"))]
-        wanted += [("snapshots", str(what).partition("/")[0]) for what in (spec.get("mounts") or {}).values()]
-        if spec.get("setup"):
-            folder = environment.setup_folder(box.base, spec)
-            wanted.append(("envs", os.path.basename(folder).partition("-")[0]))
-        for kind, name in wanted:
-            if name:
-                used[kind].setdefault(str(name), []).append(run)
+        for kind, name in {one for spec in all_specs(Root(box.under("runs", run))) for one in _wanted(box, spec)}:
+            used[kind].setdefault(name, []).append(run)
     return used
+
+
+def _wanted(box: Box, spec: Any) -> Iterator[Tuple[str, str]]:
+    """(kind, name) of everything a run.json refers to."""
+    named = [("queues", spec.get("sweep")), ("keepers", spec.get("keeper")), ("train", spec.get("train"))]
+    named += [("snapshots", spec.get("code"))]
+    named += [("snapshots", str(what).partition("/")[0]) for what in (spec.get("mounts") or {}).values()]
+    if spec.get("setup"):
+        named.append(("envs", os.path.basename(environment.setup_folder(box.base, spec)).partition("-")[0]))
+    yield from ((kind, str(name)) for kind, name in named if name)
 
 
 def _users(used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> List[str]:
@@ -188,7 +194,7 @@ def _users(used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> List[
 
 
 def _whole(kind: str, name: str) -> str:
-    """The keeper that byte code (`compiled`) is of; any other name as it is."""
+    """The keeper that byte code (`compiled`) belongs to; any other name unchanged."""
     return name.partition(".")[0] + ".pyz" if kind == "keepers" else name
 
 
@@ -197,14 +203,14 @@ def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: 
     if users:
         return "used by %s%s" % (", ".join(users[:3]), " and others" if len(users) > 3 else "")
     if kind == "keepers" and _whole(kind, name) == os.path.basename(box.keeper):
-        return "it is answering just now"
+        return "it is in use right now"
     path = box.under(kind, name)
     if kind == "queues" and pulse(Root(path)) == "alive":
-        return "its keeper lives"
+        return "its keeper is alive"
     if kind == "envs":
         lock = environment.lock(path)
         if lock < 0:
-            return "it is being made"
+            return "it is being created"
         os.close(lock)
     try:
         age_s = time.time() - os.lstat(path).st_mtime
@@ -216,7 +222,7 @@ def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: 
 
 
 def _put_aside(path: str) -> None:
-    """Out of sight in one step: what is half removed must not look whole. Raises: OSError."""
+    """Hide it in one step: something half removed must not look whole. Raises: OSError."""
     folder = os.path.dirname(path)
     try:
         os.rename(path, os.path.join(folder, _ASIDE + uuid.uuid4().hex))
@@ -226,7 +232,7 @@ def _put_aside(path: str) -> None:
 
 
 def _sweep(folder: str) -> None:
-    """Delete what was put aside, also by a removal that was cut short. Raises: OSError."""
+    """Delete what was set aside, including by an interrupted removal. Raises: OSError."""
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         if not name.startswith(_ASIDE):
@@ -235,7 +241,7 @@ def _sweep(folder: str) -> None:
             os.unlink(path)
             continue
         for at, folders, _ in os.walk(path):
-            for one in folders:  # a folder without the right to write keeps what is in it
+            for one in folders:  # a folder without write permission keeps its content
                 inner = os.path.join(at, one)
                 if not os.path.islink(inner):
                     os.chmod(inner, 0o700)
@@ -250,7 +256,7 @@ def _names(folder: str) -> List[str]:
 
 
 def _size(path: str) -> Dict[str, int]:
-    """{"bytes","inodes"} of a file, or of all that lies in a folder, each inode once, as far as it can be read."""
+    """{"bytes","inodes"} of a file, or of everything in a folder, each inode once, as far as readable."""
     seen = set()
     size = 0
     for one in _walk(path):

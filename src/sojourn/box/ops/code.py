@@ -1,4 +1,4 @@
-"""Code on the box: what is there by content name."""
+"""Code on the box: what exists, by content name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def have(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Which of `names` are missing. `kind`: snapshots (digests), envs (setup digests), train, keepers (file names)."""
+    """Those of `names` not here. `kind`: snapshots (digests), envs (setup digests), train, keepers (file names)."""
     kind = request["kind"]
     if kind not in ("snapshots", "train", "keepers", "envs"):
         raise Refused("bad-request", "kind is snapshots, train, keepers or envs, not %r" % kind)
@@ -20,7 +20,7 @@ def have(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def is_there(box: Box, kind: str, name: str) -> bool:
-    """Whether a thing of this kind is here under this name. Refused: unsafe-path."""
+    """Whether something of this kind exists under this name. Refused: unsafe-path."""
     if os.path.basename(name) != name:
         raise Refused("unsafe-path", "not a name: %r" % name)
     if kind == "snapshots":

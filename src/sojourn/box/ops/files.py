@@ -1,4 +1,4 @@
-"""Files of a run: its manifest, and bytes of what lies in its root."""
+"""Files of a run: its manifest, and bytes of files in its root."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BLOCK = 64 << 10
 
 
 def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """The manifest of a run: the sealed one, or one taken now (`fresh`, or nothing sealed for the newest attempt, or
-    sealed by an earlier keeper, which looked at that attempt alone).
+    """The manifest of a run: the sealed one, or one taken now (`fresh`, or the newest attempt is unsealed, or was
+    sealed by an earlier keeper, which covered that attempt alone).
 
-    A fresh one reads every byte again: size and time do not prove content. But for what `known` names ({"from":
-    {"stat","bytes","sha256"}}): what the one who asks got by an earlier fresh one, and whose stat is the same to the
-    last nanosecond.
+    A fresh one rereads every byte: size and time do not prove content. Except files in `known` ({"from":
+    {"stat","bytes","sha256"}}): those from the caller's earlier fresh manifest whose stat is unchanged to the
+    nanosecond.
     """
     root = find_root(box, str(request["run"]))
     last = last_attempt(root)
@@ -45,22 +45,21 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Bytes of one file below the root: `path`, or `log` = an attempt's number (0: the newest).
 
     `offset` and `length`, or `tail_lines`. Answer: size, offset (of the first byte sent), aside (changes when the file
-    is rotated), and one B frame. In a log the run's secrets are hidden.
-    Refused: unsafe-path, no-such-file.
+    is rotated), and one B frame. The run's secrets are hidden in logs. Refused: unsafe-path, no-such-file.
     """
     root = find_root(box, str(request["run"]))
     path = request.get("path")
     if path is None:
         path = "logs/%d.log" % (int(request.get("log") or 0) or last_attempt(root))
     if not rows.is_safe(path):
-        raise Refused("unsafe-path", "%r does not lie in the run's root" % path)
+        raise Refused("unsafe-path", "%r is not inside the run's root" % path)
     full = os.path.join(root.path, path)
     why, real = opening.below(root.path, full)
     if why:
         if not os.path.lexists(full):
             raise Refused("no-such-file", "no %s" % path)
         raise Refused("unsafe-path", "%s: %s" % (path, why))
-    # Looked for before the log is opened: where they are gone, they were hidden in the log itself before.
+    # Read before the log is opened: once secrets are gone, they were hidden in the log itself.
     values = secrets.read_secrets(root) if path.startswith("logs/") else {}
     length = max(0, min(int(request.get("length") or _READ_BYTES), _READ_BYTES))
     with open(opening.open_below(root.path, real), "rb", buffering=0) as f:
@@ -68,7 +67,7 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         offset = max(0, int(request.get("offset") or 0))
         if request.get("tail_lines") is not None:
             offset = _tail(f, size, int(request["tail_lines"]), length)
-        elif offset > size:  # it was rotated since
+        elif offset > size:  # it was rotated
             offset = 0
         if values:
             data = secrets.read_masked(root, f, offset, length, values)
@@ -80,7 +79,7 @@ def read(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _aside(path: str) -> str:
-    """What tells one rotated part of this log from the next; "" where there is none. The log's own size cannot tell."""
+    """Identifies the latest rotated part of this log; "" if there is none. The log's own size cannot."""
     try:
         found = os.stat(path + ".1")
     except OSError:
@@ -89,7 +88,7 @@ def _aside(path: str) -> str:
 
 
 def _tail(f: Any, size: int, lines: int, limit_bytes: int) -> int:
-    """Where the last `lines` lines begin, but no more than `limit_bytes` before the end."""
+    """The start of the last `lines` lines, at most `limit_bytes` before the end."""
     at, found, floor = size, b"", max(0, size - limit_bytes)
     if lines <= 0:
         return size

@@ -1,4 +1,4 @@
-"""Secrets of runs that are over, removed because their lease is let go; the keeper does it by itself when it can."""
+"""Secrets of finished runs, removed when their lease is released; the keeper does it by itself if it can."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def forget_secrets(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`runs`: ids. Answer: `gone` (no secrets of it are here any more), `kept` (something of it lives): ids each."""
+    """`runs`: ids. Answer: `gone` (no secrets of it are here any more), `kept` (part of it lives): ids each."""
     gone: List[str] = []
     kept: List[str] = []
     for run in request["runs"]:
@@ -30,7 +30,7 @@ def _drop(root: Root) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False  # a keeper is in charge, and removes them when the run is over
+        return False  # a keeper is in charge, and removes them after the run
     else:
         if locks.is_held(root):
             return False

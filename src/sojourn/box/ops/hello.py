@@ -1,4 +1,4 @@
-"""What this box is: the answer to the first call, and the facts that preflight judges."""
+"""What this box is: the answer to the first call, and the facts for preflight."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shutil
 import sys
 
 from sojourn.box.call import Box, Refused
-from sojourn.box.run import want
-from sojourn.box.supervise.queue import Book, find_queue
+from sojourn.box.queue.book import Book, find_queue
+from sojourn.box.run import copying, want
+from sojourn.box.supervise import avoided
 from sojourn.box.system import cgroup, compiled, disk, gpu, identity, machine, umask
 from sojourn.wire import manifest
 
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts of the box. `run`, `queue`: also the `argv` that its keeper is started with, be it there or not; of a queue
-    that is there, its `lanes`.
+    """Facts of the box. `run`, `queue`: also the `argv` to start its keeper, whether or not it exists; for an existing
+    queue, its `lanes`.
 
-    Refused: "keeper-damaged" where this very file is not what its name says.
+    Refused: "keeper-damaged" if this very file does not match its name.
     """
     name = os.path.basename(box.keeper)
     if name != "keeper-%s.pyz" % manifest.sha256_file(box.keeper)[1]:
@@ -48,7 +49,8 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         "oom_kill": groups.oom_kills(),
         "disks": {path: disk.room(path) for path in (box.base, home, "/tmp", "/dev/shm") if os.path.isdir(path)},
         "gpus": _gpus(),
-        "has": _has(),
+        "has": {**_has(), "reflinks": copying.can_clone(box.base)},
+        "avoid": avoided.told(box.base),
         "os": {"system": uname.sysname, "release": uname.release, "machine": uname.machine},
     }
     if request.get("run"):
@@ -84,7 +86,7 @@ def _user() -> str:
 
 
 def _gpus() -> List[Dict[str, Any]]:
-    """Through NVML in a child, so that a card that hangs costs this call 10 seconds and nothing else."""
+    """Through NVML in a child, so that a hung GPU costs this call 10 seconds and nothing else."""
     if not gpu.exists():
         return []
     import subprocess

@@ -1,17 +1,27 @@
-"""What somebody wants of a run: that it exists, that an attempt is made, that one is stopped.
+"""Requests for a run: that it exists, that an attempt is made, that one is stopped.
 
-Written before anything is done.
+Recorded before anything is done.
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.run import job
-from sojourn.box.run.root import read_fields, read_number
-from sojourn.box.run.want import find_root, last_attempt, raise_want, supervise_argv, wake_keeper, write_once
-from sojourn.wire import atomic, units
+from sojourn.box.run.root import Root, read_number, spec_fields
+from sojourn.box.run.want import (
+    find_root,
+    last_attempt,
+    pulse,
+    raise_want,
+    revisions,
+    supervise_argv,
+    wake_keeper,
+    write_once,
+)
+from sojourn.wire import atomic, names, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,22 +31,28 @@ if TYPE_CHECKING:
 def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Make the run's root with run.json and the first want. Idempotent for the same identity.
 
-    `secrets`: the values for the attempt that is asked for, by name.
-    Answer: root, placed (False = it was there), identity, attempt (in force), last, argv (what a launcher is to start).
-    Refused: name-taken (with the `identity` that has it), bad-name, bad-spec.
+    `secrets`: the values for the requested attempt, by name.
+    Answer: root, placed (False = it existed), identity, attempt (in force), last, argv (for a launcher to start).
+    Refused: name-taken (with the `identity` that has it), bad-name, bad-spec; bad-first: its attempts would repeat
+    numbers of an earlier run of this name.
     """
     spec = request["run"]
     wrong = job.trouble(spec)
     if wrong:
         raise Refused("bad-spec", wrong)
+    if not names.is_name(str(spec["run"])):
+        raise Refused("bad-name", "not a run's name: %r" % spec["run"])
     root = find_root(box, str(spec["run"]), must_exist=False)
+    used = max([last_attempt(earlier) for earlier in revisions(box, root.id)] or [0])
+    if int(spec.get("first") or 1) <= used:
+        raise Refused("bad-first", "an earlier run named %s had %d attempts" % (root.id, used), last=used)
     root.make_folders()
     placed = write_once(root.run, spec)
-    there = read_fields(root.run)
+    there = spec_fields(root)
     if there.get("identity") != spec.get("identity"):
         raise Refused(
             "name-taken",
-            "a run named %s with another job is on this box" % root.id,
+            "this box has a run named %s with a different job" % root.id,
             identity=there.get("identity"),
             root=root.path,
         )
@@ -48,14 +64,31 @@ def place(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def want(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Ask for an attempt. Answer: attempt (the highest asked for), last (the highest begun), argv.
+    """Request an attempt. Answer: attempt (the highest requested), last (the highest started), argv.
 
-    Never lowers what was asked. `secrets`: the values for that attempt, by name; kept where it has not begun.
+    Never lowers the request. `secrets`: the values for that attempt, by name; kept if it has not started. `spec`: the
+    run.json of that attempt and later ones, if its code differs. Refused: bad-spec, bad-want, and alive if a keeper is
+    at work, which read the previous one.
     """
     root = find_root(box, str(request["run"]))
-    answer = raise_want(root, request, request.get("secrets"))
+    spec = request.get("spec")
+    asked = dict(request, spec=lay_spec(root, spec)) if spec else request
+    answer = raise_want(root, asked, request.get("secrets"))
     answer["argv"] = supervise_argv(box, root)
     return answer
+
+
+def lay_spec(root: Root, spec: Dict[str, Any]) -> str:
+    """Put a run.json for later attempts beside the first; its identity. Idempotent. Refused: bad-spec, alive."""
+    wrong = job.trouble(spec)
+    identity = str(spec.get("identity") or "")
+    if wrong or not identity or os.path.basename(identity) != identity or spec.get("run") != names.run_of(root.id):
+        raise Refused("bad-spec", wrong or "it is not one of %s" % root.id)
+    if pulse(root) == "alive" and spec_fields(root).get("identity") != identity:
+        raise Refused("alive", "the keeper of %s is at work with the code before" % root.id)
+    os.makedirs(root.specs, mode=0o700, exist_ok=True)
+    write_once(root.spec(identity), spec)
+    return identity
 
 
 def stop(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:

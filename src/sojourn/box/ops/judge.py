@@ -1,4 +1,4 @@
-"""What a scheduler's own record says of an attempt that is over: noted as its end, or beside the end it has."""
+"""A scheduler's own record of a finished attempt: recorded as its end, or beside the end it has."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 
 def judge(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`run`, `attempt`; `native`: what the scheduler calls the job, all of whose seats are over; `by`: the scheduler;
-    `state` ("" where its record does not say more than that it is over) and `detail`.
+    """`run`, `attempt`; `native`: the scheduler's id of the job, all of whose seats are over, "" if it took none;
+    `by`: the scheduler;
+    `state` ("" if its record says only that it is over) and `detail`.
 
-    Idempotent. Answer: noted ("ended", "judged", or "" where this attempt is not of that job, or was judged before).
-    An end that is new is sealed by a process of its own, which this does not wait for. Refused: busy.
+    Idempotent. Answer: noted ("ended", "judged", or "" if this attempt is not of that job, or was judged before). A
+    separate process seals a new end; this does not wait for it. Refused: busy.
     """
     root = find_root(box, str(request["run"]))
     lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -31,7 +32,7 @@ def judge(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused("busy", "somebody else is at it") from None
+            raise Refused("busy", "another process is working on it") from None
         ledger = Ledger(root.events)
         try:
             noted = _note(root, ledger, request)
@@ -61,14 +62,9 @@ def _note(root: Root, ledger: Ledger, request: Dict[str, Any]) -> str:
         try:
             os.mkdir(root.attempt(number))
         except FileExistsError:
-            return ""  # a keeper has begun it
-        ledger.note(
-            "attempt",
-            number,
-            seat="%s:" % told["native"],
-            token=read_fields(root.want).get("token"),
-            **machine.identity(),
-        )
+            return ""  # a keeper has started it
+        seated = {"seat": "%s:" % told["native"]} if told["native"] else {}  # a refused one has no job
+        ledger.note("attempt", number, token=read_fields(root.want).get("token"), **seated, **machine.identity())
         ended = {"rc": None, "signal": None, "seconds": 0.0, "oom_kill_delta": 0, "why": "", "detail": told["detail"]}
         ledger.note("ended", number, state=told["state"] or "lost", by=told["by"], **ended)
         ledger.note("judged", number, **told)
@@ -78,7 +74,7 @@ def _note(root: Root, ledger: Ledger, request: Dict[str, Any]) -> str:
     if not history.ended:
         was_asked = read_fields(root.stop).get("why") == "stop" and read_number(root.stop, "attempt") >= number
         if was_asked and told["state"] in ("", "killed"):
-            told["state"] = "cancelled"  # the scheduler was asked to end it, where it could not read the request
+            told["state"] = "cancelled"  # the scheduler was asked to end it before it could read the request
         record = read_fields(root.exit(number))
         ended = {"rc": record.get("rc"), "signal": record.get("signal"), "seconds": history.lived_s}
         ended.update(oom_kill_delta=0, why="", detail=told["detail"])

@@ -1,4 +1,4 @@
-"""Evidence of the box itself, where it is not a run that somebody asks about."""
+"""Evidence of the box itself, when the question is not about a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
 
 
 def look(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`probes`: names of what is asked, absent for all that ask about a machine; `sample`: {"seconds","matmul",...}
-    where cards are watched for a while, see probes.sampling. Answer: `evidence`, a document of schema
-    sojourn/evidence/v1. Takes less than 2 seconds, whatever hangs, and as long as `sample` asks for.
+    """`probes`: the probes asked, absent for all about a machine; `sample`: {"seconds","matmul",...} to watch GPUs for
+    a while, see probes.sampling. Answer: `evidence`, a document of schema sojourn/evidence/v1. Takes less than 2
+    seconds, whatever hangs, plus the time `sample` requests.
 
-    Of a box without a card a named `kernel_log` is not read: who asks for it by name waits for it, and it would tell of
-    cards.
+    On a box without a GPU a requested `kernel_log` is not read: it takes time, and is wanted only for GPUs.
     """
     names, sample = request.get("probes"), request.get("sample")
     has_cards = gpu.exists()

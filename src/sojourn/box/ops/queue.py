@@ -1,15 +1,16 @@
-"""What a client asks of a sweep's queue on this box: that cells are run in turn, or that some are not run here."""
+"""Requests to a queue on this box: to run cells in turn, or not to run some of them here."""
 
 from __future__ import annotations
 
 import os
 
 from sojourn.box.call import Box, Refused
+from sojourn.box.ops.intent import lay_spec
+from sojourn.box.queue.book import SCHEMA, Book, find_queue, line_id
 from sojourn.box.run import job
 from sojourn.box.run.locks import Held
-from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.root import Root, read_fields, spec_fields
 from sojourn.box.run.want import find_root, last_attempt, pulse, supervise_argv, wake_keeper, write_once
-from sojourn.box.supervise.queue import SCHEMA, Book, find_queue, line_id
 from sojourn.wire import names
 
 TYPE_CHECKING = False
@@ -18,28 +19,34 @@ if TYPE_CHECKING:
 
 
 def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Make the root of every cell and put them into the queue of `queue` (a sweep's name), in this order. Idempotent.
+    """Make the root of every cell and add them to the queue of `queue` (a sweep's name, or that of plain runs), in this
+    order. Idempotent.
 
-    `template`: what the run.json of all cells have in common; `cells`: {"spec": the rest, "attempt", "token"} each.
-    `lanes`: what each slot has from now on (none: as before). `secrets`: their values, for every cell. `keeper`: the
-    file that keeps the queue. Answer: root, added, argv (what a launcher is to start).
-    Refused, before anything is made: name-taken (`runs`: the cells whose name another job has here), bad-spec.
+    `template`: the common part of all cells' run.json; `cells`: {"spec": the rest, "attempt", "token"} each, for a
+    plain run also `cards` (`beside.slots_for`), and "recode" if a finished cell runs again with this code. `lanes`:
+    what each slot has from now on (none: as before). `secrets`: values for every cell. `keeper`: the file that keeps
+    the queue. Answer: root, added, argv (for a launcher to start). Refused, before anything is made: name-taken
+    (`runs`: the cells whose name another job has here), bad-spec.
     """
     from sojourn.box.run import secrets
 
     queue = find_queue(box, str(request["queue"]), must_exist=False)
     asked = [(dict(request["template"], **cell["spec"]), cell) for cell in request["cells"]]
-    _refuse(box, [spec for spec, _ in asked])
+    _refuse(box, [spec for spec, cell in asked if not cell.get("recode")])
     for spec, cell in asked:
         root = find_root(box, str(spec["run"]), must_exist=False)
         root.make_folders()
         write_once(root.run, spec)
+        if cell.get("recode"):
+            lay_spec(root, spec)
         values = secrets.checked(spec, request.get("secrets"))
         if values and int(cell["attempt"]) > last_attempt(root):
             with Held(root):
                 secrets.write(root, values)
     os.makedirs(queue.logs, exist_ok=True)
-    write_once(queue.run, {"schema": SCHEMA, "run": queue.id, "keeper": request.get("keeper")})
+    # The queue of plain runs outlives every client: each starts it with the keeper it has.
+    own = {} if queue.id == names.RUNS_QUEUE else {"keeper": request.get("keeper")}
+    write_once(queue.run, {"schema": SCHEMA, "run": queue.id, **own})
     with Held(queue):
         book = Book(queue)
         lines: List[Dict[str, Any]] = []
@@ -49,8 +56,12 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         for spec, cell in asked:
             name = line_id(str(spec["run"]), int(cell["attempt"]), str(spec.get("identity")))
             fields = {"run": spec["run"], "attempt": int(cell["attempt"]), "token": str(cell.get("token") or "")}
+            if isinstance(cell.get("cards"), dict):
+                fields["cards"] = cell["cards"]
+            if cell.get("recode"):
+                fields["spec"] = str(spec.get("identity"))
             was_made = last_attempt(find_root(box, str(spec["run"]))) >= int(cell["attempt"])
-            # Taken away, or lost with its root, and wanted again: a line of its own.
+            # Withdrawn, or lost with its root, and requested again: a new line.
             while name in book.taken or (name in book.done and not was_made):
                 name = line_id(name, int(cell["attempt"]), "again")
             if name not in book.cells:
@@ -62,10 +73,11 @@ def enqueue(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Take cells away that this queue has not begun: `runs`, or all of them where that is null. `why`: stop or move.
+    """Withdraw cells that this queue has not started: `runs`, or all of them if null. `why`: stop or move.
+    `rest`: also promote none of its pruned cells any more, until cells are added.
 
-    Answer: `taken`: the runs that will never be begun from here, those taken earlier too; `kept`: those that were.
-    Where a scheduler has the queue and there is none of ours, `runs` are those that it has let go of.
+    Answer: `taken`: the runs that will never start from here, including those withdrawn earlier; `kept`: those already
+    started. If a scheduler has the queue and we have none, `runs` are those it has dropped.
     """
     queue = find_queue(box, str(request["queue"]), must_exist=False)
     if not os.path.isfile(queue.run):
@@ -76,7 +88,8 @@ def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     with Held(queue):
         book = Book(queue)
         taking = [name for name in book.waiting() if wanted is None or book.cells[name]["run"] in wanted]
-        book.ask([{"kind": "take", "id": name, "why": str(request.get("why"))} for name in taking])
+        rest = [{"kind": "rest"}] if request.get("rest") and not book.rests else []
+        book.ask([*rest, *({"kind": "take", "id": name, "why": str(request.get("why"))} for name in taking)])
     for name in taking:
         _leave_nothing(box, str(book.cells[name]["run"]), is_moving=request.get("why") == "move")
     wake_keeper(queue)
@@ -90,7 +103,7 @@ def withdraw(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def state(box: Box, name: str) -> Dict[str, Any]:
-    """How a queue stands, for who looks at its cells: {"keeper": its pulse, "waiting", "living", "argv"}."""
+    """A queue's state, for a look at its cells: {"keeper": its pulse, "waiting", "living", "argv"}."""
     queue = find_queue(box, name, must_exist=False)
     if not os.path.isfile(queue.run):
         return {"keeper": "none", "waiting": 0, "living": 0, "argv": []}
@@ -99,15 +112,37 @@ def state(box: Box, name: str) -> Dict[str, Any]:
     return dict(here, argv=supervise_argv(box, queue))
 
 
+def of_run(box: Box, run: str, sweep: str, seen: Dict[str, Any]) -> Dict[str, Any]:
+    """The state of this run's queue, as from `state`; for a waiting run also its `place`, from 1; for one that a client
+    removed before it started, the reason: `taken`. {} if it is in none. `seen`: what was read for others in the same
+    call.
+    """
+    name = sweep if names.is_name(sweep) else names.RUNS_QUEUE
+    if name not in seen:
+        book = Book(find_queue(box, name, must_exist=False))
+        order = [str(book.cells[one]["run"]) for one in book.waiting()]
+        kept = {run: n + 1 for n, run in reversed(list(enumerate(order)))}
+        kept.update({str(book.cells[one]["run"]): 0 for one in book.living()})
+        gone = {str(book.cells[one]["run"]): why for one, why in book.taken.items() if one in book.cells}
+        seen[name] = state(box, name), kept, {run: why for run, why in gone.items() if run not in kept}
+    now, places, taken = seen[name]
+    if run in taken:
+        return dict(now, taken=taken[run])
+    if name == names.RUNS_QUEUE and run not in places:
+        return {}
+    place = places.get(run, 0)
+    return dict(now, place=place) if place else dict(now)
+
+
 def _leave_nothing(box: Box, run: str, is_moving: bool) -> None:
-    """Of a cell that was never begun here: its secrets go, and its root too where it is to run elsewhere."""
+    """For a cell never started here: its secrets go, and its root too if it will run elsewhere."""
     root = find_root(box, run, must_exist=False)
     if os.path.isdir(root.path) and not last_attempt(root) and not os.path.exists(root.want):
         _empty(root, is_moving)
 
 
 def _take_back(box: Box, sweep: str, run: str, is_moving: bool) -> bool:
-    """The same of a cell that a scheduler has let go of; False where it was begun."""
+    """The same for a cell that a scheduler has dropped; False if it was started."""
     root = find_root(box, run, must_exist=False)
     if not os.path.isdir(root.path) or read_fields(root.run).get("sweep") != sweep:
         return True
@@ -131,8 +166,8 @@ def _empty(root: Root, is_moving: bool) -> None:
 
 
 def waiting(box: Box, name: str) -> Dict[str, int]:
-    """The attempt that waits in a sweep's queue, by run."""
-    if not names.is_name(name):
+    """The attempt waiting in a queue, by run, in queue order."""
+    if not names.is_name(name) and name != names.RUNS_QUEUE:
         return {}
     book = Book(find_queue(box, name, must_exist=False))
     return {str(book.cells[one]["run"]): int(book.cells[one]["attempt"]) for one in book.waiting()}
@@ -145,9 +180,9 @@ def _refuse(box: Box, specs: List[Dict[str, Any]]) -> None:
         if wrong:
             raise Refused("bad-spec", "%s: %s" % (spec.get("run"), wrong))
         root = find_root(box, str(spec["run"]), must_exist=False)
-        there = read_fields(root.run).get("identity") if os.path.isfile(root.run) else None
+        there = spec_fields(root).get("identity") if os.path.isfile(root.run) else None
         if there not in (None, spec.get("identity")):
             taken.append(root.id)
     if taken:
         said = ", ".join(taken[:3]) + (" and %d more" % (len(taken) - 3) if len(taken) > 3 else "")
-        raise Refused("name-taken", "this box has runs of these names with another job: %s" % said, runs=taken)
+        raise Refused("name-taken", "this box has runs of these names with a different job: %s" % said, runs=taken)

@@ -1,4 +1,4 @@
-"""Ends processes that are proven orphans, each named by pid and start time; proven again just before."""
+"""Ends processes proven to be orphans, each named by pid and start time; proven again just before."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _GRACE_S = 10.0
 _LOOK_S = 0.05
-_AFTER_S = 5.0  # the kernel needs a moment to take a process with a card's memory apart
+_AFTER_S = 5.0  # the kernel needs a moment to dismantle a process with a GPU's memory
 
 
 def reap(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`victims`: [[pid, start], ...]; `boot_id` of the machine that they were seen on; `grace_s` between SIGTERM and
+    """`victims`: [[pid, start], ...]; `boot_id` of the machine where they were seen; `grace_s` between SIGTERM and
     SIGKILL, 30 at most. Answer: `ended`, `kept`: {"pid","start","why"} each, in the order given.
 
-    Nothing is ended but what is proven an orphan now. One that is gone counts as ended, so that the call can be
-    repeated. Refused: other-boot.
+    Only processes proven orphans now are ended. One that is gone counts as ended, so the call can be repeated. Refused:
+    other-boot.
     """
     if request.get("boot_id") != machine.boot_id():
-        raise Refused("other-boot", "the machine was restarted since they were seen: their numbers mean nothing now")
+        raise Refused("other-boot", "the machine was restarted since then: their pids are no longer valid")
     judge = orphans.Judge(box.base)
     ended: List[Dict[str, Any]] = []
     kept: List[Dict[str, Any]] = []
@@ -36,13 +36,13 @@ def reap(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         row: Dict[str, Any] = {"pid": pid, "start": start}
         stat = process.read_stat(pid)
         if stat is None or stat.start != start or stat.state in "ZX":
-            ended.append(dict(row, why="it was gone already"))
+            ended.append(dict(row, why="it was already gone"))
             continue
         whose = judge.whose(pid, stat)
         if whose.kind != "orphan":
             kept.append(dict(row, why=whose.why))
         elif not _send(pid, start, signal.SIGTERM):
-            kept.append(dict(row, why="we may not send it a signal"))
+            kept.append(dict(row, why="no permission to send it a signal"))
         else:
             waiting.append((pid, start))
     killed = _wait(waiting, max(0.0, min(float(request.get("grace_s") or _GRACE_S), 30.0)))
@@ -52,14 +52,14 @@ def reap(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     for pid, start in waiting:
         row = {"pid": pid, "start": start}
         if (pid, start) in left:
-            kept.append(dict(row, why="it was told to end, and hangs in the kernel"))
+            kept.append(dict(row, why="it was told to end but hangs in the kernel"))
         else:
             ended.append(dict(row, why="SIGKILL" if (pid, start) in killed else "SIGTERM"))
     return {"ended": ended, "kept": kept}
 
 
 def _send(pid: int, start: int, number: int) -> bool:
-    """A signal to exactly that process: with a descriptor of it no other one can take its number in between."""
+    """Signal exactly that process: with a descriptor, no other one can take its number in between."""
     if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):
         return _send_by_number(pid, start, number)
     try:
@@ -92,7 +92,7 @@ def _send_by_number(pid: int, start: int, number: int) -> bool:
 
 
 def _wait(waiting: List[Tuple[int, int]], seconds: float) -> List[Tuple[int, int]]:
-    """Those that still live when the time is over."""
+    """Those still alive when the time is over."""
     until_s = time.monotonic() + seconds
     left = waiting
     while True:

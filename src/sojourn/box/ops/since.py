@@ -1,4 +1,4 @@
-"""What happened since: one answer for every run of the box. Tells pulses and ages beside the new events."""
+"""What happened since: one answer for every run of the box, with pulses and ages beside the new events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sojourn.box.call import Box
 from sojourn.box.ops import queue
 from sojourn.box.run import locks
 from sojourn.box.run.progress import Progress
-from sojourn.box.run.root import Root, read_fields
+from sojourn.box.run.root import Root, read_fields, spec_fields
 from sojourn.box.run.want import find_root, last_attempt, pulse, supervise_argv
 from sojourn.box.system import machine, opening, process
 from sojourn.wire import names
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
 _LIMIT_BYTES = 8 << 20
-_LINE_BYTES = 1 << 20  # a line that does not fit is sent whole up to this, so that every answer gets on
+_LINE_BYTES = 1 << 20  # a line that does not fit is sent whole up to this size, so that every answer makes progress
 
 
 def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """`runs`: {id: offset}, or null for all of the box. Answer: `runs`, one entry each, and one B frame each in the
     same order.
 
-    `moved`: {id: offset} too, of runs that are answered for only where their events have grown beyond it.
-    An id without a root is left out. Whole lines only; `more` says that there was no room for all. Where no keeper
-    lives, `argv` is what starts one. A cell of a sweep also has its `queue`: {"keeper","waiting","living","argv"}.
+    `moved`: also {id: offset}, for runs answered only if their events have grown beyond it. An id without a root is
+    left out. Whole lines only; `more` says that there was no room for all. If no keeper lives, `argv` starts one. A
+    cell of a sweep, and a plain run waiting in the box's queue or started by it, also have their `queue`:
+    {"keeper","waiting","living","argv"}, and while they wait their `place`, from 1.
     """
     asked = request.get("runs")
     offsets = dict.fromkeys(_all(box), 0) if asked is None else dict(asked)
@@ -46,11 +47,10 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         data, offset, more = _new_lines(root.events, int(offsets[run]), left)
         left -= len(data)
         row = dict(_now(root), id=run, offset=offset, more=more)
-        sweep = str(read_fields(root.run).get("sweep") or "")
-        if names.is_name(sweep):
-            if sweep not in queues:
-                queues[sweep] = queue.state(box, sweep)
-            row["queue"] = queues[sweep]
+        sweep = str(spec_fields(root).get("sweep") or "")
+        standing = queue.of_run(box, run, sweep, queues)
+        if standing:
+            row["queue"] = standing
         if row["keeper"] != "alive":
             row["argv"] = supervise_argv(box, root)
         rows.append(row)
@@ -60,17 +60,17 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 def _all(box: Box) -> List[str]:
     try:
-        return [name for name in os.listdir(box.under("runs")) if names.is_name(name)]
+        return [name for name in os.listdir(box.under("runs")) if names.is_root(name)]
     except OSError:
         return []
 
 
 def _new_lines(path: str, offset: int, limit_bytes: int) -> Tuple[bytes, int, bool]:
-    """(whole lines from `offset` on, the offset after them, whether there are more)."""
+    """(whole lines from `offset` on, the offset after them, whether more follow)."""
     try:
         with opening.open_plain(path) as f:
             size = os.fstat(f.fileno()).st_size
-            if offset > size:  # not our file any more: tell it from the start, the reader knows events by their number
+            if offset > size:  # not our file any more: send it from the start, the reader identifies events by number
                 offset = 0
             f.seek(offset)
             data = f.read(max(0, limit_bytes))
@@ -90,7 +90,7 @@ def _now(root: Root) -> Dict[str, Any]:
     progress.look()
     return {
         "root": root.path,
-        "identity": read_fields(root.run).get("identity"),
+        "identity": spec_fields(root).get("identity"),
         "attempt": number,
         "keeper": pulse(root),
         "payload": payload_pulse(root, number),
@@ -103,8 +103,8 @@ def _now(root: Root) -> Dict[str, Any]:
 
 def payload_pulse(root: Root, number: int) -> str:
     """The payload of an attempt: alive, gone, none (it was not started), unknown (it was on another machine), held
-    (something lives, and a keeper is wanted to say what: a shim before it told where its payload began, or what a
-    payload left that has ended).
+    (something lives, and only a keeper can say what: a shim that has not yet reported its payload, or leftovers of an
+    ended payload).
     """
     begun = read_fields(root.begun(number))
     host = read_fields(root.keeper).get("host")

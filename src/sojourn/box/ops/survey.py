@@ -1,4 +1,4 @@
-"""Everything of this user on this box: every base and every run, whoever started it. What letting go would delete."""
+"""Everything of this user on this box: every base and every run, whoever started it. What a release would delete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from sojourn.box.call import Box
 from sojourn.box.ops.clean import lives
 from sojourn.box.run.ends import Ends
-from sojourn.box.run.root import Root, attempts_made, read_fields
+from sojourn.box.run.root import Root, attempts_made, spec_fields
 from sojourn.box.run.want import last_attempt
 from sojourn.box.system import identity, machine
 from sojourn.wire import machine as installed
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 _LIMIT_BYTES = 4 << 20
-_PAGE_S = 10.0  # ten thousand runs with long events are more than one call waits for
+_PAGE_S = 10.0  # ten thousand runs with long events take longer than one call waits
 
 
 def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`after`: only what comes after this place. Answer: `box`, `bases`, `others`, and `more` with its `after`.
+    """`after`: only what follows this place. Answer: `box`, `bases`, `others`, and `more` with its `after`.
 
-    box: {"id","base","machine_id","boot_id","host","uid"} of the base that was asked. bases: {"base","id","error",
-    "runs":[{"id","identity","root","attempt","state","lives"}]}; `state`: how the newest attempt ended, "" while it
-    has no end; `lives`: why the run must be taken for alive, or "". others: {"uids","runs"}: users of this machine that
-    are not us, and runs that their keepers tend; what they hold cannot be seen. Registers the base that was asked.
+    box: {"id","base","machine_id","boot_id","host","uid"} of the base asked. bases: {"base","id","error",
+    "runs":[{"id","identity","root","attempt","state","lives"}]}; `state`: how the newest attempt ended, "" until then;
+    `lives`: why the run must be considered alive, or "". others: {"uids","runs"}: other users of this machine, and the
+    runs of their keepers; what they hold cannot be seen. Registers the base asked.
     """
     if os.path.isdir(box.base):
         identity.register(box.base)
@@ -52,7 +52,7 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
                 continue
             row = _row(Root(os.path.join(base, "runs", run)))
             left -= len(json.dumps(row))
-            if (left < 0 or time.monotonic() > until) and answer["after"]:  # one at least, so that every answer gets on
+            if (left < 0 or time.monotonic() > until) and answer["after"]:  # at least one, so answers make progress
                 return dict(answer, more=True)
             rows.append(row)
             answer["after"] = place
@@ -76,9 +76,9 @@ def _others() -> Dict[str, int]:
 
 
 def _runs(base: str) -> List[str]:
-    """Names of all roots, sorted: those too whose run.json is gone, as long as an attempt is there."""
+    """Names of all roots, sorted, including those without run.json if an attempt exists."""
     try:
-        found = sorted(name for name in os.listdir(os.path.join(base, "runs")) if names.is_name(name))
+        found = sorted(name for name in os.listdir(os.path.join(base, "runs")) if names.is_root(name))
     except OSError:
         return []
     roots = [Root(os.path.join(base, "runs", name)) for name in found]
@@ -86,7 +86,7 @@ def _runs(base: str) -> List[str]:
 
 
 def _error(base: str) -> str:
-    """Why the runs of a base cannot be listed; "" where they can, or where there are none yet."""
+    """Why the runs of a base cannot be listed; "" if they can, or if there are none yet."""
     try:
         os.listdir(os.path.join(base, "runs"))
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _row(root: Root) -> Dict[str, Any]:
     last = last_attempt(root)
     return {
         "id": root.id,
-        "identity": read_fields(root.run).get("identity"),
+        "identity": spec_fields(root).get("identity"),
         "root": root.path,
         "attempt": last,
         "state": Ends(root.events).states.get(last, ""),

@@ -12,7 +12,7 @@ import uuid
 from sojourn.box.call import Box, Refused
 from sojourn.box.ops.code import is_there
 from sojourn.box.run import tree
-from sojourn.wire import atomic, manifest
+from sojourn.wire import atomic, manifest, syncing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """Make snapshots/<digest> of the archive `tar` in staging, which is then removed, or of the next B frame where
-    there is no `tar`. Idempotent, and safe to run twice at once.
+    """Make snapshots/<digest> from the archive `tar` in staging, which is then removed, or from the next B frame
+    without `tar`. Idempotent, and safe to run twice at once.
 
-    `roster`: rows with path, bytes, sha256, role. The archive must hold exactly these, with exactly these bytes.
+    `roster`: rows with path, bytes, sha256, role. The archive must contain exactly these, with exactly these bytes.
     Refused: bad-digest, unsafe-path, hash-mismatch; the staging folder is left clean.
     """
     digest, rows = str(request["digest"]), request["roster"]
@@ -42,9 +42,9 @@ def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
         try:
             with open(archive, "rb") if archive else io.BytesIO(data) as pack:
                 _extract(pack, os.path.join(aside, "tree"), rows)
+            _sync(os.path.join(aside, "tree"), rows)
             atomic.write_json(os.path.join(aside, "roster.json"), rows)
-            os.makedirs(box.under("snapshots"), exist_ok=True)
-            _rename_in(aside, goal)
+            tree.put_in(aside, box.base, digest)
             made = True
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -56,14 +56,9 @@ def unpack(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     return {"path": goal, "made": made, "files": len(rows)}
 
 
-def _rename_in(aside: str, goal: str) -> None:
-    try:
-        os.rename(aside, goal)
-    except OSError:
-        if not os.path.isfile(os.path.join(goal, "roster.json")):
-            raise
-        return  # somebody else was faster, with the same content
-    atomic.sync_folder(os.path.dirname(goal))
+def _sync(folder: str, rows: List[Dict[str, Any]]) -> None:
+    paths = [os.path.join(folder, row["path"]) for row in rows if row["role"] != "l"]
+    syncing.sync(paths, sorted({folder, *(os.path.dirname(path) for path in paths)}))
 
 
 def _extract(pack: BinaryIO, folder: str, rows: List[Dict[str, Any]]) -> None:
@@ -104,9 +99,7 @@ def _extract_one(tar: tarfile.TarFile, member: tarfile.TarInfo, goal: str, row: 
         raise Refused("hash-mismatch", "%s is no regular file in the archive" % row["path"])
     with open(goal, "xb") as out:
         shutil.copyfileobj(source, out, 1 << 20)
-        out.flush()
-        os.fsync(out.fileno())
-    # Hashed as it lies on the disk, not as it came: that is what attempts will be made of.
+    # Hashed as stored on disk, not as received: attempts will be made from that.
     if manifest.sha256_file(goal) != (row["bytes"], row["sha256"]):
         raise Refused("hash-mismatch", "%s is not what the roster says" % row["path"])
     os.chmod(goal, 0o555 if row["role"] == "x" else 0o444)

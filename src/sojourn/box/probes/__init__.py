@@ -1,1 +1,1 @@
-"""One measurement each. A probe returns None for what this machine does not tell; it raises nothing."""
+"""One measurement each. A probe returns None for what this machine does not report; it raises nothing."""

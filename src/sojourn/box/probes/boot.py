@@ -1,4 +1,4 @@
-"""Which boot and which container this is, by what changes when either begins anew."""
+"""Which boot and which container this is, by what changes when either restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Dict
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
     """The boot id, the start of PID 1, the host's name, the uptime (in a container the host's)."""
     found = raw.reads(("/proc/sys/kernel/random/boot_id", "/proc/1/stat", "/proc/uptime"))
     found["hostname"] = raw.text(machine.host() + "\n")

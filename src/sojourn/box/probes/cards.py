@@ -1,6 +1,6 @@
-"""GPUs, said as nvidia-smi says them, whether its library or the program itself was asked.
+"""GPUs in the format of nvidia-smi, whether its library or the program itself was asked.
 
-The library costs no process and answers where the program is not installed; where it cannot be loaded, the program is
+The library needs no process and answers even if the program is not installed; if it cannot be loaded, the program is
 asked. Source: nvidia-smi(1), `--help-query-gpu` (2026-11).
 """
 
@@ -57,9 +57,9 @@ APPS = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,no
 _PROGRAM_S = 1.4
 
 
-def take(about: AttemptContext, only_query: bool = False) -> Dict[str, raw.Entry]:
-    """QUERY (a card a row), PAGE (versions, fabric, recovery), APPS (processes). QUERY's rc is the library's return
-    code, which is also what nvidia-smi exits with: 0, 9 driver not loaded, 12 no library, 15 a card is lost."""
+def collect(context: AttemptContext, only_query: bool = False) -> Dict[str, raw.Entry]:
+    """QUERY (a GPU per row), PAGE (versions, fabric, recovery), APPS (processes). QUERY's rc is the library's return
+    code, which nvidia-smi also exits with: 0, 9 driver not loaded, 12 no library, 15 a GPU is lost."""
     try:
         from sojourn.box.system import nvml
 
@@ -86,7 +86,7 @@ def take(about: AttemptContext, only_query: bool = False) -> Dict[str, raw.Entry
 
 
 def _by_program(why: str, only_query: bool) -> Dict[str, raw.Entry]:
-    """Where the library cannot be loaded: the program, if there is one; else that there is neither."""
+    """If the library cannot be loaded: the program, if there is one; else that both are missing."""
     if not shutil.which("nvidia-smi"):
         return {"nvidia-smi": raw.text("", raw.NO_PROGRAM, _nothing(why), pci=_on_the_bus())}
     found = {}
@@ -102,7 +102,7 @@ def _by_program(why: str, only_query: bool) -> Dict[str, raw.Entry]:
 
 
 def _nothing(why: str) -> str:
-    """Why nobody can be asked about cards."""
+    """Why GPUs cannot be queried."""
     if os.path.exists("/dev/nvidiactl"):
         return "the card's device is there, the driver's library is not: %s" % why
     if os.path.exists("/dev/kfd"):

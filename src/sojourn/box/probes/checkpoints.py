@@ -1,4 +1,4 @@
-"""Which checkpoints lie in the root, how large and how old: newest first."""
+"""The checkpoints in the root, their size and age: newest first."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NAME = "checkpoints"
 _ROWS = 60
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
     """NAME: "now EPOCH_S", then "mtime_s bytes name"; a folder counts its files. And checkpoints/latest.json."""
     rows: List[Tuple[float, int, str]] = []
     try:
-        entries = list(os.scandir(about.root.checkpoints))
+        entries = list(os.scandir(context.root.checkpoints))
     except OSError as error:
         return {NAME: raw.refused(error)}
     for entry in entries:
@@ -32,7 +32,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         rows.append((s.st_mtime, size, entry.name))
     told = ["now %.3f" % time.time()] + ["%.3f %d %s" % row for row in sorted(rows, reverse=True)]
     found = {NAME: raw.lines(told, _ROWS + 1, files=len(rows), bytes=sum(row[1] for row in rows))}
-    latest = os.path.join(about.root.checkpoints, "latest.json")
+    latest = os.path.join(context.root.checkpoints, "latest.json")
     if os.path.exists(latest):
         found["checkpoints/latest.json"] = raw.read_entry(latest, 4 << 10)
     return found

@@ -1,4 +1,4 @@
-"""The machine's clocks, and whether its time is kept in step with others. Source: adjtimex(2) (2026-11)."""
+"""The machine's clocks, and whether its time is synchronized. Source: adjtimex(2) (2026-11)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _UNSYNCHRONIZED = 5  # TIME_ERROR
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """`clock`: "real S", "boot S", "mono S", "synchronized yes|no|unknown". Compared by the client alone."""
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """`clock`: "real S", "boot S", "mono S", "synchronized yes|no|unknown". Only the client compares them."""
     rows = [
         "real %.6f" % time.time(),
         "boot %.6f" % machine.boot_clock_s(),
@@ -30,7 +30,7 @@ def _synchronized() -> str:
         import ctypes
 
         library = ctypes.CDLL(None, use_errno=True)
-        state = library.adjtimex(ctypes.create_string_buffer(512))  # all zero: asks, changes nothing
+        state = library.adjtimex(ctypes.create_string_buffer(512))  # all zero: a query, no change
     except (ImportError, OSError, AttributeError):
         return "unknown"
     return "unknown" if state < 0 else "no" if state == _UNSYNCHRONIZED else "yes"

@@ -1,7 +1,7 @@
 """The files of the control groups that bind the payload: memory, CPU, processes, pressure.
 
-Whose group: the payload's while it lives, else its keeper's, else the folders that were recorded at launch. A call that
-came by ssh is in a group of its own, which says nothing about the run.
+Whose group: the payload's while it lives, else its keeper's, else the folders recorded at launch. A call over ssh has
+its own group, which says nothing about the run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _CPU = {1: ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"), 2: ("cpu.max",
 _PRESSURE = ("cpu", "memory", "io")
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """Limits and usage are those of the group whose limit binds; OOM kills those of the payload's own group."""
-    groups = about.groups()
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """Limits and usage of the group whose limit binds; OOM kills of the payload's own group."""
+    groups = context.groups()
     found: Dict[str, raw.Entry] = {}
     version, own = groups.at("memory")
     if own:
         binding = groups.binding_memory() or own
         found.update(_there(binding, _MEMORY[version]))
         found.update(_there(own, (_OOM[version],)))
-    if about.launch.get("oom_kill_file") == "/proc/vmstat":
+    if context.launch.get("oom_kill_file") == "/proc/vmstat":
         found["/proc/vmstat"] = _only(raw.read_entry("/proc/vmstat"), "oom_kill")
     version, own = groups.at("cpu")
     if own:
@@ -51,7 +51,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
 
 
 def _there(folder: str, names: Tuple[str, ...]) -> Dict[str, raw.Entry]:
-    """Those of the files that exist: which ones do depends on the kernel."""
+    """The existing ones of these files, which depend on the kernel."""
     paths: List[str] = [os.path.join(folder, name) for name in names]
     return raw.reads([path for path in paths if os.path.exists(path)])
 

@@ -1,7 +1,7 @@
-"""What fills a file system that is nearly full: the biggest folders by bytes and by number of files, caches included.
+"""What fills a nearly full file system: the biggest folders by bytes and by number of files, including caches.
 
-Counting takes as long as there are files, so it is done for full file systems alone, and ends in time with what was
-counted so far.
+Counting takes time for every file, so it is done only for full file systems, and stops at the deadline with its count
+so far.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FULL = 0.8
 _ASK_S = 0.5
 BYTES, INODES = "du -xk", "du -x --inodes"
 _ROWS = 20
-_DEEP = 5  # folders further down are counted in the one above
+_DEEP = 5  # deeper folders count towards the one above
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """BYTES ("kib path") and INODES ("count path"), biggest first; rc 124 where not all was counted in time."""
-    tops = _tops(about)
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """BYTES ("kib path") and INODES ("count path"), biggest first; rc 124 if there was no time to count all."""
+    tops = _tops(context)
     if not tops:
         return {}
     until_s = time.monotonic() + COUNT_S
@@ -42,12 +42,12 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     return {BYTES: _told(sizes, 0, 1024, rc, said), INODES: _told(sizes, 1, 1, rc, said)}
 
 
-def _tops(about: AttemptContext) -> List[str]:
-    """Where to count: of the run, of all runs, of caches and the home folder what lies on a full file system, links
-    followed, none twice and none below another. Each is asked in a child, since a dead mount hangs."""
-    wanted = places.wanted(about)
-    # The run's own folder first: what a person can do something about.
-    paths = list(dict.fromkeys(wanted[:1] + [about.root.base] + wanted[1:]))
+def _tops(context: AttemptContext) -> List[str]:
+    """Where to count: folders of the run, of all runs, of caches and the home on a full file system, links followed,
+    without duplicates or nesting. Each is checked in a child, since a dead mount hangs."""
+    wanted = places.wanted(context)
+    # The run's own folder first: there a person can act.
+    paths = list(dict.fromkeys(wanted[:1] + [context.root.base] + wanted[1:]))
     asked = [bounded.Question(path, functools.partial(_full, path), _ASK_S) for path in paths]
     answers = bounded.ask(asked, in_group=True)
     reals = list(dict.fromkeys(answers[path].value for path in paths if answers[path].value))
@@ -65,7 +65,7 @@ def _full(path: str) -> str:
 
 
 def _count(top: str, until_s: float, sizes: Dict[str, List[int]]) -> bool:
-    """Add bytes and files below `top` to its folders down to _DEEP; False where time ran out."""
+    """Add bytes and files below `top` to its folders down to _DEEP; False if time ran out."""
     try:
         device = os.stat(top).st_dev
     except OSError:

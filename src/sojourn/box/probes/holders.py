@@ -1,5 +1,5 @@
-"""Processes that have a GPU's device node open, as far as we may look: also those that no tool of the driver lists; and
-what is left over of our runs, whether it holds a card or not. Each with whose it is, and the proof of that.
+"""Processes with a GPU's device node open, as far as we may look, including those no driver tool lists; and leftovers
+of our runs, whether or not they hold a GPU. Each with its owner and the proof.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _ROWS = 100
 _MARK = b"\0SOJOURN_RUN_DIR="
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """NAME: one process a line below a head; "-" for what there is none of. `hidden`: processes whose open files we may
-    not see; `nodes`: how many device nodes there are. Nothing without cards and without anything left over.
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """NAME: one process per line below a head; "-" for missing values. `hidden`: processes whose open files we may not
+    see; `nodes`: number of device nodes. Nothing without GPUs or leftovers.
     """
-    found, hidden = look(about.root.base)
+    found, hidden = look(context.root.base)
     nodes = _nodes()
     if not nodes and not found:
         return {}
@@ -37,7 +37,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
 
 
 def look(base: str) -> Tuple[List[Dict[str, Any]], int]:
-    """(every living holder of a card, and every orphan, by _COLUMNS; how many processes we may not look into)."""
+    """(every living holder of a GPU, and every orphan, by _COLUMNS; number of processes we may not inspect)."""
     judge = orphans.Judge(base)
     found, hidden, has_nodes = [], 0, bool(_nodes())
     boot_s = machine.boot_clock_s()
@@ -78,7 +78,7 @@ def _told(judge: orphans.Judge, pid: int, devices: Set[str], boot_s: float) -> D
 
 
 def _nodes() -> int:
-    """Device nodes of cards; those that a container shows without a driver count as well."""
+    """Device nodes of GPUs; those in a container without a driver count as well."""
     try:
         names = ["/dev/" + name for name in os.listdir("/dev")]
         names += ["/dev/dri/" + name for name in os.listdir("/dev/dri")] if "/dev/dri" in names else []

@@ -1,4 +1,4 @@
-"""The kernel's log: kills for memory, Xid, crashes, failing disks. A denial is kept: it says what cannot be known.
+"""The kernel's log: out-of-memory kills, Xid, crashes, failing disks. A denial is kept: it shows what cannot be known.
 
 Read from /dev/kmsg, which costs no process; else through dmesg, else through journalctl.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "dmesg"
 _DRIVER = b"NVRM"
-_TAIL = 60  # lines of any kind, beside all the notable ones
+_TAIL = 60  # of any kind, beside all the notable ones
 _NOTABLE = 500
 _LOOK_S = 0.5
 _PROGRAM_S = 0.7
@@ -30,11 +30,11 @@ NOTABLE = re.compile(
 )
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """NAME: "[seconds.micro] text" a line: since launch all notable lines, of before those of the GPU's driver, and the
-    last ones of any kind. `lines`: how many the ring holds."""
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """NAME: "[seconds.micro] text" per line: all notable lines since launch, the GPU driver's from before, and the last
+    lines of any kind. `lines`: how many the ring holds."""
     reading = kmsg.Reading(_LOOK_S)
-    since = about.launch.get("kmsg_s")
+    since = context.launch.get("kmsg_s")
     since_us = int(since * 1e6) if isinstance(since, (int, float)) else 0
     try:
         rows = [(us, text) for us, text in reading.lines()]
@@ -51,14 +51,14 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
 
 
 def _chosen(texts: List[str]) -> raw.Entry:
-    """Of what a program said the notable lines and the last ones, in order."""
+    """The notable and the last lines of a program's output, in order."""
     last = max(0, len(texts) - _TAIL)
     kept = [text for text in texts[:last] if NOTABLE.search(text)][-_NOTABLE:] + texts[last:]
     return raw.lines(kept, len(kept), lines=len(texts))
 
 
 def _by_program(error: OSError) -> raw.Entry:
-    """What dmesg or the journal says; what they refuse too, or that there is neither."""
+    """The output of dmesg or the journal; or their refusal, or that both are missing."""
     entry = raw.run(["dmesg"], _PROGRAM_S, 4 << 20)
     if entry["rc"] == 0:
         return dict(_chosen(entry["stdout"].splitlines()), source="dmesg")

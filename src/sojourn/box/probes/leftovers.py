@@ -1,4 +1,4 @@
-"""Files that were being written when something ended: below the run's working copy and its checkpoints."""
+"""Files that were being written when something ended, in the run's working copy and its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ROWS = 100
 _LOOK_S = 0.5
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """`leftovers`: "bytes path" below the root, one a line; rc 124 where there was no time to look everywhere."""
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """`leftovers`: "bytes path" below the root, one per line; rc 124 if there was no time to look everywhere."""
     until_s = time.monotonic() + _LOOK_S
     rows = []
-    for top in (about.root.checkpoints, about.root.attempt(about.attempt)):
+    for top in (context.root.checkpoints, context.root.attempt(context.attempt)):
         for folder, _, names in os.walk(top):
             for name in names:
                 if name.endswith(_ENDS) or ".tmp." in name:
                     path = os.path.join(folder, name)
                     try:
-                        rows.append("%d %s" % (os.lstat(path).st_size, os.path.relpath(path, about.root.path)))
+                        rows.append("%d %s" % (os.lstat(path).st_size, os.path.relpath(path, context.root.path)))
                     except OSError:
                         continue
             if time.monotonic() > until_s:

@@ -1,4 +1,4 @@
-"""The end of the attempt's log, and its beginning where the end does not reach it; how large and how old it is."""
+"""The end of the attempt's log, and its beginning if the end does not reach it; its size and age."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 8 << 10
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """`logs/N.log` with size, offset, mtime, age_s; `logs/N.log head`. As bytes came, whole lines, secrets hidden.
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """`logs/N.log` with size, offset, mtime, age_s; `logs/N.log head`. Unchanged bytes, whole lines, secrets hidden.
 
-    Ages are by this machine's clock and that of the file system, which may be another machine's.
+    Ages compare this machine's clock with the file system's, which may be another machine's.
     """
-    name = "logs/%d.log" % about.attempt
-    path = about.root.log(about.attempt)
-    values = secrets.read_secrets(about.root)
+    name = "logs/%d.log" % context.attempt
+    path = context.root.log(context.attempt)
+    values = secrets.read_secrets(context.root)
     try:
         with open(path, "rb", buffering=0) as f:
             s = os.fstat(f.fileno())
-            offset = max(0, s.st_size - about.log_bytes)
-            data = secrets.read_masked(about.root, f, offset, about.log_bytes, values)
+            offset = max(0, s.st_size - context.log_bytes)
+            data = secrets.read_masked(context.root, f, offset, context.log_bytes, values)
             head = b""
             if offset:
-                head = secrets.read_masked(about.root, f, 0, min(_HEAD_BYTES, offset), values)
+                head = secrets.read_masked(context.root, f, 0, min(_HEAD_BYTES, offset), values)
                 skip = data.find(b"\n") + 1
                 if skip < len(data):
                     offset, data = offset + skip, data[skip:]

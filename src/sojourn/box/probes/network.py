@@ -1,4 +1,4 @@
-"""Interfaces with their MTU, what the own name resolves to, and who listens on which port."""
+"""Interfaces with their MTU, what the host's own name resolves to, and the listener on each port."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ROWS = 200
 _RESOLVE_S = 0.6
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
     """`interfaces`: "name mtu N state speed" (Mbit/s); `resolve`: own name and its addresses; `listening`: "port pid
-    comm run", with "-" for a process that we may not look into, and for one of no run."""
+    comm run", with "-" for a process we may not inspect, and for one outside runs."""
     return {"interfaces": _interfaces(), "resolve": _resolved(), "listening": _listening()}
 
 
@@ -38,11 +38,11 @@ def _interfaces() -> raw.Entry:
 
 
 def _first(path: str) -> str:
-    return str(raw.read_entry(path, 256)["stdout"]).strip() or "-"  # a link that is down has no speed to read
+    return str(raw.read_entry(path, 256)["stdout"]).strip() or "-"  # a link that is down has no readable speed
 
 
 def _resolved() -> raw.Entry:
-    """Asks a name server where the name is not in /etc/hosts, so in a child."""
+    """In a child: it asks a name server if the name is not in /etc/hosts."""
     name = machine.host()
     answer = bounded.ask([bounded.Question("resolve", _own_addresses, _RESOLVE_S)], in_group=True)["resolve"]
     if answer.why == bounded.LATE:

@@ -1,4 +1,4 @@
-"""The payload's first process as /proc shows it: state, limits, command, environment, open files."""
+"""The payload's first process, from /proc: state, limits, command, environment, open files."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _GROUPS = 30  # processes whose control groups are looked up
 _VALUE = 2000  # characters of one environment entry
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; whether its control group is frozen; the stacks of what
-    waits uninterruptibly, for root.
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """/proc/PID/{stat,status,limits,cmdline,environ,fd,fd/0}; whether its control group is frozen; for root, the stacks
+    of uninterruptible waits.
 
-    Nothing where no payload is on record. What became of the pid is told too where it names another process by now:
-    then only `stat`, whose start time says so.
+    Nothing without a recorded payload. If the pid now names another process, only `stat` is given, whose start time
+    shows it.
     """
-    if not about.pid:
+    if not context.pid:
         return {}
-    folder = "/proc/%d/" % about.pid
+    folder = "/proc/%d/" % context.pid
     found = raw.reads((folder + "stat",))
-    if not process.is_alive(about.pid, about.start):
+    if not process.is_alive(context.pid, context.start):
         return found
     found.update(raw.reads((folder + "status", folder + "limits")))
-    hide = masking.Words(about.root)
+    hide = masking.Words(context.root)
     entry = raw.read_entry(folder + "cmdline")
     words = hide.words(entry["stdout"].rstrip("\0").split("\0"))
     found[folder + "cmdline"] = dict(entry, stdout="\0".join(words))
@@ -45,7 +45,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
         found[folder + "fd/0"] = raw.text(os.readlink(folder + "fd/0") + "\n")
     except OSError as error:
         found[folder + "fd"] = raw.refused(error)
-    own = members.below(about.pid)
+    own = members.below(context.pid)
     found.update(_frozen(own))
     waiting = [pid for pid in own if _waits(pid)]
     found.update(raw.reads(("/proc/%d/stack" % pid for pid in waiting[:_STACKS]), 4 << 10))
@@ -53,7 +53,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
 
 
 def _frozen(pids: List[int]) -> Dict[str, raw.Entry]:
-    """What the freezer says of the group of one of them: of one that is frozen, where there is one."""
+    """The freezer state of one of these groups: of a frozen one, if there is one."""
     found: Dict[str, raw.Entry] = {}
     for pid in pids[:_GROUPS]:
         groups = cgroup.Groups("/proc/%d" % pid)

@@ -1,6 +1,6 @@
-"""The processes of the attempt, looked at twice: who is there, in what state, and what each did in between.
+"""The processes of the attempt, sampled twice: their states, and what each did in between.
 
-Also everybody else's, by name and size only: what they are called with is not ours to keep.
+Also everybody else's, by name and size only: their arguments are not ours to keep.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 WINDOW_S = 0.4
 _TREE_ROWS = 300
-_OTHER_ROWS = 40  # of processes that are not of the attempt the largest
+_OTHER_ROWS = 40  # the largest processes outside the attempt
 _ARGS = 300
 TREE = "process tree"
 PS = "ps -eo pid,ppid,stat,etimes,rss,args"
 _HEAD = "pid ppid start state threads cpu_s cpu_delta_s read_delta write_delta rss_kib pss_kib fds wchan comm fds_max"
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """PS, as ps would say it, and TREE, a table of what is below the attempt's first process."""
-    own = _own(about)
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """PS, in the format of ps, and TREE, a table of everything below the attempt's first process."""
+    own = _own(context)
     before = {pid: _measures(pid) for pid in own}
     began_s = time.monotonic()
-    found = {PS: _ps(about, own)}
+    found = {PS: _ps(context, own)}
     if own:
         time.sleep(max(0.0, WINDOW_S - (time.monotonic() - began_s)))
     rows = [_HEAD]
@@ -42,14 +42,14 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
     return found
 
 
-def _own(about: AttemptContext) -> List[int]:
-    """Every process of the attempt: below its shim or payload, and what left that tree but not its environment."""
-    if not about.is_here:
+def _own(context: AttemptContext) -> List[int]:
+    """Every process of the attempt: below its shim or payload, and those outside that kept its environment."""
+    if not context.is_here:
         return []
-    top = about.top()
-    found = [pid for pid in members.below(top) if pid != about.shim.get("pid")] if top else []
-    marks = (os.fsencode("SOJOURN_RUN_DIR=" + about.root.path), b"SOJOURN_ATTEMPT=%d" % about.attempt)
-    seen = set(found) | {about.shim.get("pid"), os.getpid()}
+    top = context.top()
+    found = [pid for pid in members.below(top) if pid != context.shim.get("pid")] if top else []
+    marks = (os.fsencode("SOJOURN_RUN_DIR=" + context.root.path), b"SOJOURN_ATTEMPT=%d" % context.attempt)
+    seen = set(found) | {context.shim.get("pid"), os.getpid()}
     for pid in process.all_pids():
         if pid not in seen and all(process.environ_has(pid, mark) for mark in marks):
             found.append(pid)
@@ -80,7 +80,7 @@ def _row(pid: int, stat: process.Stat, before: Dict[str, int], now: Dict[str, in
 
 
 def _measures(pid: int) -> Dict[str, int]:
-    """CPU ticks of its own, and bytes that went to and from storage; empty where it is gone."""
+    """Its own CPU ticks, and bytes to and from storage; empty if it is gone."""
     stat = process.read_stat(pid)
     if stat is None:
         return {}
@@ -100,18 +100,18 @@ def _pss_kib(pid: int) -> str:
 
 
 def _fds_max(pid: int) -> str:
-    """Its own soft limit of open files: a program may have raised what it was started with."""
+    """Its own soft limit of open files: a program may have raised the initial one."""
     for line in raw.read_entry("/proc/%d/limits" % pid, 1 << 13)["stdout"].splitlines():
         if line.startswith("Max open files"):
             return str(line.split()[3])
     return "-"
 
 
-def _ps(about: AttemptContext, own: List[int]) -> raw.Entry:
+def _ps(context: AttemptContext, own: List[int]) -> raw.Entry:
     rows: List[Tuple[bool, int, str]] = []
-    hide = masking.Words(about.root)
+    hide = masking.Words(context.root)
     mine = set(own)
-    known = {about.shim.get("pid"), about.keeper.get("pid")}
+    known = {context.shim.get("pid"), context.keeper.get("pid")}
     boot_s = machine.boot_clock_s()
     for pid in process.all_pids():
         stat = process.read_stat(pid)

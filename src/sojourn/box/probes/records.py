@@ -1,4 +1,4 @@
-"""What the run's own files say: events, exit record, progress, what was asked of it, and who is in charge."""
+"""The run's own files: events, exit record, progress, requests, and who is in charge."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LINES = 400
 _FILE_BYTES = 16 << 10
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """events.jsonl (of this attempt, and how earlier ones began and ended), exits/N.json, exits/N.begun.json,
-    progress/N.json with its age_s, stop.json and want.json where they are, keeper.json with alive."""
-    root, number = about.root, about.attempt
-    lines = [raw.plain(line).rstrip("\n") for line in about.lines if _is_its(line, number)]
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """events.jsonl (of this attempt, and the starts and ends of earlier ones), exits/N.json, exits/N.begun.json,
+    progress/N.json with its age_s, stop.json and want.json if present, keeper.json with alive."""
+    root, number = context.root, context.attempt
+    lines = [raw.plain(line).rstrip("\n") for line in context.lines if _is_its(line, number)]
     found = {"events.jsonl": raw.text("".join(line + "\n" for line in lines[:20] + lines[20:][-_LINES:]))}
     for name, path in (
         ("exits/%d.json" % number, root.exit(number)),
@@ -34,15 +34,15 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
             found[name] = raw.read_entry(path, _FILE_BYTES)
             found[name].update(_age(path))
     if "keeper.json" in found:
-        keeper = about.keeper
+        keeper = context.keeper
         pid, start = keeper.get("pid") or 0, keeper.get("start") or 0
-        if keeper.get("host") in (None, about.host):
+        if keeper.get("host") in (None, context.host):
             found["keeper.json"]["alive"] = process.is_alive(pid, start)
     return found
 
 
 def _is_its(line: bytes, number: int) -> bool:
-    """Whether a line tells of this attempt, or of how an earlier one began or ended."""
+    """Whether a line belongs to this attempt, or to the start or end of an earlier one."""
     head = line[:200]
     if b'"attempt":%d,' % number in head or b'"attempt":%d}' % number in head:
         return True

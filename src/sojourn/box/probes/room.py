@@ -1,4 +1,4 @@
-"""Bytes and inodes of every mount that matters, as df says it; each mount asked by a child, since a dead one hangs."""
+"""Bytes and inodes of every relevant mount, as df reports them; each mount in a child, since a dead one hangs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BYTES, INODES = "df -Pk", "df -Pi"
 _MOUNTS = 24
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """BYTES and INODES. Reserved blocks count as used, as df has it: what is told as available is a user's."""
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """BYTES and INODES. Reserved blocks count as used, as in df: the rest is available to users."""
     rows = places.mount_rows()
     asked = [
         bounded.Question(path, functools.partial(look, path, rows), DEADLINE_S)
-        for path in places.wanted(about)[:_MOUNTS]
+        for path in places.wanted(context)[:_MOUNTS]
     ]
     answers = bounded.ask(asked, in_group=True)
     by_point: Dict[str, Dict[str, Any]] = {}
@@ -47,7 +47,7 @@ def take(about: AttemptContext) -> Dict[str, raw.Entry]:
 
 
 def look(path: str, rows: List[places.Mount]) -> Dict[str, Any] | None:
-    """Room of the file system that holds `path`, links followed; None where there is no such path. May hang."""
+    """Room of the file system that holds `path`, links followed; None if the path does not exist. May hang."""
     real = places.real(path)
     try:
         s = os.statvfs(real)

@@ -1,7 +1,7 @@
-"""Cards watched for a while, and on request while they multiply: an idle card says nothing about its health.
+"""GPUs watched for a while, on request while they multiply: an idle GPU says nothing about its health.
 
-The product is made by a Python that has torch, in a process of its own, on cards that nobody uses. What is told is what
-`nvidia-smi --query-gpu=... --loop-ms=...` would print: a row a card and look.
+A Python with torch computes the product, in its own process, on unused GPUs. The output is that of `nvidia-smi
+--query-gpu=... --loop-ms=...`: a row per GPU and look.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 MATMUL = "matmul"
 LOOP_MS = 200
 _LOAD_S = 90.0  # importing torch from a cold network disk
-_FREE_MIB = 2048  # for the three squares, and what CUDA itself takes
+_FREE_MIB = 2048  # for the three squares, and CUDA itself
 _IDLE_PCT = 20
 _NO_TORCH = 3
 _BYTES = 1 << 16
 
-# Arguments: seconds, kind of device, their indices. One JSON object a line. The same product must come out the same to
-# the last bit each time, and some of its rows as the CPU has them.
+# Arguments: seconds, kind of device, their indices. One JSON object per line. The same product must be identical to the
+# last bit each time, and some of its rows equal to the CPU's.
 _PROGRAM = r"""
 import json, sys, time
 
@@ -87,37 +87,37 @@ except Exception as error:
 
 
 def deadline_s(sample: Dict[str, Any]) -> float:
-    """How long `take` may need, at most."""
+    """The longest time `take` may need."""
     return seconds_of(sample) + (_LOAD_S * 2 + 60.0 if sample.get("matmul") else 5.0)
 
 
 def seconds_of(sample: Dict[str, Any]) -> float:
-    """How long cards are to be watched, a minute at most."""
+    """How long to watch GPUs, a minute at most."""
     return max(0.2, min(float(sample.get("seconds") or 2.0), 60.0))
 
 
-def take(about: AttemptContext, sample: Dict[str, Any]) -> Dict[str, raw.Entry]:
-    """What `cards` tells, with the rows of all looks within `seconds`; and MATMUL, where `matmul` asks for it.
+def collect(context: AttemptContext, sample: Dict[str, Any]) -> Dict[str, raw.Entry]:
+    """The answer of `cards`, with the rows of all looks within `seconds`; and MATMUL, if `matmul` requests it.
 
     `sample`: {"seconds", "matmul", "python", "init", "device"}: `init` is the site's shell line, `python` its Python.
     """
-    found = cards.take(about)
+    found = cards.collect(context)
     query = next((name for name in found if "--query-gpu" in name), "")
     if not query or found[query]["rc"] == raw.NO_PROGRAM:
         if sample.get("matmul"):
             if sample.get("device") != "cpu":
-                return dict(found, **{MATMUL: raw.text("", 1, "there is no card that could multiply")})
+                return dict(found, **{MATMUL: raw.text("", 1, "there is no usable GPU")})
             found[MATMUL] = _multiply(sample, ["0"], lambda: None)
         return found
     texts = [found[query]["stdout"]]
 
     def again() -> None:
-        texts.append(str(cards.take(about, only_query=True).get(query, {}).get("stdout") or ""))
+        texts.append(str(cards.collect(context, only_query=True).get(query, {}).get("stdout") or ""))
 
     if sample.get("matmul"):
         idle, busy = _idle(query, texts[0])
         del texts[0]
-        found[MATMUL] = _multiply(sample, idle, again) if idle else raw.text("", 1, "no card is free: " + busy)
+        found[MATMUL] = _multiply(sample, idle, again) if idle else raw.text("", 1, "no GPU is free: " + busy)
         if busy and idle:
             found[MATMUL]["stderr"] += "left out: %s\n" % busy
     until_s = time.monotonic() + seconds_of(sample)
@@ -130,16 +130,16 @@ def take(about: AttemptContext, sample: Dict[str, Any]) -> Dict[str, raw.Entry]:
 
 
 def _idle(query: str, text: str) -> Tuple[List[str], str]:
-    """(indices of cards that nobody uses, words about the others)."""
+    """(indices of unused GPUs, words about the others)."""
     head = query.partition("--query-gpu=")[2].split(" ")[0].split(",")
     idle, busy = [], []
     for line in text.splitlines():
         row = dict(zip(head, line.split(", ")))
         used, total, util = (_number(row.get(name)) for name in ("memory.used", "memory.total", "utilization.gpu"))
         if util is not None and util >= _IDLE_PCT:
-            busy.append("card %s is busy (%d %%)" % (row.get("index"), util))
+            busy.append("GPU %s is busy (%d %%)" % (row.get("index"), util))
         elif used is not None and total is not None and total - used < _FREE_MIB:
-            busy.append("card %s has %d MiB free" % (row.get("index"), total - used))
+            busy.append("GPU %s has %d MiB free" % (row.get("index"), total - used))
         elif str(row.get("index", "")).isdigit():
             idle.append(str(row["index"]))
     return idle, ", ".join(busy)
@@ -151,7 +151,7 @@ def _number(text: Any) -> float | None:
 
 
 def _multiply(sample: Dict[str, Any], indices: List[str], look: Any) -> raw.Entry:
-    """Let a Python with torch multiply, and `look` at the cards meanwhile; what it said, and what was tried."""
+    """Let a Python with torch multiply, and `look` at the GPUs meanwhile; its output, and what was tried."""
     tried = []
     for python in _pythons(sample):
         entry = _one(python, sample, indices, look)
@@ -162,7 +162,7 @@ def _multiply(sample: Dict[str, Any], indices: List[str], look: Any) -> raw.Entr
 
 
 def _pythons(sample: Dict[str, Any]) -> List[str]:
-    """The site's own; what its `init` puts on the PATH; the environments that `setup` of jobs made, newest first."""
+    """The site's own; the one its `init` puts on the PATH; the environments made by jobs' `setup`, newest first."""
     made = []
     envs = str(sample.get("envs") or "")
     try:

@@ -1,4 +1,4 @@
-"""What lies in /dev/shm: batches of DataLoader workers, and what ended ones left there."""
+"""The contents of /dev/shm: batches of DataLoader workers, and leftovers of ended ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _FOLDER = "/dev/shm"
 _ROWS = 20
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """`ls /dev/shm`: "bytes uid name", the biggest; how many there are and their bytes beside it."""
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """`ls /dev/shm`: "bytes uid name", the biggest; with their number and total bytes."""
     rows: List[Tuple[int, int, str]] = []
     try:
         for entry in os.scandir(_FOLDER):

@@ -1,6 +1,6 @@
-"""Whether the run's root takes a file: made, written, synced and removed.
+"""Whether the run's root accepts a file: created, written, synced and removed.
 
-Decides where statvfs shows the host's room and a quota or a read-only remount stands in between.
+Decides when statvfs shows the host's room but a quota or a read-only remount intervenes.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 NAME = "write probe"
 _BYTES = 4096
-_FILE = ".write-probe"  # and the machine: on a shared disk another one's would be taken away under us
+_FILE = ".write-probe"  # and the machine: on a shared disk, machines would remove each other's file
 
 
-def take(about: AttemptContext) -> Dict[str, raw.Entry]:
-    """NAME: "ok", or the error by its name. The file lies among the exit records, where no glob of outputs looks."""
-    said = why_not(about.root)
+def collect(context: AttemptContext) -> Dict[str, raw.Entry]:
+    """NAME: "ok", or the error's name. The file is among the exit records, which no glob of outputs covers."""
+    said = why_not(context.root)
     if said:
-        return {NAME: raw.text("", 1, said, path=about.root.path)}
-    return {NAME: raw.text("ok\n", path=about.root.path)}
+        return {NAME: raw.text("", 1, said, path=context.root.path)}
+    return {NAME: raw.text("ok\n", path=context.root.path)}
 
 
 def why_not(root: Root) -> str:
-    """The error by its name; "" where the root takes a file. May hang."""
+    """The error's name; "" if the root accepts a file. May hang."""
     path = os.path.join(root.exits, "%s.%s" % (_FILE, machine.host().replace("/", "-")))
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,1 +1,1 @@
-"""A run's folder on the box: its files, its records, its locks, and the manifest of what it owes."""
+"""A run's folder on the box: its files, records, locks, and the manifest of what it owes."""

@@ -1,9 +1,9 @@
-"""What the probes ask about: one attempt of a run, as its own records tell it, and whether it ran on this machine."""
+"""The subject of the probes: one attempt of a run, by its own records, and whether it ran on this machine."""
 
 from __future__ import annotations
 
 from sojourn.box.run.history import History
-from sojourn.box.run.root import Root, attempts_made, read_fields
+from sojourn.box.run.root import Root, attempts_made, read_fields, spec_fields
 from sojourn.box.system import cgroup, machine, process
 from sojourn.wire import events
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from sojourn.wire.documents import Event
 
-_BEATS = 40  # of each stretch of them the last ones: a run of days has a hundred thousand
+_BEATS = 40  # the last ones of each stretch: a run of days has a hundred thousand
 
 
 class AttemptContext:
-    """One attempt. `pid` and `start`: its payload's first process, 0 where none is on record; `launch`: what was kept
-    when it began. `log_bytes`: how much of the log's end is wanted."""
+    """One attempt. `pid` and `start`: its payload's first process, 0 if not on record; `launch`: what was recorded at
+    its start. `log_bytes`: how much of the log's end is wanted."""
 
     def __init__(self, root: Root, attempt: int, log_bytes: int) -> None:
         self.root = root
-        self.spec = read_fields(root.run)
+        self.spec = spec_fields(root)
         self.lines = _read_lines(root.events)
         rows = [event for event in map(events.parse_line, self.lines) if event is not None]
         self.attempt = attempt or max([0, *_numbers(rows), *attempts_made(root)])
@@ -41,16 +41,16 @@ class AttemptContext:
 
     @property
     def is_alive(self) -> bool:
-        """The payload's first process lives, here."""
+        """The payload's first process lives here."""
         return self.is_here and bool(self.pid) and process.is_alive(self.pid, self.start)
 
     @property
     def ended_badly(self) -> bool:
-        """The attempt has an end on record that is not a good one."""
+        """The attempt has a bad end on record."""
         return bool(self.history.ended) and self.history.state != "succeeded"
 
     def top(self) -> int:
-        """The process below which everything of the attempt is, as far as it lives: its shim, else its payload."""
+        """The process above everything of the attempt that still lives: its shim, else its payload."""
         for one in (self.shim, {"pid": self.pid, "start": self.start}):
             if self.is_here and process.is_alive(_whole(one.get("pid")), _whole(one.get("start"))):
                 return int(one["pid"])
@@ -90,7 +90,7 @@ class AttemptContext:
 
 
 def _read_lines(path: str) -> List[bytes]:
-    """Every line of events.jsonl, but of beats that follow each other only the last ones."""
+    """Every line of events.jsonl, but only the last of consecutive beats."""
     kept: List[bytes] = []
     beats: List[bytes] = []
     try:

@@ -1,4 +1,4 @@
-"""What the probes ask about where there is no run: the box itself, by the same questions."""
+"""The subject of the probes without a run: the box itself, with the same interface."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sojourn.box.run.attempt_context import AttemptContext
 from sojourn.box.run.root import Root
 from sojourn.box.system import cgroup, machine
 
-_KERNEL_S = 86400.0  # an older line of the kernel's log says nothing about now; what lasts, the card itself still says
+_KERNEL_S = 86400.0  # older lines of the kernel's log say nothing about now; lasting faults show on the GPU itself
 
 
 class Alone(AttemptContext):
-    """Every question of an attempt, answered as it is where there is none. `base`: our folder on this box."""
+    """Every property of an attempt, for a box by itself. `base`: our folder on this box."""
 
     def __init__(self, base: str) -> None:
         self.root = Root(base)
@@ -27,18 +27,18 @@ class Alone(AttemptContext):
 
     @property
     def is_alive(self) -> bool:
-        """There is nothing that could be."""
+        """There is nothing to be alive."""
         return False
 
     @property
     def ended_badly(self) -> bool:
-        """There is nothing that could have."""
+        """There is nothing to have ended."""
         return False
 
     def top(self) -> int:
-        """0: no process is the attempt's."""
+        """0: no process belongs to an attempt."""
         return 0
 
     def groups(self) -> cgroup.Groups:
-        """Our own: what a login has is what a run started from it gets, unless its launcher asks for another."""
+        """Our own: a run started from a login gets the login's, unless its launcher asks for another."""
         return cgroup.Groups()

@@ -10,8 +10,8 @@ _CHUNK = 4 << 20
 
 
 def copy(source: str, goal: str) -> None:
-    """Copy a file, or a folder with all that is below it, to `goal`, where nothing is yet. Times and modes are kept,
-    links stay links; sockets and pipes are left out. Raises: OSError; what was made so far stays.
+    """Copy a file, or a folder with everything below it, to `goal`, which must not exist. Keeps times and modes; links
+    stay links; skips sockets and pipes. Raises: OSError; a partial copy stays.
     """
     if os.path.islink(source):
         os.symlink(os.readlink(source), goal)
@@ -25,13 +25,34 @@ def copy(source: str, goal: str) -> None:
         _like(source, goal)
 
 
+def clone(source_fd: int, goal_fd: int) -> bool:
+    """Let an empty file share the blocks of another; False if the file system cannot."""
+    try:
+        fcntl.ioctl(goal_fd, _FICLONE, source_fd)
+    except OSError:
+        return False
+    return True
+
+
+def can_clone(folder: str) -> bool:
+    """Whether files in this folder can share blocks. Leaves nothing behind."""
+    name = os.path.join(folder, ".clone-%s" % os.urandom(8).hex())
+    try:
+        with open(name, "xb+", buffering=0) as source:
+            os.unlink(name)
+            with open(name, "xb") as goal:
+                os.unlink(name)
+                source.write(bytes(1 << 12))
+                return clone(source.fileno(), goal.fileno())
+    except OSError:
+        return False
+
+
 def _copy_file(source: str, goal: str) -> None:
     with open(source, "rb", buffering=0) as f:
         fd = os.open(goal, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "wb", buffering=0) as out:
-            try:
-                fcntl.ioctl(out.fileno(), _FICLONE, f.fileno())
-            except OSError:
+            if not clone(f.fileno(), out.fileno()):
                 while True:
                     view = memoryview(f.read(_CHUNK) or b"")
                     if not view:

@@ -1,4 +1,4 @@
-"""How every attempt of a run ended, by its events: which one's files stand, and whether it has succeeded."""
+"""How every attempt of a run ended, by its events: whose files count, and whether the run has succeeded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Ends:
-    """`states`: attempt -> the state on record. `started`: the attempts whose payload was started."""
+    """`states`: attempt -> the state on record. `started`: attempts with a started payload."""
 
     def __init__(self, path: str) -> None:
-        """Read events.jsonl at `path`; where it cannot be read nothing has succeeded, and so nothing is given up."""
+        """Read events.jsonl at `path`; if unreadable, nothing has succeeded, so nothing is given up."""
         self.states: Dict[int, str] = {}
         self.started: Set[int] = set()
         try:
@@ -37,7 +37,7 @@ class Ends:
 
     @property
     def succeeded(self) -> int:
-        """The attempt that succeeded, unless a later one was started after it; 0 where there is none."""
+        """The attempt that succeeded, unless a later one was started; 0 if there is none."""
         done = max([number for number, state in self.states.items() if state == "succeeded"] or [0])
         return done if done >= max(self.started or {0}) else 0
 

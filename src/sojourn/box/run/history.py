@@ -1,4 +1,4 @@
-"""What a run's own events say about its last attempt: the keeper's memory across its own death. Pure."""
+"""The run's own events about its last attempt: the keeper's memory across its own death. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _CUT_OFF = ("killed", "lost", "preempted")
 
 
 class History:
-    """Folded from events one by one. `attempt` 0 = nothing was ever begun."""
+    """Folded from events one by one. `attempt` 0 = nothing ever started."""
 
     def __init__(self) -> None:
         self.seq = 0
         self.attempt = 0
         self.spent_s = 0.0  # payload seconds of all ended attempts
-        self.cut_off = 0  # how many of them did not end by themselves, nor because a person wanted it
-        self.checkpoint: Tuple[Any, ...] = ()  # path and step of the last one noted
+        self.cut_off = 0  # how many of these were cut off: neither ended by themselves nor by a person
+        self.checkpoint: Tuple[Any, ...] = ()  # path and step of the last one recorded
+        self.budget: Tuple[int, float] = (0, 0.0)  # the last mark reached, and of which limit, over all attempts
         self._forget()
 
     def _forget(self) -> None:
@@ -31,12 +32,12 @@ class History:
         self.ended: Event = {}
         self.is_sealed = False
         self.is_judged = False
-        self.ruled: Event = {}  # which of the user's rules its end fits, once that was looked at
+        self.ruled: Event = {}  # the user's rule that matches its end, once checked
         self.has_saved = False
         self.signalled: Event = {}  # the last `signal` event before its end
 
     def add(self, event: Event) -> None:
-        """Take one event in. Events of attempts before the last are late news and change nothing."""
+        """Take in one event. Events of earlier attempts are late news and change nothing."""
         seq, attempt = event.get("seq"), event.get("attempt")
         if isinstance(seq, int):
             self.seq = max(self.seq, seq)
@@ -58,12 +59,14 @@ class History:
             self.signalled = event
         elif kind == "checkpoint":
             self.checkpoint, self.has_saved = (event.get("path"), event.get("step")), True
+        elif kind == "budget":
+            self.budget = (int(_seconds(event.get("pct"))), _seconds(event.get("limit_s")))
         elif kind == "ended":
             self.spent_s += _seconds(event.get("seconds"))
             self.cut_off += event.get("state") in _CUT_OFF
             self.ended = event
         elif kind == "refused":
-            self.ended, self.is_sealed = event.copy(), True  # its files are somebody else's
+            self.ended, self.is_sealed = event.copy(), True  # its files belong to somebody else
             self.ended["state"] = "failed"
         elif kind == "sealed":
             self.is_sealed = True
@@ -79,7 +82,7 @@ class History:
 
     @property
     def state(self) -> str:
-        """The state the last attempt ended in; "" while it has no end."""
+        """The state in which the last attempt ended; "" until then."""
         return str(self.ended.get("state", ""))
 
 

@@ -1,4 +1,4 @@
-"""events.jsonl as its one writer keeps it: never a torn line in the middle, nothing lost while the disk is full."""
+"""events.jsonl, kept by its one writer: never a torn line in the middle, nothing lost while the disk is full."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, List, Tuple
 
-_KEPT = 2000  # lines kept in memory while they cannot be written; older beats go first
+_KEPT = 2000  # lines kept in memory while they cannot be written; older beats are dropped first
 _PASSING = ("beat", "moving", "stalled")
-_ROOM_BYTES = 32 << 10  # behind the end of the file, for what must be on record when the disk is full
+_ROOM_BYTES = 32 << 10  # reserved after the end of the file, for what must be recorded when the disk is full
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE
 _BLOCK_BYTES = 4096
 
 
 class Ledger:
-    """Only who holds keeper.lock makes one. `history` is what the events said, and goes on with what is noted."""
+    """Only the holder of keeper.lock makes one. `history` is what the events say, updated with every note."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -30,13 +30,13 @@ class Ledger:
         self._waiting: List[Tuple[str, bytes]] = []
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._ends_torn = self._read()
-        self._room_from = -1  # where the room behind the end began when it was last seen whole
-        self._is_full = False  # it cannot be had whole: the disk is full, and beats may not use up what is left of it
+        self._room_from = -1  # start of the reserved room when last seen whole
+        self._is_full = False  # not all of it is available: the disk is full, and beats must not use up what remains
 
     def note(self, kind: str, attempt: int, **fields: Any) -> bool:
-        """Write one event, durably where its kind asks for it; False where it waits in memory (the disk is full).
+        """Write one event, durably if its kind requires it; False if it waits in memory (the disk is full).
 
-        Never raises for the disk: the payload must not die of our record-keeping.
+        Never raises for the disk: our record-keeping must not kill the payload.
         """
         seq = self.history.seq + 1
         at = units.stamp(time.time())
@@ -49,7 +49,7 @@ class Ledger:
         return self.flush()
 
     def flush(self) -> bool:
-        """Write what waits; True where nothing waits any more and what is durable is on the disk."""
+        """Write what waits; True once nothing waits and durable events are on disk."""
         durable = False
         self._reserve()
         if self._is_full and any(kind not in _PASSING for kind, _ in self._waiting):
@@ -72,7 +72,7 @@ class Ledger:
 
     @property
     def is_displaced(self) -> bool:
-        """Whether somebody deleted the root under us and another run has its events at the same place now."""
+        """Whether somebody deleted the root under us and another run's events are now in its place."""
         try:
             there, mine = os.stat(self.path), os.fstat(self._fd)
         except OSError:
@@ -80,7 +80,7 @@ class Ledger:
         return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
 
     def close(self) -> None:
-        """Write what waits, as far as the disk allows, and let go. Idempotent."""
+        """Write what waits, as far as the disk allows, and close. Idempotent."""
         if self._fd >= 0:
             self.flush()
             if self.history.is_sealed:
@@ -89,11 +89,11 @@ class Ledger:
             self._fd = -1
 
     def _read(self) -> bool:
-        """Fold what is there; True where the last line is torn."""
+        """Fold the existing events; True if the last line is torn."""
         last = beat = b"\n"
         with open(self.path, "rb") as f:
             for last in f:
-                # Of beats only the number counts, and what the last one says; there may be a million of them.
+                # Beats matter only by their number and the last one's content; there may be a million.
                 if b'"kind":"beat"' in last[:200] and last.endswith(b"\n"):
                     self.history.seq = max(self.history.seq, _seq_of(last))
                     beat = last
@@ -105,12 +105,12 @@ class Ledger:
         return not last.endswith(b"\n")
 
     def _reserve(self) -> None:
-        """Have room behind the end of the file, where the file system can do that; see whether the disk is full."""
+        """Have room after the end of the file, if the file system supports it; check whether the disk is full."""
         size = os.fstat(self._fd).st_size
         if not self._is_full and size // _BLOCK_BYTES == self._room_from // _BLOCK_BYTES:
             return
         libc = c_library()
-        fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)  # musl has the second alone
+        fallocate = getattr(libc, "fallocate64", None) or getattr(libc, "fallocate", None)  # musl has only the second
         if fallocate is None:
             return
         import ctypes
@@ -158,11 +158,11 @@ def _seq_of(line: bytes) -> int:
 
 
 def complain(text: str) -> None:
-    """One line into the keeper's own log, as far as that can be written."""
+    """One line into the keeper's own log, if it can be written."""
     line = "%s %s\n" % (units.stamp(time.time()), text)
     try:
         os.write(
             2, line.encode("utf-8", "backslashreplace")
-        )  # not buffered: what the disk refuses must not stay for exit
+        )  # unbuffered: what the disk refuses must not remain for exit
     except OSError:
         return

@@ -1,5 +1,5 @@
-"""Two locks of a root: the payload lock, held by the shim, the payload and whatever inherited its descriptor, while any
-of them lives; and the one that is held for an instant by who changes what is asked of the run.
+"""Two locks of a root: the payload lock, held by the shim, the payload and any inheritor of its descriptor, while one
+of them lives; and one held briefly by whoever changes the requests to the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sojourn.box.run.root import Root
 
 
 class Held:
-    """`with Held(root):` nobody else changes meanwhile what is asked of this run, nor its secrets. Raises: OSError."""
+    """`with Held(root):` nobody else changes the requests to this run or its secrets. Raises: OSError."""
 
     def __init__(self, root: Root) -> None:
         self._path = root.path
@@ -31,12 +31,12 @@ class Held:
 
 
 def take_lock(root: Root) -> int:
-    """The payload lock on a descriptor to be inherited, or -1 while something of an attempt holds it.
+    """The payload lock on an inheritable descriptor, or -1 while part of an attempt holds it.
 
     Raises: OSError.
     """
     fd = os.open(root.payload_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    for _ in range(20):  # `since` holds it for an instant when it looks
+    for _ in range(20):  # `since` holds it briefly when it looks
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return fd
@@ -47,9 +47,14 @@ def take_lock(root: Root) -> int:
 
 
 def is_held(root: Root) -> bool:
-    """Whether something of an attempt lives, by the lock it inherited."""
+    """Whether part of an attempt lives, by its inherited lock."""
+    return is_taken(root.payload_lock)
+
+
+def is_taken(path: str) -> bool:
+    """Whether anybody has the lock file `path` for himself. False where there is none."""
     try:
-        fd = os.open(root.payload_lock, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -1,7 +1,8 @@
-"""Progress out of the usual lines of a training log, for scripts that tell us none: step, total, epoch, metrics.
+"""Progress from the usual lines of a training log, for scripts that report none: step, total, epoch, metrics.
 
 Bars (tqdm, Keras, Lightning, Ultralytics), the dicts of the Hugging Face Trainer, nanoGPT, "Epoch [3/10]", the lines of
-torchvision, timm, MMEngine, Megatron and DeepSpeed, or what the job's `progress: {pattern}` says. The newest line wins.
+torchvision, timm, MMEngine, Megatron and DeepSpeed, or whatever the job's `progress: {pattern}` matches. The newest
+line wins.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
-_MOST_BYTES = 64 << 10  # of what is new in one look: the newest
+_MOST_BYTES = 64 << 10  # of new text per look: the newest
 _LINE_CHARS = 1000
 _PATTERN_S = 2.0
-_METRICS = 20
+METRICS = 20
 _NAME_CHARS = 40
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
 _NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 # A bar: "  12%|#2   | 120/1000 [00:10<01:14, 11.8it/s, loss=0.3]", also with "?" for the total.
 _BAR = re.compile(r"(?P<step>\d+)/(?P<total>\d+|\?) \[(?:\d+:)?\d+:\d\d<")
-# Bars that count something else than steps of training.
+# Bars that count something other than training steps.
 _OTHER = re.compile(
     r"download|fetch|load|map|filter|generat|token|shard|writ|extract|upload|valid|eval|test|sanity|predict|sampl"
     r"|resolv|compil|captur|prepar|cach|scan|convert|process",
@@ -57,7 +58,7 @@ _WITHIN = (  # the step within an epoch
 _DICT = re.compile(r"^\{'[\w/]+': .*'epoch': ")
 _PAIR = re.compile(r"'?(?P<name>[A-Za-z][\w./ -]*?)'?(?: *[:=] *| +)'?(?P<value>" + _NUMBER + r"|nan|-?inf)\b")
 _PARTS = re.compile(r" - |[,|\t\[\]{}]|/step")
-_METRIC = re.compile(
+METRIC = re.compile(
     r"loss|acc|^lr$|learning_rate|f1|auc|bleu|rouge|perplexity|^ppl$|psnr|ssim|map|iou|score|err|grad.?norm|reward"
     r"|samples|tokens|throughput",
     re.I,
@@ -66,7 +67,7 @@ _NOT_METRIC = re.compile(r"runtime|scale|consumed|number|skipped", re.I)
 
 
 class LogProgress:
-    """What the log of one attempt says last. `pattern`: the job's own, with groups such as `step`, `total`, `loss`."""
+    """The latest values in one attempt's log. `pattern`: the job's own, with groups such as `step`, `total`, `loss`."""
 
     def __init__(self, path: str, pattern: str = "") -> None:
         self.path = path
@@ -74,19 +75,19 @@ class LogProgress:
         self._pattern = _compiled(pattern)
         self._offset = 0
         self._rest = b""
-        self._epoch: Dict[str, int] = {}  # epoch and epochs, by the last line that told them
-        self._has_steps = False  # a line of an epoch alone says less then
+        self._epoch: Dict[str, int] = {}  # epoch and epochs, from the last line with them
+        self._has_steps = False  # then a line with only an epoch says less
         self._most = 0  # the largest total of a bar without a title: the training's, not an evaluation's
 
     def look(self) -> bool:
-        """Read what is new in the log; True where `value` is new."""
+        """Read what is new in the log; True if `value` is new."""
         found: Dict[str, Any] = {}
         lines = self._lines()
         for one in self._by_pattern(lines) if self._pattern else map(self._usual, lines):
             metrics = dict(found.get("metrics") or {}, **one.pop("metrics", {}))
             found.update(one)
             if metrics:
-                found["metrics"] = dict(list(metrics.items())[-_METRICS:])
+                found["metrics"] = dict(list(metrics.items())[-METRICS:])
         if not found:
             return False
         before = dict(self.value or {})
@@ -99,7 +100,7 @@ class LogProgress:
         return True
 
     def head(self) -> List[str]:
-        """The lines that the log begins with."""
+        """The lines at the start of the log."""
         try:
             with open(self.path, "rb", buffering=0) as f:
                 return _texts(re.split(rb"[\r\n]+", f.read(_MOST_BYTES)))
@@ -107,12 +108,12 @@ class LogProgress:
             return []
 
     def step_of(self, line: str) -> int | None:
-        """The step that a line tells, after those that were asked for before it."""
+        """The step that a line reports, given those requested before it."""
         step = self._usual(line).get("step")
         return step if isinstance(step, int) else None
 
     def _lines(self) -> List[str]:
-        """The lines that are new, each redrawing of a bar as one."""
+        """The new lines, with each redrawing of a bar as one."""
         try:
             with open(self.path, "rb", buffering=0) as f:
                 size = os.fstat(f.fileno()).st_size
@@ -127,11 +128,11 @@ class LogProgress:
         self._offset += len(data)
         *whole, self._rest = re.split(rb"[\r\n]+", self._rest + data)
         self._rest = self._rest[-_LINE_CHARS:]
-        # A bar has no end of its line yet; what is read twice says the same.
+        # A bar has no line end yet; reading it twice gives the same result.
         return _texts([*whole, self._rest] if data else whole)
 
     def _by_pattern(self, lines: List[str]) -> List[Dict[str, Any]]:
-        """What the job's own pattern finds, asked of a child: a regular expression may run for ever."""
+        """The matches of the job's own pattern, found in a child: a regular expression may run for ever."""
         if not lines:
             return []
         try:
@@ -141,7 +142,7 @@ class LogProgress:
             complain("progress.pattern: %s" % error)
             return []
         if answer.why:
-            complain("progress.pattern is left alone from now on: %s" % (answer.detail or answer.why))
+            complain("progress.pattern is no longer used: %s" % (answer.detail or answer.why))
             self._pattern = None
             return []
         return answer.value or []
@@ -165,14 +166,15 @@ class LogProgress:
         metrics = _metrics(line) if found or _DICT.match(line) or self._epoch or self.value else {}
         if _DICT.match(line):
             epoch = re.search(r"'epoch': '?(" + _NUMBER + ")", line)
-            if epoch:
+            if epoch:  # part of one: if its bar is off, nothing else counts
                 found["epoch"] = int(float(epoch.group(1)))
+                metrics["epoch"] = float(epoch.group(1))
         if metrics:
             found["metrics"] = metrics
         return found
 
     def _place(self, line: str) -> Dict[str, Any]:
-        """step, total and epoch of a line, as far as it tells them."""
+        """step, total and epoch of a line, as far as it has them."""
         ultralytics = _ULTRALYTICS.match(line)
         if ultralytics:
             return self._by_epochs(ultralytics)
@@ -230,12 +232,12 @@ class LogProgress:
         return {"epoch": self._epoch["epoch"]} if "epoch" in self._epoch else {}
 
     def _by_epochs(self, hit: Any) -> Dict[str, Any]:
-        """Where only epochs are counted, they are the steps."""
+        """If only epochs are counted, they are the steps."""
         self._note_epoch(hit)
         return {"step": self._epoch["epoch"], "total": self._epoch["epochs"], "epoch": self._epoch["epoch"]}
 
     def _within(self, step: int, total: int) -> Dict[str, Any]:
-        """A step within an epoch, as one of the whole training where the epochs are known; they count from 1 then."""
+        """A step within an epoch, as one of the whole training if the epochs are known; these then count from 1."""
         self._has_steps = True
         epoch, epochs = self._epoch.get("epoch"), self._epoch.get("epochs")
         if epoch is None:
@@ -248,7 +250,7 @@ class LogProgress:
 
 
 def first_steps(path: str) -> Tuple[int, ...]:
-    """The first two different steps that the head of a log tells; fewer where it tells fewer. Raises: nothing."""
+    """The first two different steps at the head of a log; fewer if it has fewer. Raises: nothing."""
     progress = LogProgress(path)
     found: List[int] = []
     for line in progress.head():
@@ -261,7 +263,7 @@ def first_steps(path: str) -> Tuple[int, ...]:
 
 
 def _compiled(pattern: str) -> Any:
-    """None for no pattern, and for one that this box's older Python cannot read: the usual forms count then."""
+    """None for no pattern, and for one that this box's older Python cannot read: then the usual forms count."""
     try:
         return re.compile(pattern) if pattern else None
     except re.error as error:
@@ -274,12 +276,12 @@ def _texts(parts: List[bytes]) -> List[str]:
 
 
 def _metrics(line: str) -> Dict[str, float]:
-    """What a line says of the training, by name."""
+    """The metrics in a line, by name."""
     found: Dict[str, float] = {}
     for hit in (hit for part in _PARTS.split(line) for hit in _PAIR.finditer(part)):
         name = hit.group("name").strip(" -").lower().replace(" ", "_")
         number = _number(hit.group("value"))
-        if number is not None and len(name) <= _NAME_CHARS and _METRIC.search(name) and not _NOT_METRIC.search(name):
+        if number is not None and len(name) <= _NAME_CHARS and METRIC.search(name) and not _NOT_METRIC.search(name):
             found[name] = number
     return found
 

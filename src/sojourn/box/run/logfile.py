@@ -1,6 +1,6 @@
 """The log of an attempt.
 
-The payload writes straight into it, so that nothing but the payload must live for it to grow.
+The payload writes to it directly, so it grows as long as the payload lives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Tuple
 
-LIMIT_BYTES = 256 << 20  # then the log becomes N.log.1 and starts anew; one is kept
+LIMIT_BYTES = 256 << 20  # then the log becomes N.log.1 and restarts; one old log is kept
 _PART = 8 << 20
 
 
@@ -30,7 +30,7 @@ class Log:
         self._retry_s = 0.0
 
     def look(self) -> Tuple[int, float]:
-        """(bytes written so far, seconds since the last ones by our own clock). Rotates where the limit is passed."""
+        """(bytes written so far, seconds since the last ones by our own clock). Rotates at the limit."""
         now = time.monotonic()
         size = _size(self.path)
         if size != self._size:
@@ -40,10 +40,10 @@ class Log:
         return self._size + self.rotated_bytes, max(0.0, now - self._moved_s)
 
     def _rotate(self, now: float) -> None:
-        """Copy, then cut: the payload's descriptor appends, so it goes on at the start of the same file.
+        """Copy, then cut: the payload's descriptor appends, so it continues at the start of the same file.
 
-        What is written between the last copied byte and the cut is lost; we copy until nothing is new, so that is
-        microseconds' worth. On a full disk the log grows on, and this is tried again in a minute.
+        Anything written between the last copied byte and the cut is lost; we copy until nothing is new, so that is
+        microseconds' worth. On a full disk the log keeps growing, and this is retried in a minute.
         """
         aside = self.path + ".1.tmp"
         try:

@@ -1,4 +1,4 @@
-"""What is recorded when an attempt begins, because it is only evidence later if it was known before."""
+"""Recorded when an attempt starts, because it is evidence later only if known before."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
 
-_LOG_S = 0.05  # of CPU time for the kernel's log; for a larger ring than that nobody waits
+_LOG_S = 0.05  # of CPU time for the kernel's log; a larger ring is left unread
 
 
 def marks(root: str, groups: cgroup.Groups) -> Dict[str, Any]:
-    """Fields of the `attempt` event beside who and where; one that this machine does not tell is null.
+    """Fields of the `attempt` event besides who and where; null if this machine does not report one.
 
-    uptime_s, kmsg_s (stamp of the kernel's newest line), oom_kill and the file it was read from, groups (their
-    folders), cgroup (the memory group as the kernel's log names it), cpu_stat (throttling so far), room (of the root).
+    uptime_s, kmsg_s (stamp of the kernel's newest line), oom_kill and its source file, groups (their folders), cgroup
+    (the memory group, as named in the kernel's log), cpu_stat (throttling so far), room (of the root).
     """
     return {
         "uptime_s": round(time.monotonic(), 6),

@@ -1,7 +1,7 @@
-"""What must not be seen in evidence: the run's secrets by value, and what looks like one by its name.
+"""What evidence must not show: the run's secrets by value, and anything that looks like one by its name.
 
-Logs are hidden by value alone (wire.mask). Argv and environment also hold what was never declared as a secret, so
-there the name decides: of the environment only values that are known to be harmless are kept.
+Logs are masked by value alone (wire.mask). Argv and environment may contain undeclared secrets, so there the name
+decides: environment values are kept only if known to be harmless.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, List
 
 HIDDEN = "***"
-# In a word `--api-key=x`, `TOKEN=x`; or a word `--password` whose next one is the value.
+# In a word `--api-key=x`, `TOKEN=x`; or a word `--password` followed by the value.
 _NAME = (
     r"[\w.-]*(?:secret|token(?!iz|is|s)|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key"
     r"|credential|authorization|jwt)[\w.-]*"
@@ -41,13 +41,13 @@ _LOOKS_SECRET = re.compile(r"(?i)%s|(?:^|_)key(?:_|$)" % _NAME)
 
 
 class Words:
-    """Hides in texts of one run."""
+    """Masks the texts of one run."""
 
     def __init__(self, root: Root) -> None:
         self._mask = Mask(secrets.read_secrets(root))
 
     def text(self, text: str) -> str:
-        """By value alone: what a log or a file says."""
+        """By value alone: the text of a log or a file."""
         return self._mask.over_text(text) if self._mask else text
 
     def everywhere(self, value: Any) -> Any:
@@ -61,11 +61,11 @@ class Words:
         return value
 
     def argv(self, argv: List[str]) -> str:
-        """A command as one line, without what looks like a password or key."""
+        """A command as one line, without anything that looks like a password or key."""
         return " ".join(self.words(argv))
 
     def words(self, argv: List[str]) -> List[str]:
-        """A command, word by word, without what looks like a password or key."""
+        """A command, word by word, without anything that looks like a password or key."""
         found, hides_next = [], False
         for word in argv:
             shown = HIDDEN if hides_next and not word.startswith("-") else _shown(word)
@@ -74,7 +74,7 @@ class Words:
         return found
 
     def environ(self, entries: List[str]) -> List[str]:
-        """NAME=value of what is known to be harmless, NAME alone of all else; sorted."""
+        """NAME=value of harmless variables, NAME alone of all others; sorted."""
         found = []
         for entry in entries:
             name, _, value = entry.partition("=")

@@ -1,7 +1,7 @@
-"""Whose a process is: of a run of ours that lives, of one that is over, of the system, or unknown.
+"""The owner of a process: a living run of ours, a finished one, the system, or unknown.
 
-Only what proves that nobody waits for a process any more makes it an orphan; that it is idle, or that no tool lists it,
-proves nothing. Whose a process is can change at any moment, so who ends one asks again just before.
+Only proof that nobody waits for a process any more makes it an orphan; being idle, or unlisted by a tool, proves
+nothing. Ownership can change at any moment, so it is checked again just before ending one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Dict, List, NamedTuple
 
     class Whose(NamedTuple):
-        """`kind`: run (of a living run of ours), orphan, system, unproven. `why`: the proof, or what lacks for one."""
+        """`kind`: run (of a living run of ours), orphan, system, unproven. `why`: the proof, or what it lacks."""
 
         kind: str
         why: str
@@ -32,7 +32,7 @@ else:
 
     Whose = namedtuple("Whose", "kind why run attempt", defaults=("", 0))
 
-# They hold every card and belong there. Source: NVIDIA driver, DCGM and MPS documentation (2026-11).
+# They hold every GPU and belong there. Source: NVIDIA driver, DCGM and MPS documentation (2026-11).
 _SYSTEM = re.compile(
     r"^(?:nvidia-persiste|nv-?hostengine|nv-fabricmanag|nvidia-fabricm|nvidia-smi|nvidia-cuda-mps|dcgm|Xorg|Xwayland"
     r"|gnome-shell|kwin|sddm|gdm|nvtop|nvitop|gpustat)"
@@ -44,7 +44,7 @@ _RUN, _ATTEMPT = b"SOJOURN_RUN_DIR=", b"SOJOURN_ATTEMPT="
 
 
 class Judge:
-    """Asks about one process after the other; remembers what it read of runs. `base`: our folder on this box."""
+    """Checks one process after the other; remembers what it read about runs. `base`: our folder on this box."""
 
     def __init__(self, base: str) -> None:
         self.base = os.path.realpath(base)
@@ -52,36 +52,38 @@ class Judge:
         self._above = _above(os.getpid())
 
     def whose(self, pid: int, stat: process.Stat) -> Whose:
-        """By what the kernel shows of it now; what we may not look into is unproven."""
+        """By what the kernel shows of it now; if we may not inspect it, unproven."""
         comm = comm_of(pid)
         if pid in self._above or _OURS.search(_read(pid, "cmdline")):
-            return Whose("run", "it is one of ours, at work")
+            return Whose("run", "it belongs to sojourn and is at work")
         try:
             uid = os.stat("/proc/%d" % pid).st_uid
         except OSError:
             return Whose("unproven", "it is gone")
         marks = _marks(pid)
         if marks is None:
-            return Whose("system" if _SYSTEM.match(comm) else "unproven", "another user's process: not ours to judge")
+            return Whose("system" if _SYSTEM.match(comm) else "unproven", "another user's process: not judged")
         path, attempt = marks
         if path:
             return self._of_run(path, attempt, uid)
         if _SYSTEM.match(comm):
             return Whose("system", "a service of the driver or of the desktop")
         if uid != os.getuid():
-            return Whose("unproven", "another user's process: not ours to judge")
-        return _worker(pid, stat) or Whose("unproven", "nothing proves that nobody waits for it: " + _hints(pid, stat))
+            return Whose("unproven", "another user's process: not judged")
+        return _worker(pid, stat) or Whose(
+            "unproven", "nothing proves that it is no longer needed: " + _hints(pid, stat)
+        )
 
     def _of_run(self, path: str, attempt: int, uid: int) -> Whose:
         root = Root(path)
-        if os.path.realpath(root.base) != self.base or not names.is_name(root.id):
+        if os.path.realpath(root.base) != self.base or not names.is_root(root.id):
             return Whose("unproven", "a run of another folder: %s" % path)
         try:
             owner = os.stat(root.path).st_uid
         except FileNotFoundError:
             owner = os.stat(os.path.dirname(root.path)).st_uid if os.path.isdir(os.path.dirname(root.path)) else -1
         if owner != uid:
-            return Whose("unproven", "the run %s is not of the user who started it" % root.id, root.id, attempt)
+            return Whose("unproven", "the run %s belongs to another user" % root.id, root.id, attempt)
         key = "%s %d" % (path, attempt)
         if key not in self._lives:
             self._lives[key] = _life(root, attempt)
@@ -89,12 +91,12 @@ class Judge:
 
 
 def comm_of(pid: int) -> str:
-    """What the kernel calls it, without spaces."""
+    """The kernel's name for it, without spaces."""
     return str(raw.read_entry("/proc/%d/comm" % pid, 64)["stdout"]).strip().replace(" ", "_") or "?"
 
 
 def run_of(pid: int) -> str:
-    """The id of the run whose environment it was started with, "" for none and where we may not look."""
+    """The id of the run in its initial environment, "" if none or if we may not look."""
     marks = _marks(pid)
     return os.path.basename(marks[0]).replace(" ", "_") if marks else ""
 
@@ -113,11 +115,11 @@ def _life(root: Root, attempt: int) -> Whose:
     if attempt < history.attempt:
         return told("orphan", "attempt %d of %s is over: attempt %d followed" % (attempt, root.id, history.attempt))
     if history.begun.get("host") not in (None, machine.host()):
-        return told("unproven", "attempt %d of %s is another machine's" % (attempt, root.id))
+        return told("unproven", "attempt %d of %s ran on another machine" % (attempt, root.id))
     if not history.ended:
-        return told("run", "attempt %d of %s lives, as far as its records say" % (attempt, root.id))
+        return told("run", "attempt %d of %s is alive by its records" % (attempt, root.id))
     if not history.is_sealed and pulse(root) in ("alive", "unknown"):
-        return told("run", "attempt %d of %s has ended, and its keeper is still at it" % (attempt, root.id))
+        return told("run", "attempt %d of %s has ended, but its keeper is still working" % (attempt, root.id))
     ended = (attempt, root.id, history.ended.get("at"), history.state)
     return told("orphan", "attempt %d of %s ended at %s (%s)" % ended)
 
@@ -153,15 +155,15 @@ def _worker(pid: int, stat: process.Stat) -> Whose | None:
 
 
 def _hints(pid: int, stat: process.Stat) -> str:
-    """What may help a person to judge."""
+    """Facts that may help a person to judge."""
     parent = "its parent is %s (%d)" % (comm_of(stat.ppid), stat.ppid)
     if process.start_of(stat.sid) and stat.sid != pid:
-        return parent + ", and the session it began in lives"
+        return parent + ", and its session is still alive"
     return parent
 
 
 def _marks(pid: int) -> tuple[str, int] | None:
-    """(root, attempt) of the run whose environment it was started with, ("", 0) without; None: we may not look."""
+    """(root, attempt) of the run in its initial environment, ("", 0) without; None: we may not look."""
     try:
         with open("/proc/%d/environ" % pid, "rb", buffering=0) as f:
             entries = (f.read(1 << 20) or b"").split(b"\0")

@@ -1,6 +1,6 @@
-"""The places of a box that matter to a run: where it writes, what fills up, where linked caches really lie.
+"""The places of a box that matter to a run: where it writes, what fills up, where linked caches really are.
 
-Nothing here asks a file system anything but through `real`, which may hang on a dead mount: call that in a child.
+Only `real` accesses file systems here, and may hang on a dead mount: call it in a child.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
     Mount = namedtuple("Mount", "point kind source options line")
 
-# The kernel's own file systems: nothing of a run lies there. tmpfs is real: /tmp and /dev/shm fill up.
+# The kernel's own file systems: they hold nothing of a run. tmpfs is real: /tmp and /dev/shm fill up.
 UNREAL = frozenset(
     """autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs
     proc pstore ramfs rpc_pipefs securityfs selinuxfs sysfs tracefs""".split()
@@ -37,7 +37,7 @@ _CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME", "TORCH_HOME", "PIP_CACHE
 
 
 def mount_rows() -> List[Mount]:
-    """Every mount this process sees, in order; later ones cover earlier ones of the same point."""
+    """Every mount this process sees, in order; later ones hide earlier ones at the same point."""
     found = []
     for line in raw.read_entry("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
         left, dash, right = line.partition(" - ")
@@ -59,18 +59,18 @@ def mount_of(path: str, rows: List[Mount]) -> Mount | None:
 
 
 def wanted(about: AttemptContext) -> List[str]:
-    """Paths whose file systems matter, as they are written (links not followed), the run's own first."""
+    """Paths whose file systems matter, as written (links not followed), the run's own first."""
     env = environment(about)
     home = os.path.expanduser("~")
     paths = [about.root.path, about.root.attempt(about.attempt), about.root.checkpoints]
-    if about.is_here:  # else this is another machine, and of the run it holds the root alone
+    if about.is_here:  # otherwise this is another machine, with only the root of the run
         paths += [env.get("SOJOURN_SCRATCH_DIR", ""), env.get("TMPDIR", ""), "/tmp", "/dev/shm", home, home + "/.cache"]
         paths += [env.get(name, "") for name in _CACHES] + ["/"]
     return list(dict.fromkeys(os.path.abspath(path) for path in paths if path))
 
 
 def environment(about: AttemptContext) -> Dict[str, str]:
-    """The payload's environment while it lives, else ours. For finding folders; it is not told."""
+    """The payload's environment while it lives, else ours. For finding folders; never reported."""
     if not about.is_alive:
         return dict(os.environ)
     entries = raw.read_entry("/proc/%d/environ" % about.pid, 256 << 10)["stdout"].split("\0")

@@ -1,5 +1,5 @@
-"""The manifest of a run: every file that its `outputs` name under any attempt, its newest checkpoint while it may still
-be resumed, its logs and what its keeper saw at a bad end, hashed as they are now.
+"""The manifest of a run: every file that its `outputs` match under any attempt, its newest checkpoint while it may
+still be resumed, its logs and its keeper's observations at a bad end, hashed as they are now.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sojourn.box.run import secrets, shelved
 from sojourn.box.run.ends import Ends
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
 from sojourn.box.system import globs, opening, raw
-from sojourn.wire import machine, manifest
+from sojourn.wire import machine, manifest, syncing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,21 +20,20 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest, Spec
 
 
-_COARSE_TICK_NS = 2_500_000_000  # where a time has no fraction: FAT has ticks of 2 s
-_TICK_NS = 50_000_000  # more than the kernel's clock tick, by which it stamps changes
+_COARSE_TICK_NS = 2_500_000_000  # if times have no fraction: FAT ticks every 2 s
 _CHUNK = 1 << 20
 _TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
 
 
 def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional[Mapping[str, Any]] = None) -> Manifest:
-    """Look every output up, under every attempt and in the root, and hash it (see wire.manifest).
+    """Find every output, under every attempt and in the root, and hash it (see wire.manifest).
 
-    Of each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
-    has succeeded its copy, or the root's, stands alone and others are counted; before that others are in `earlier`, and
-    so is the checkpoint before the newest. What is as it was pushed is nobody's work and comes last.
-    A symlink stands for the file it leads to, as long as that lies in the root. What cannot be taken home (a link out
-    of the root, a device, an unreadable file, a name that is not UTF-8) is in `refused`; nothing is passed over in
-    silence. `known`: {"from": {"stat","bytes","sha256"}} of what need not be read again where its stat is the same.
+    For each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
+    has succeeded, its copy, or the root's, stands alone and others are only counted; before that others are in
+    `earlier`, and so is the checkpoint before the newest. A file unchanged since the push is nobody's work and comes
+    last. A symlink stands for its target, if that is in the root. What cannot be brought home (a link out of the root,
+    a device, an unreadable file, a name that is not UTF-8) is in `refused`; nothing is skipped silently. `known`:
+    {"from": {"stat","bytes","sha256"}} of files that need not be reread if their stat is unchanged.
     """
     taking = _Taking(root, spec, attempt, known or {})
     missing = taking.outputs(spec.get("outputs") or ())
@@ -48,7 +47,7 @@ def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional
 
 
 def hashed_before(root: Root) -> Dict[str, FileRow]:
-    """What the last seal hashed, to give as `known`."""
+    """What the last seal hashed, to pass as `known`."""
     sealed = read_fields(root.manifest)
     rows = [row for key in ("files", "earlier") for row in _dicts(sealed.get(key))]
     return {str(row.get("from")): row for row in rows if row.get("stat")}
@@ -67,19 +66,20 @@ class _Taking:
         self.earlier: List[FileRow] = []
         self.refused: Dict[str, str] = {}
         self.superseded = 0
-        self.seen: Set[str] = set()  # every path that a glob hit
+        self.seen: Set[str] = set()  # every path that a glob matched
         self.hashed: Dict[str, FileRow] = {}  # by real path
-        self.pushed = _pushed(root, spec)
+        self.pushed = pushed(root, spec)
         self.sealed = read_fields(root.manifest)
         self.devices: Optional[Set[int]] = None
+        self.settling = syncing.Settling()
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
         self.folders = [root.attempt(first), root.kept, root.path] + [root.attempt(n) for n in numbers if n != first]
 
     def outputs(self, wanted: Any) -> List[str]:
-        """Take what the globs hit; those that hit nothing."""
+        """Take what the globs match; note those without a match."""
         missing = []
-        places: Dict[str, List[str]] = {}  # path -> the folders that have it, in their order
+        places: Dict[str, List[str]] = {}  # path -> the folders that have it, in order
         for glob in wanted:
             is_hit = False
             for folder in self.folders:
@@ -118,9 +118,9 @@ class _Taking:
             self._each(path, usable)
 
     def _alone(self, path: str, usable: List[str]) -> None:
-        """An attempt has succeeded: the first one that can be read stands, those that differ are counted.
+        """An attempt has succeeded: its first readable copy stands, those that differ are counted.
 
-        But one that is as it was pushed was not made by that attempt, and replaces nothing that an earlier one made.
+        But a copy unchanged since the push was not made by that attempt, and replaces nothing made by an earlier one.
         """
         rows = [row for row in (self._hash(path, real, "output") for real in self._tried(path, usable)) if row]
         made = [row for row in rows if _content(row) != self.pushed.get(path)]
@@ -131,7 +131,7 @@ class _Taking:
         self.superseded += sum(not _is_same(self.root.path, first, real) for real in usable if real != first)
 
     def _tried(self, path: str, usable: List[str]) -> Iterator[str]:
-        """Those of the files that may have to stand, as far as they need to be hashed to tell."""
+        """The candidates among the files, hashed as far as needed to tell."""
         for real in usable:
             yield real
             known = self.hashed.get(real)
@@ -139,7 +139,7 @@ class _Taking:
                 return
 
     def _each(self, path: str, usable: List[str]) -> None:
-        """None has: all that differ count, first those that are not as they were pushed."""
+        """No attempt has: all different copies count, those changed since the push first."""
         rows: List[FileRow] = []
         for real in usable:
             row = self._hash(path, real, "output") if not rows else self._hash_older(path, real)
@@ -161,15 +161,15 @@ class _Taking:
         return row
 
     def _refuse_older(self, full: str, why: str) -> None:
-        """By where it lies: its path itself has something better."""
+        """By location: a better candidate exists for the path itself."""
         self.refused[os.path.relpath(full, self.root.path if full.startswith(self.root.path) else self.top)] = why
 
     def checkpoints(self) -> None:
-        """While the run may be resumed: the newest committed checkpoint, and the one before it as `earlier`."""
+        """While the run may be resumed: the newest committed checkpoint, and the previous one as `earlier`."""
         if self.done:
             return
         folder = self.root.checkpoints
-        for _ in range(5):  # a training that lives may remove what we list
+        for _ in range(5):  # a living training may remove what we list
             found = shelved.committed(folder)[:2]
             sets = [self._set(folder, name) for name in found]
             if all(rows is not None for rows in sets) or found == shelved.committed(folder)[:2]:
@@ -185,7 +185,7 @@ class _Taking:
                     self.earlier.append(row)
 
     def _set(self, folder: str, name: str) -> Optional[List[FileRow]]:
-        """The rows of one checkpoint; None where it was removed meanwhile."""
+        """The rows of one checkpoint; None if it was removed meanwhile."""
         try:
             paths = shelved.files_of(folder, name)
         except OSError:
@@ -210,7 +210,7 @@ class _Taking:
         return rows
 
     def logs(self) -> None:
-        """While the secrets are here the logs may hold them: they come home when the keeper has hidden them."""
+        """While the secrets are here the logs may contain them: logs come home once the keeper has masked them."""
         for number in () if secrets.exist(self.root) else attempts_made(self.root):
             for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
                 full = os.path.join(self.root.path, path)
@@ -224,9 +224,9 @@ class _Taking:
                     self.rows[path] = row
 
     def gone(self) -> List[FileRow]:
-        """What the seal proves to have been there, and is nowhere any more. Said in each seal again.
+        """What the seal proves to have existed and is gone. Repeated in each seal.
 
-        Not what a later attempt may have removed by itself: older checkpoints, and files outside its working copies.
+        Except what a later attempt may itself have removed: older checkpoints, and files outside its working copies.
         """
         had_later = self._is_followed()
         newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
@@ -250,7 +250,7 @@ class _Taking:
         return [{"path": row.get("path"), "bytes": row.get("bytes"), "sha256": row.get("sha256")} for row in gone]
 
     def rewritten(self) -> None:
-        """Note the hash of before in the row of each output that was changed after it was sealed, by no attempt."""
+        """Record the earlier hash in the row of each output changed after it was sealed, though by no attempt."""
         for old in () if self._is_followed() else _dicts(self.sealed.get("files")):
             row = self.rows.get(str(old.get("path")))
             if row and row["role"] == "output" and row["from"] == old.get("from"):
@@ -259,7 +259,7 @@ class _Taking:
                     row["sealed"] = before
 
     def _is_followed(self) -> bool:
-        """Another attempt began since the seal."""
+        """Another attempt has started since the seal."""
         before = self.sealed.get("attempt")
         return isinstance(before, int) and self.ends.has_started_since(before)
 
@@ -269,7 +269,7 @@ class _Taking:
         return any(os.path.lexists(os.path.join(folder, path)) for folder in self.folders)
 
     def _tells_changes(self, found: os.stat_result) -> bool:
-        """The file's times can be relied on: its device tells changes, finely, and its clock is not ahead of ours."""
+        """The file's times are reliable: its device records changes, finely, and its clock is not ahead of ours."""
         if self.devices is None:
             self.devices = _telling_devices()
         now_ns = time.time_ns()
@@ -277,13 +277,26 @@ class _Taking:
         is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
         return found.st_dev in self.devices and newest <= now_ns and is_fine
 
+    def _settled(self, fd: int, path: str) -> os.stat_result:
+        """Its stat, once the tick of its last change is over: any later change gives another time."""
+        try:
+            self.settling.sync(fd, path)
+        except OSError:
+            pass  # not syncable, so not on a reliable device
+        now = os.fstat(fd)
+        young_ns = time.time_ns() - now.st_ctime_ns
+        if 0 <= young_ns < syncing.TICK_NS:
+            time.sleep((syncing.TICK_NS - young_ns) / 1e9)
+            now = os.fstat(fd)
+        return now
+
     def _hash(self, path: str, real: str, role: str) -> Optional[FileRow]:
-        """The row of a file; None, and why in `refused`, where it cannot be read."""
+        """The row of a file; None, with the reason in `refused`, if it is unreadable."""
         if real not in self.hashed:
             try:
                 fd = opening.open_below(self.root.path, real)
                 with open(fd, "rb", buffering=0) as f:
-                    self.hashed[real] = self._read(f, os.path.relpath(real, self.top))
+                    self.hashed[real] = self._read(f, real)
             except OSError as error:
                 self.refused[path] = error.strerror or str(error)
                 return None
@@ -291,9 +304,10 @@ class _Taking:
         row["path"], row["role"] = path, role
         return row
 
-    def _read(self, f: Any, source: str) -> FileRow:
-        """Up to the size that it has now: one that grows is not followed."""
-        before = _settled(f.fileno())
+    def _read(self, f: Any, real: str) -> FileRow:
+        """Up to its current size: a growing file is not followed."""
+        source = os.path.relpath(real, self.top)
+        before = self._settled(f.fileno(), real)
         row: FileRow = {"from": source, "stat": _stat_row(before)}
         known = self.known.get(source)
         if (
@@ -313,9 +327,9 @@ class _Taking:
 
 
 def _telling_devices() -> Set[int]:
-    """Devices whose files have another time after each change, one through a mapping of memory too once it was synced.
+    """Devices that change a file's time with each change, after a sync also for one through a memory mapping.
 
-    Measured on ext4 and on tmpfs, which has no such moment (2026-11).
+    Measured on ext4 and on tmpfs, which needs no such sync (2026-11).
     """
     found = set()
     for line in raw.read_entry("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
@@ -328,29 +342,12 @@ def _telling_devices() -> Set[int]:
     return found
 
 
-def _settled(fd: int) -> os.stat_result:
-    """Its stat, once the tick of its last change is over: a change from now on has another time.
-
-    What was written through a mapping gets its time when it is synced; without that it may keep the old one.
-    """
-    try:
-        os.fsync(fd)
-    except OSError:
-        pass  # it cannot be synced, so it is not on a device that tells
-    now = os.fstat(fd)
-    young_ns = time.time_ns() - now.st_ctime_ns
-    if 0 <= young_ns < _TICK_NS:
-        time.sleep((_TICK_NS - young_ns) / 1e9)
-        now = os.fstat(fd)
-    return now
-
-
 def _stat_row(found: os.stat_result) -> List[int]:
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
 def _is_same(root: str, one: str, other: str) -> bool:
-    """Whether two files hold the same bytes; False where that cannot be seen. Ends at the first difference."""
+    """Whether two files hold the same bytes; False if that cannot be checked. Stops at the first difference."""
     try:
         with open(opening.open_below(root, one), "rb") as a, open(opening.open_below(root, other), "rb") as b:
             left = os.fstat(a.fileno()).st_size
@@ -366,8 +363,8 @@ def _is_same(root: str, one: str, other: str) -> bool:
         return False
 
 
-def _pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
-    """(bytes, sha256) of the code that each working copy began with, by path; empty where that cannot be read."""
+def pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
+    """(bytes, sha256) of the initial code of each working copy, by path; empty if unreadable."""
     if not spec.get("code"):
         return {}
     try:
@@ -380,7 +377,7 @@ def _pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
 
 
 def _dicts(rows: Any) -> Iterator[Any]:
-    """What of it is a row, as far as that can be seen; a keeper of an earlier version may have written it."""
+    """The valid rows in it, as far as visible; an older keeper may have written it."""
     return (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else iter(())
 
 
@@ -389,5 +386,5 @@ def _content(row: FileRow) -> Tuple[int, str]:
 
 
 def _utf8(path: str) -> str:
-    """The path as it can be told; another text where its name is not UTF-8."""
+    """The path, if expressible; another text if its name is not UTF-8."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,8 +1,7 @@
-"""What looks like a checkpoint in a working copy, and whether its bytes are all there. Nothing is loaded.
+"""What looks like a checkpoint in a working copy, and whether it is complete. Nothing is loaded.
 
-For scripts that know nothing of us: the names are those that PyTorch, Hugging Face, Lightning, Keras, DeepSpeed,
-Megatron and plain loops write by default. A format that says its own length is held to it; any other is whole once it
-is not empty.
+For scripts unaware of us: the names are the defaults of PyTorch, Hugging Face, Lightning, Keras, DeepSpeed, Megatron
+and plain loops. A format that states its length is checked against it; any other is complete if not empty.
 """
 
 from __future__ import annotations
@@ -15,30 +14,33 @@ from sojourn.wire import lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Dict, Iterator, List, NamedTuple, Sequence
+    from typing import IO, Dict, Iterator, List, NamedTuple, Sequence, Set
 
     class Saved(NamedTuple):
-        """One file or folder that looks like a checkpoint. `path` is relative; `mtime_ns` is of its newest file."""
+        """One file or folder that looks like a checkpoint. `path` is relative; `mtime_ns` is its newest file's; `inode`
+        is 0 for a folder.
+        """
 
         path: str
         is_folder: bool
         mtime_ns: int
         bytes: int
+        inode: int
 
 else:
     from collections import namedtuple
 
-    Saved = namedtuple("Saved", "path is_folder mtime_ns bytes")
+    Saved = namedtuple("Saved", "path is_folder mtime_ns bytes inode")
 
-MOST_ENTRIES = 20_000  # of a larger working copy only so many are looked at
-TORN = ".torn-"  # what a file is renamed to that is not whole: kept, and no longer taken for a checkpoint
+MOST_ENTRIES = 20_000  # a larger working copy is searched only this far
+TORN = ".torn-"  # prefix for incomplete files: kept, and no longer taken for a checkpoint
 _SURE = frozenset(".pt .pth .ckpt .safetensors .keras .pdparams .pdopt".split())
 _MAYBE = frozenset(".bin .npz .npy .pkl .pickle .joblib .h5 .hdf5 .msgpack .params .tar .model .json".split())
 _WORD = re.compile(r"ckpt|checkpoint|model|weight|state|snapshot|epoch|(?:^|[_-])(?:last|best|latest|step)", re.I)
 _FOLDER = re.compile(r"(?:checkpoint|ckpt|global_step|epoch|step|iter)[-_=]?[0-9]+(?:[-_].*)?|.+\.ckpt", re.I)
 _PASSED = frozenset("__pycache__ node_modules site-packages wandb mlruns".split())
 _STARTS = (b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n")
-_HEADER_BYTES = 100 << 20  # safetensors allows no longer header
+_HEADER_BYTES = 100 << 20  # the longest header that safetensors allows
 
 
 def find(top: str, below: Sequence[str] = ("",)) -> List[Saved]:
@@ -48,7 +50,7 @@ def find(top: str, below: Sequence[str] = ("",)) -> List[Saved]:
     for start in below:
         full = os.path.join(top, start)
         name = os.path.basename(start)
-        if start and os.path.isfile(full) and _is_named(name):
+        if start and os.path.isfile(full) and is_named(name):
             found[start] = _file(start, os.stat(full))
         elif start and _FOLDER.fullmatch(name) and _files(full):
             found[start] = _folder(start, full)
@@ -58,13 +60,34 @@ def find(top: str, below: Sequence[str] = ("",)) -> List[Saved]:
 
 
 def is_whole(path: str) -> bool:
-    """Whether the bytes of a checkpoint are all there, as far as its format says. Raises: nothing."""
+    """Whether a checkpoint is complete, as far as its format shows. Raises: nothing."""
     try:
         if os.path.isdir(path):
             return _is_folder_whole(path)
         return _is_file_whole(path)
     except (OSError, ValueError, struct.error, RecursionError):
         return False
+
+
+def is_named(path: str) -> bool:
+    """Whether a file has a checkpoint's name."""
+    name = os.path.basename(path)
+    stem, extension = os.path.splitext(name.lower())
+    if extension == ".json":  # a model of XGBoost and the like, never a log or a configuration
+        return bool(re.search(r"ckpt|checkpoint", stem))
+    return extension in _SURE or (extension in _MAYBE and bool(_WORD.search(stem)))
+
+
+def states_its_end(path: str) -> bool:
+    """Whether its format states its end, at the end or the start: then `is_whole` is true only once its writer is done.
+    For any other, only time can tell. Raises: nothing.
+    """
+    try:
+        with open(path, "rb") as f:
+            head = f.read(8)
+    except OSError:
+        return False
+    return head[:4] == b"PK\x03\x04" or head[:6] == b"\x93NUMPY" or path.endswith((".safetensors", ".json"))
 
 
 def _walk(top: str, start: str, left: List[int]) -> Iterator[Saved]:
@@ -88,26 +111,19 @@ def _walk(top: str, start: str, left: List[int]) -> Iterator[Saved]:
                         yield _folder(path, entry.path)
                     elif entry.name not in _PASSED and not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                         waiting.append(path)
-                elif entry.is_file() and _is_named(entry.name):
+                elif entry.is_file() and is_named(entry.name):
                     yield _file(path, entry.stat())
             except OSError:
                 continue  # removed meanwhile
 
 
-def _is_named(name: str) -> bool:
-    stem, extension = os.path.splitext(name.lower())
-    if extension == ".json":  # a model of XGBoost and the like, never a log or a configuration
-        return bool(re.search(r"ckpt|checkpoint", stem))
-    return extension in _SURE or (extension in _MAYBE and bool(_WORD.search(stem)))
-
-
 def _file(path: str, found: os.stat_result) -> Saved:
-    return Saved(path, False, found.st_mtime_ns, found.st_size)
+    return Saved(path, False, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def _folder(path: str, full: str) -> Saved:
     stats = [os.stat(one) for one in _files(full)]
-    return Saved(path, True, max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats))
+    return Saved(path, True, max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats), 0)
 
 
 def _files(folder: str) -> List[str]:
@@ -120,13 +136,43 @@ def _number(path: str) -> int:
 
 
 def _is_folder_whole(path: str) -> bool:
-    """Every file of a known format is whole. The Trainer of Hugging Face writes trainer_state.json last."""
+    """Every file of a known format is complete, and none from the previous folder is missing. Hugging Face's Trainer
+    starts with config.json and writes trainer_state.json last.
+    """
     files = _files(path)
     names = {os.path.basename(one) for one in files}
     if "training_args.bin" in names:
         with open(os.path.join(path, "trainer_state.json"), "rb") as f:
             lean_json.loads(f.read().decode("utf-8"))
-    return bool(files) and all(_is_file_whole(one) for one in files if os.path.splitext(one)[1] in _SURE | _MAYBE)
+    saved = [one for one in files if _extension(one) in _SURE | _MAYBE]
+    if not saved or not _kinds(saved, path) >= _kinds_before(path):
+        return False
+    is_begun = all(one.endswith(".json") for one in saved) and "config.json" in names
+    return not is_begun and all(map(_is_file_whole, saved))
+
+
+def _kinds_before(path: str) -> Set[str]:
+    """The content of the previous folder, whose name differs only in a number."""
+    top, name = os.path.split(path)
+    mine = os.stat(path).st_mtime_ns
+    like = [os.path.join(top, other) for other in os.listdir(top) if other != name and _kind(other) == _kind(name)]
+    older = [(os.stat(one).st_mtime_ns, one) for one in like if os.path.isdir(one)]
+    before = max([one for one in older if one[0] < mine], default=None)
+    return _kinds(_files(before[1]), before[1]) if before is not None else set()
+
+
+def _kinds(files: Sequence[str], folder: str) -> Set[str]:
+    """The names below a folder of files that hold state, each number as 0."""
+    held = [one for one in files if _extension(one) in _SURE | _MAYBE and not one.endswith(".json")]
+    return {_kind(os.path.relpath(one, folder)) for one in held}
+
+
+def _kind(name: str) -> str:
+    return re.sub(r"[0-9]+", "0", name)
+
+
+def _extension(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
 
 
 def _is_file_whole(path: str) -> bool:
@@ -156,8 +202,8 @@ def _is_file_whole(path: str) -> bool:
 
 
 def _is_zip_whole(path: str) -> bool:
-    """torch.save, np.savez and Keras: the directory stands at the end, and every member begins where it says."""
-    import zipfile  # 1 MiB, and only where there is such a file
+    """torch.save, np.savez and Keras: the directory is at the end, and every member starts where it says."""
+    import zipfile  # 1 MiB, and needed only for such a file
 
     try:
         with zipfile.ZipFile(path) as archive:
@@ -194,7 +240,7 @@ def _is_npy_whole(f: IO[bytes], size: int) -> bool:
     header = ast.literal_eval(f.read(length).decode("latin-1"))
     kind = re.fullmatch(r"[<>|=]?[a-zA-Z]([0-9]+)", str(header["descr"]))
     if kind is None or "O" in str(header["descr"]):
-        return True  # records and objects: not for us to size
+        return True  # records and objects: of unknown size
     count = 1
     for side in header["shape"]:
         count *= side

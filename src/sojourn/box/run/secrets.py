@@ -1,8 +1,8 @@
-"""The values of a run's secrets on the box: one file, 0600, there only while the run may still need them.
+"""The values of a run's secrets on the box: one file, 0600, kept only while the run may still need them.
 
-They come over a call's standard input, go into the environment of `setup` and payload, and nowhere else. Who holds
-them also hides them: in what is read of a log while they are here, and in the logs themselves before they go, so that
-the sealed manifest speaks of logs that never have to be changed again.
+They arrive on a call's standard input, go into the environment of `setup` and payload, and nowhere else. Their holder
+also masks them: in what is read from a log while they are here, and in the logs themselves before they go, so that the
+sealed manifest describes logs that never need to change again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PART = 8 << 20
 
 
 def write(root: Root, values: Mapping[str, str]) -> None:
-    """Keep them, durably, instead of earlier ones. Only inside `locks.Held`. Raises: OSError."""
-    aside = root.secrets + ".new"  # a fixed name: what a kill leaves behind is found by the next `write` or `drop`
+    """Keep them, durably, replacing earlier ones. Only inside `locks.Held`. Raises: OSError."""
+    aside = root.secrets + ".new"  # a fixed name: the next `write` or `drop` finds what a kill leaves behind
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     with open(os.open(aside, flags, 0o600), "wb") as f:
         os.fchmod(f.fileno(), 0o600)
@@ -36,7 +36,7 @@ def write(root: Root, values: Mapping[str, str]) -> None:
 
 
 def read_secrets(root: Root) -> Dict[str, str]:
-    """Name -> value; empty where there are none (any more)."""
+    """Name -> value; empty if there are none (any more)."""
     return {str(name): value for name, value in read_fields(root.secrets).items() if isinstance(value, str)}
 
 
@@ -46,9 +46,9 @@ def exist(root: Root) -> bool:
 
 
 def read_masked(root: Root, f: BinaryIO, offset: int, length: int, values: Mapping[str, str]) -> bytes:
-    """Bytes of an open log from `offset` on, as many as `length` at most, with `values` hidden.
+    """Bytes of an open log from `offset` on, at most `length`, with `values` masked.
 
-    At the end of the file the beginning of what may become a secret is kept back: it comes with the rest.
+    At the end of the file, a possible start of a secret is held back: it comes with the rest.
     """
     mask = Mask(values)
     reach = max(0, mask.longest_bytes - 1)
@@ -61,10 +61,10 @@ def read_masked(root: Root, f: BinaryIO, offset: int, length: int, values: Mappi
 
 
 def drop(root: Root, attempt: int) -> Dict[str, int]:
-    """Hide the values in every log, then remove them, unless an attempt after `attempt` is asked for meanwhile.
+    """Mask the values in every log, then remove them, unless an attempt after `attempt` is requested meanwhile.
 
-    For when nothing of the run lives. Returns how often each name was hidden. Idempotent; a call that was cut short
-    is made good by the next. Raises: OSError (they stay, and so does what hides them).
+    For when nothing of the run lives. Returns how often each name was masked. Idempotent; the next call completes an
+    interrupted one. Raises: OSError (they stay, and so does the masking).
     """
     if not exist(root):
         return {}
@@ -86,7 +86,7 @@ def drop(root: Root, attempt: int) -> Dict[str, int]:
 
 
 def _mask_file(path: str, mask: Mask) -> Dict[str, int]:
-    """Hide in place, byte for byte: needs no room on the disk, and who appends to the file goes on doing so."""
+    """Mask in place, byte for byte: needs no disk space, and a process appending to the file is not disturbed."""
     hidden: Dict[str, int] = {}
     if not mask:
         return hidden
@@ -113,12 +113,12 @@ def _mask_file(path: str, mask: Mask) -> Dict[str, int]:
 
 
 def checked(spec: Mapping[str, Any], given: Any) -> Dict[str, str]:
-    """`given` as a request brought it. Raises: ValueError (which shows no value) for anything but texts by name."""
+    """`given` from a request. Raises: ValueError (without showing a value) for anything but texts by name."""
     if given is None:
         return {}
     names = spec.get("secrets") or ()
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
-        raise ValueError("secrets are texts by name")
+        raise ValueError("secrets must map names to text")
     if any(name not in names for name in given):
         raise ValueError("a secret that the job does not name")
     if any("\0" in value for value in given.values()):

@@ -14,12 +14,12 @@ _SEAL = "sojourn-seal.json"
 
 
 def rank(name: str) -> Tuple[int, int, int]:
-    """(token, step, count) by the name of a checkpoint: the highest is the newest. (0, 0, 0) for any other name."""
+    """(token, step, count) from a checkpoint's name: the highest is the newest. (0, 0, 0) for any other name."""
     return saved.order(name) if saved.NAME.fullmatch(name) else (0, 0, 0)
 
 
 def committed(folder: str) -> List[str]:
-    """Names of the checkpoints in `folder` that were published whole, newest first: files, and folders with a seal."""
+    """Names of the completely published checkpoints in `folder`, newest first: files, and folders with a seal."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""What is wanted of a run and how its keeper is: the attempt that is asked for, the pulse, the argv that starts it."""
+"""Requests to a run and its keeper's state: the requested attempt, the pulse, the argv that starts it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from sojourn.box.call import Box, Refused
 from sojourn.box.run.locks import Held
-from sojourn.box.run.root import Root, attempts_made, read_fields, read_number
+from sojourn.box.run.root import Root, attempts_made, read_fields, read_number, spec_fields
 from sojourn.box.system import machine, process
 from sojourn.wire import atomic, names
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def find_root(box: Box, run: str, must_exist: bool = True) -> Root:
-    """The root of a run by its id. Refused: bad-name, no-such-run."""
-    if not names.is_name(run):
+    """The root of a run, or of a revision of one, by its id. Refused: bad-name, no-such-run."""
+    if not names.is_root(run):
         raise Refused("bad-name", "not a run's name: %r" % run)
     root = Root(box.under("runs", run))
     if must_exist and not os.path.isfile(root.run):
@@ -26,16 +26,28 @@ def find_root(box: Box, run: str, must_exist: bool = True) -> Root:
     return root
 
 
+def revisions(box: Box, run: str) -> List[Root]:
+    """The roots of earlier runs with this name, newest first."""
+    try:
+        found = [name for name in os.listdir(box.under("runs")) if names.is_root(name) and names.run_of(name) == run]
+    except OSError:
+        found = []
+    earlier = sorted((name for name in found if name != run), key=names.revision_of, reverse=True)
+    return [Root(box.under("runs", name)) for name in earlier]
+
+
 def supervise_argv(box: Box, root: Root) -> List[str]:
-    """What a launcher is to start: the run's own keeper while it is here; a resume meets the one that began it."""
-    keeper = box.under("keepers", os.path.basename(str(read_fields(root.run).get("keeper") or "")))
+    """The argv for a launcher: the run's own keeper while it is here, so that a resume meets the one that started the
+    run, unless it brings other code.
+    """
+    keeper = box.under("keepers", os.path.basename(str(spec_fields(root).get("keeper") or "")))
     if not os.path.isfile(keeper):
         keeper = box.keeper
     return [sys.executable or "python3", "-I", "-S", keeper, "supervise", "--root", root.path]
 
 
 def last_attempt(root: Root) -> int:
-    """The highest attempt that was begun."""
+    """The highest attempt that was started."""
     return max([read_number(root.keeper, "attempt")] + attempts_made(root))
 
 
@@ -51,7 +63,7 @@ def pulse(root: Root) -> str:
 
 
 def wake_keeper(root: Root) -> str:
-    """Let the keeper look at what was written; its pulse."""
+    """Wake the keeper to read the request; returns its pulse."""
     now = pulse(root)
     if now == "alive":
         import signal  # and for this
@@ -64,33 +76,40 @@ def wake_keeper(root: Root) -> str:
 
 
 def raise_want(root: Root, asked: Dict[str, Any], given: Any = None) -> Dict[str, Any]:
-    """Ask for an attempt of this run. Never lowers what was asked. `given`: the values of its secrets.
+    """Request an attempt of this run. Never lowers a request. `given`: the values of its secrets.
 
-    `asked`: attempt, by, token, and what is to hold from this attempt on: budget_s, max_duration_s, envs.
-    Answer: attempt (in force), last (the highest begun). Refused: bad-want. Raises: OSError.
+    `asked`: attempt, by, token, and what holds from this attempt on: budget_s, max_duration_s, envs; `spec`: the
+    identity of one in `specs`, which holds from then on.
+    Answer: attempt (in force), last (the highest started). Refused: bad-want. Raises: OSError.
     """
     from sojourn.box.run import secrets
 
     values = secrets.checked(read_fields(root.run), given)
+    first = int(read_fields(root.run).get("first") or 1)
     with Held(root):  # two clients at once: the higher one stays
         last, attempt = last_attempt(root), int(asked["attempt"])
         now = read_fields(root.want)
         in_force = read_number(root.want, "attempt")
-        if attempt > in_force:
-            if not 1 <= attempt <= max(last, in_force) + 1:
-                raise Refused("bad-want", "attempt %d was asked for, the last one is %d" % (attempt, last), last=last)
+        spec = asked.get("spec") or now.get("spec")
+        if attempt > in_force or (attempt == in_force > last and spec != now.get("spec")):
+            if not first <= attempt <= max(last, in_force, first - 1) + 1:
+                raise Refused(
+                    "bad-want", "attempt %d was requested, but the last one is %d" % (attempt, last), last=last
+                )
             now = {
                 "attempt": attempt,
                 "by": str(asked.get("by") or "run"),
                 "token": asked.get("token") or os.urandom(16).hex(),
             }
+            if spec:
+                now["spec"] = str(spec)
             for limit in ("budget_s", "max_duration_s"):
                 if asked.get(limit) is not None:
                     now[limit] = float(asked[limit])
             if asked.get("envs"):
                 now["envs"] = {str(name): str(value) for name, value in asked["envs"].items()}
             if values:
-                secrets.write(root, values)  # before the keeper can see that they will be needed
+                secrets.write(root, values)  # before the keeper can learn that they will be needed
             atomic.write_json(root.want, now)
             in_force = attempt
         elif values and attempt > last:
@@ -100,7 +119,7 @@ def raise_want(root: Root, asked: Dict[str, Any], given: Any = None) -> Dict[str
 
 
 def write_once(path: str, value: Dict[str, Any]) -> bool:
-    """Write a file that is never changed again; False where it was there. Two at once: one of them wins whole."""
+    """Write a file that is never changed again; False if it existed. Of two at once, one wins whole."""
     if os.path.exists(path):
         return False
     aside = "%s.%s" % (path, os.urandom(16).hex())

@@ -1,6 +1,6 @@
-"""Tells an attempt that begins at the very steps at which the first one began, though it had something to resume from.
+"""Detects an attempt that starts at the first attempt's very steps, though it had something to resume from.
 
-By the log alone: a training that reports to us by `sojourn.train` loads its checkpoint by itself.
+By the log alone: a training that reports through `sojourn.train` loads its checkpoint by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LATEST = 1  # the first step of a training is 0 or 1
 
 
 class Anew:
-    """Of attempt `number`. `resumes`: what it could resume from, "" where there was nothing."""
+    """Of attempt `number`. `resumes`: what it could resume from, "" if nothing."""
 
     def __init__(self, root: Root, number: int, resumes: str) -> None:
         self._root = root
@@ -27,7 +27,7 @@ class Anew:
         self._is_open = bool(resumes) and number > 1 and not os.path.exists(root.progress(number))
 
     def look(self) -> Dict[str, Any]:
-        """The fields of a `restarted` event, once it is clear that it began anew; else nothing."""
+        """The fields of a `restarted` event, once it clearly started anew; else nothing."""
         if not self._is_open:
             return {}
         steps = first_steps(self._root.log(self._number))
@@ -36,7 +36,7 @@ class Anew:
         self._is_open = False
         earlier = [n for n in attempts_made(self._root) if n < self._number]
         before = next((found for n in earlier for found in [first_steps(self._root.log(n))] if len(found) == 2), ())
-        # The same two steps: a bar that begins at 0 and then jumps to where it resumes is no restart.
+        # The same two steps: a bar that starts at 0 and then jumps to the point of resumption is no restart.
         if not before or steps[0] > max(_LATEST, before[0]) or steps[1] > 2 * before[1] + 1:
             return {}
         return {"step": steps[0], "resumes": self._resumes}

@@ -1,4 +1,4 @@
-"""One attempt from claim to end: prepare, start, watch, record; or go on with one that an earlier keeper began."""
+"""One attempt from claim to end: prepare, start, watch, record; or continue one started by an earlier keeper."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import time
 from sojourn.box.run import lastwords, locks, marks, secrets
 from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.progress import Progress
-from sojourn.box.run.root import read_fields
+from sojourn.box.run.root import read_fields, read_spec
 from sojourn.box.supervise import ending, environment, persist, prepare, snapshots, start
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.supervise.watch import Watch
 from sojourn.box.system import disk, machine, members, process
+from sojourn.box.trackers.files import Files
 from sojourn.wire import units
 from sojourn.wire.mask import Mask
 
@@ -22,16 +23,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Mapping
 
-_LEAVE_S = 10.0  # what a payload left behind gets between SIGTERM and SIGKILL, at most
+_LEAVE_S = 10.0  # the most time that a payload's leftovers get between SIGTERM and SIGKILL
 _LOCK_S = 15.0
 _BEGIN_S = 30.0
 _BOTH_S = 0.5
 
 
 def begin(keeper: Keeper, number: int) -> None:
-    """Begin attempt `number` and see it to its end. Raises: OSError where not even the intent can be written."""
+    """Start attempt `number`, with the code requested last, and see it to its end.
+
+    Raises: OSError if not even the intent can be written, ValueError if that code is unreadable.
+    """
+    keeper.spec = read_spec(keeper.root)
     if not _note_attempt(keeper, number):
-        raise OSError("events.jsonl cannot be written; attempt %d is not begun" % number)
+        raise OSError("events.jsonl cannot be written; attempt %d was not started" % number)
     keeper.sign()
     keeper.is_tidy = False
     try:
@@ -47,7 +52,7 @@ def begin(keeper: Keeper, number: int) -> None:
 
 
 def go_on(keeper: Keeper) -> None:
-    """Take over the last attempt, which has no end on record: adopt it, record its end, or prepare it again."""
+    """Take over the last attempt, which has no recorded end: adopt it, record its end, or prepare it again."""
     history, root = keeper.ledger.history, keeper.root
     number = history.attempt
     was_here = history.begun.get("boot_id", "") == machine.boot_id() and history.begun.get("host") == machine.host()
@@ -60,7 +65,7 @@ def go_on(keeper: Keeper) -> None:
     shim = begun.get("shim") or {}
     if was_here and pid and not history.started:
         keeper.ledger.note("started", number, pid=pid, start=started, pgid=begun.get("pgid", pid), shim=shim)
-    # A shim outlives its payload until it has written how that ended: as long as it lives, the record may still come.
+    # A shim outlives its payload until it has recorded the end: while it lives, the record may still come.
     shim_lives = process.is_alive(shim.get("pid", 0), shim.get("start", 0))
     if was_here and pid and (shim_lives or process.is_alive(pid, started)):
         _adopt(keeper, Watch(keeper, number, pid, started, shim))
@@ -77,13 +82,14 @@ def go_on(keeper: Keeper) -> None:
 
 
 def _last_progress(keeper: Keeper, number: int) -> None:
-    """What the payload told of itself last, where no keeper was there to hear it."""
-    log = LogProgress(keeper.root.log(number), str(keeper.spec.get("progress") or ""))
-    progress = Progress(keeper.root.progress(number), log)
-    if progress.look():
+    """The payload's last report of its progress, from when no keeper was there."""
+    root = keeper.root
+    log = LogProgress(root.log(number), str(keeper.spec.get("progress") or ""))
+    files = Files((root.attempt(number), root.checkpoints), root.begun(number))
+    progress = Progress(root.progress(number), log, files)
+    if progress.look(is_last=True):
         keeper.ledger.note("beat", number, progress=progress.told())
-        found = progress.checkpoint
-        if found and (found["path"], found["step"]) != keeper.ledger.history.checkpoint:
+        for found in progress.saved_since(keeper.ledger.history.checkpoint):
             keeper.ledger.note("checkpoint", number, **found)
 
 
@@ -108,8 +114,10 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         from sojourn.box.supervise import node_check
 
         against = node_check.check(keeper, number)
-        if against:
-            end(keeper, number, "failed", why="preflight", by="keeper", detail=against)
+        if against is not None:
+            keeper.avoid = against.nodes
+            state = "lost" if against.nodes else "failed"
+            end(keeper, number, state, why="preflight", by="keeper", detail=against.why)
             return
     lock = -1
     try:
@@ -138,7 +146,7 @@ def _make_and_watch(keeper: Keeper, number: int) -> None:
         return
     finally:
         if lock >= 0:
-            os.close(lock)  # from here on it is held by the shim and by what it started
+            os.close(lock)  # from here on the shim and what it started hold it
     keeper.ledger.note("started", number, pid=watch.pid, start=watch.start, pgid=watch.pid, shim=watch.shim)
     _see_to_its_end(keeper, watch)
 
@@ -149,7 +157,7 @@ def _cut_short(keeper: Keeper, number: int, why: str) -> None:
 
 
 def _go_on_unprepared(keeper: Keeper, number: int) -> None:
-    """Nothing of it ever ran but its setup. On the same machine it is made again; elsewhere the next one is."""
+    """Only its setup ever ran. On the same machine it is prepared again; elsewhere the next attempt is."""
     begun = keeper.ledger.history.begun
     if begun.get("host") != machine.host():
         end(keeper, number, "lost", by="unknown", detail="began on %s and was never started" % begun.get("host"))
@@ -157,7 +165,7 @@ def _go_on_unprepared(keeper: Keeper, number: int) -> None:
     try:
         os.mkdir(keeper.root.attempt(number))
     except FileExistsError:
-        pass  # ours: only we hold the lock, and it says that it began on this machine
+        pass  # ours: only we hold the lock, and it names this machine
     _make_and_watch(keeper, number)
 
 
@@ -178,7 +186,7 @@ def _adopt(keeper: Keeper, watch: Watch) -> None:
 
 
 def _adopt_orphans(keeper: Keeper, number: int) -> None:
-    """The payload's first process is gone with its shim, but something it started lives on: it goes on undisturbed."""
+    """The payload's first process is gone with its shim, but something it started lives: it runs on undisturbed."""
     eldest, began = members.eldest_holder(keeper.root.payload_lock)
     watch = Watch(keeper, number, eldest, began, {})
     watch.is_for_orphans = True
@@ -188,7 +196,7 @@ def _adopt_orphans(keeper: Keeper, number: int) -> None:
 def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
     exit = watch.run()
     if keeper.root.seat and (exit.signal == 15 or exit.rc == 143) and not keeper.ledger.history.signalled:
-        keeper.listen(_BOTH_S)  # a scheduler tells all at once: it died of what we are about to hear
+        keeper.listen(_BOTH_S)  # a scheduler signals all at once: it died of what we are about to receive
         if keeper.is_told_to_end:
             keeper.ledger.note("signal", watch.number, signal="TERM", why="shutdown")
     watch.last_words()
@@ -196,14 +204,19 @@ def _see_to_its_end(keeper: Keeper, watch: Watch) -> None:
 
 
 def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, detail: str = "") -> None:
-    """Record the end at once, then end what the payload left behind. `pid`: its session, where we watched it end."""
+    """Record the end at once, then end the payload's leftovers. `pid`: its session, if we watched it end."""
     history = keeper.ledger.history
     why = str(history.signalled.get("why", ""))
     kills, kills_before = keeper.groups.oom_kills(), history.begun.get("oom_kill")
     delta = max(0, kills - kills_before) if isinstance(kills, int) and isinstance(kills_before, int) else 0
-    state = ending.classify_exit(exit, why, delta)
-    if why == "walltime" and state == "preempted" and not history.has_saved and exit.rc != ending.RUN_ME_AGAIN:
+    is_cut = exit.rc == 0 and lastwords.tells_of_being_cut(keeper.root, number, bool(why))
+    state = ending.classify_exit(exit, why, delta, is_cut)
+    if is_cut and state == "preempted":
+        detail = "ended by a SIGTERM before it was done (exit status 0)"
+    if why == "walltime" and state == "preempted" and exit.rc != ending.RUN_ME_AGAIN and not _has_saved(keeper, number):
         state, detail = "timeout", "nothing was saved before it: ask for more time, or save more often"
+    elif why == "pruned" and state == "cancelled":
+        detail = str(keeper.stop_request(number).get("detail") or "pruned")
     elif why == "shutdown" and state == "preempted" and keeper.root.seat:
         detail = "its scheduler told it to end (%s)" % ending.words(exit)
     end(
@@ -221,21 +234,32 @@ def _finish(keeper: Keeper, number: int, exit: Exit, seconds: float, pid: int, d
     tidy(keeper, pid)
 
 
+def _has_saved(keeper: Keeper, number: int) -> bool:
+    """Whether attempt `number` left something to resume from: our own checkpoint or, for `resume:`, any other."""
+    history = keeper.ledger.history
+    if history.has_saved or not keeper.spec.get("resume_argv"):
+        return history.has_saved
+    try:
+        return persist.has_saved(keeper.root, keeper.spec, number, units.unstamp(str(history.begun["at"])))
+    except (KeyError, ValueError):
+        return False
+
+
 def end(keeper: Keeper, number: int, state: str, **fields: Any) -> None:
-    """Note the end of an attempt."""
+    """Record the end of an attempt."""
     told: Dict[str, Any] = {"rc": None, "signal": None, "seconds": 0.0, "oom_kill_delta": 0, "why": "", "detail": ""}
     told.update(fields)
     keeper.ledger.note("ended", number, state=state, **told)
     said = "" if state in ("succeeded", "cancelled") else lastwords.of_log(keeper.root, number)
-    if said:  # an event of its own: on a full disk the short one may still have room
+    if said:  # a separate event: on a full disk the short one may still fit
         keeper.ledger.note("said", number, text=said, room=disk.room(keeper.root.path))
 
 
 def tidy(keeper: Keeper, sid: int = 0) -> None:
-    """End what the last attempt left running, once: nothing may write into a sealed manifest's files, nor share the
-    GPU with the next attempt. A job's processes end with the job under every batch system.
+    """End what the last attempt left running, once: nothing may write into a sealed manifest's files, or share the GPU
+    with the next attempt. Under every batch system, a job's processes end with the job.
 
-    `sid`: the payload's session, 0 where another one may have that number by now.
+    `sid`: the payload's session, 0 if another may now have that number.
     """
     snapshots.at_end(keeper)  # before anything is ended: who is still there is evidence
     _end_what_is_left(keeper, sid)
@@ -263,7 +287,7 @@ def _end_what_is_left(keeper: Keeper, sid: int) -> None:
 
 
 def _clear_the_field(keeper: Keeper) -> int:
-    """The payload lock, taken; what an earlier attempt left alive is ended first. Raises: Unprepared, OSError."""
+    """The payload lock, taken; an earlier attempt's living leftovers are ended first. Raises: Unprepared, OSError."""
     deadline = time.monotonic() + _LOCK_S
     told = False
     while True:
@@ -272,7 +296,7 @@ def _clear_the_field(keeper: Keeper) -> int:
             return lock
         holders = members.holders(keeper.root.payload_lock)
         if time.monotonic() > deadline:
-            raise prepare.Unprepared("something of an earlier attempt lives and cannot be ended: pids %s" % holders)
+            raise prepare.Unprepared("processes of an earlier attempt are alive and cannot be ended: pids %s" % holders)
         members.send(holders, signal.SIGKILL if told else signal.SIGTERM)
         keeper.listen(0.1 if not told else 0.5)
         told = time.monotonic() > deadline - _LOCK_S + min(keeper.grace_s, _LEAVE_S)

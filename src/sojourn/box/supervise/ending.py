@@ -1,4 +1,4 @@
-"""How an attempt ended, and whether the keeper itself goes on with the next one. Pure."""
+"""How an attempt ended, and whether the keeper itself starts the next one. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RETRY_WORDS = {"preempted": "preempted", "lost": "node-failure"}
 
 
 class Exit:
-    """How a payload's process ended: `rc`, or `signal`, or neither where nobody saw it.
+    """How a payload's process ended: `rc`, or `signal`, or neither if nobody saw it.
 
     `by`: shim, keeper or unknown.
     """
@@ -27,27 +27,28 @@ class Exit:
         self.by = by
 
 
-def classify_exit(exit: Exit, why: str, oom_kills: int) -> str:
-    """The state. `why`: what we sent a signal for before it ended: "" (we sent none), stop, budget, max_duration,
-    shutdown, walltime.
+def classify_exit(exit: Exit, why: str, oom_kills: int, is_cut: bool = False) -> str:
+    """The state. `why`: the reason for our signal before it ended: "" (we sent none), stop, pruned, budget,
+    max_duration, shutdown, walltime.
 
-    `oom_kills`: how many the kernel killed for memory in our control group meanwhile.
+    `oom_kills`: the kernel's out-of-memory kills in our control group meanwhile. `is_cut`: a SIGTERM, from anyone, made
+    it leave before it was done; Lightning then ends with 0.
     """
     if exit.by == "unknown":
         return "lost"
-    if why == "stop":
+    if why == "stop" or (why == "pruned" and (exit.rc != 0 or is_cut)):
         return "cancelled"
     if why in ("budget", "max_duration"):
         return "timeout"
     if exit.rc == 0:
-        return "succeeded"
+        return "preempted" if is_cut else "succeeded"
     if exit.rc == RUN_ME_AGAIN:
         return "preempted"
-    # Whatever it made of our signal: torchrun ends with 1 where its processes saved and left.
+    # Whatever our signal led to: torchrun ends with 1 after its processes saved and left.
     if why in ("shutdown", "walltime"):
         return "preempted"
     number = exit.signal
-    if exit.rc in (128 + _KILL, 128 + _TERM):  # a shell says so of its child
+    if exit.rc in (128 + _KILL, 128 + _TERM):  # a shell's code for its child
         number = exit.rc - 128
     if number is None:
         return "failed"
@@ -55,7 +56,7 @@ def classify_exit(exit: Exit, why: str, oom_kills: int) -> str:
 
 
 def words(exit: Exit) -> str:
-    """One short line of what is known, for people; "" for success."""
+    """One short line for people; "" for success."""
     if exit.by == "unknown":
         return "its process is gone and left no exit status"
     if exit.signal is not None:
@@ -66,11 +67,11 @@ def words(exit: Exit) -> str:
 
 
 def may_retry(state: str, spec: Spec, want: Mapping[str, Any], action: str = "") -> bool:
-    """Whether the keeper itself asks for the next attempt: the job's `retry` names this end, and attempts are left.
+    """Whether the keeper itself requests the next attempt: the job's `retry` names this end, and attempts are left.
 
-    `action`: of the user's rule that fits the end, if one does: `retry` retries what `retry.on` does not name, the
-    others keep it from being retried. `retry.attempts` counts process starts since somebody last asked for one; those
-    asked for by keepers are in `want.auto`. Where a rule says retry and the job has no `retry`, it is RULE_ATTEMPTS.
+    `action`: of the user's rule matching the end, if any: `retry` retries ends that `retry.on` does not name, the
+    others prevent a retry. `retry.attempts` counts process starts since a person last requested one; keepers' requests
+    are in `want.auto`. If a rule says retry and the job has no `retry`, it is RULE_ATTEMPTS.
     """
     if action in REFUSING:
         return False

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from sojourn.wire.documents import Spec
 
-# What only the training itself may write with.
+# Only the training itself may write with these.
 _ITS_OWN = ("SOJOURN_PROGRESS", "SOJOURN_TOKEN")
 _ENVIRON_BYTES = 4 << 20
 
 
 def main(argv: Sequence[str]) -> int:
-    """Become the command. 2 where there is no such run, 127 where the command cannot be started."""
+    """Become the command. 2 if there is no such run, 127 if the command cannot be started."""
     root = Root(argv[0]) if argv else None
     try:
         if root is None:
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _inside(root: Root, spec: Spec, number: int, words: List[str]) -> tuple[Dict[str, str], List[str]]:
-    """The environment of the payload where it lives here, else the one that it would get now; and the command in it."""
+    """The payload's environment if it lives here, else the one it would get now; and the command in it."""
     begun = read_fields(root.begun(number))
     pid = begun.get("pid", 0)
     if begun.get("boot_id") == machine.boot_id() and pid and process.is_alive(pid, begun.get("start", 0)):

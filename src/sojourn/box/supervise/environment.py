@@ -1,4 +1,4 @@
-"""The payload's environment variables and argv, and the `setup` environment made once for all runs that share it."""
+"""The payload's environment variables and argv, and the `setup` environment, made once for all runs that share it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from sojourn.box.run import secrets
 from sojourn.box.run.history import History
 from sojourn.box.run.root import Root, read_fields
 from sojourn.box.supervise import prepare
+from sojourn.box.system import bounded
 from sojourn.wire import atomic, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Sequence
+    from typing import Any, Dict, List, Mapping, Sequence
 
     from sojourn.wire.documents import Spec
 
-_SEAT = "SOJOURN_SEAT"  # the keeper's own; a keeper that the payload starts has none
+_SEAT = "SOJOURN_SEAT"  # the keeper's own; keepers started by the payload get none
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# Unless the job says otherwise. Without its own store torchrun may hand the addresses of the dead to those it starts
-# again, which wait for them; a PyTorch that is mended needs it no more (pytorch issue 135712, 2.4 to 2.13, 2026-11).
+# Unless the job says otherwise. Without a separate store torchrun may give the addresses of dead processes to those it
+# restarts, which wait for them; a fixed PyTorch no longer needs it (pytorch issue 135712, 2.4 to 2.13, 2026-11).
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-# Beside ours and the job's: what `apptainer exec --cleanenv` takes along, by its own names for them (APPTAINERENV_...).
+_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# What shows that a cache is in its usual place already, perhaps filled for work without a network: it stays in use.
+_USUAL = {"HF_HOME": "huggingface/hub", "TORCH_HOME": "torch/hub"}
+# Beside ours and the job's: what `apptainer exec --cleanenv` passes on, under its own names (APPTAINERENV_...).
 _INTO_CONTAINERS = (*_THREADS, *_DEFAULTS, "PYTHONPATH", "CUDA_VISIBLE_DEVICES")
 
-# Makes the environment $1 from the python that `init` left in PATH ($2 where there is none), then runs the setup text
-# $3. `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
-# wrapper installs into the environment, whatever pip it borrows. $4 tells the packages of an outer venv, to be added:
+# Makes the environment $1 from the python that `init` left in PATH ($2 if none), then runs the setup text $3.
+# `--without-pip` with a wrapper is 10 times faster than ensurepip, and works where Debian left ensurepip out; the
+# wrapper installs into the environment, whatever pip it borrows. $4 prints the packages of an outer venv, to be added:
 # the system packages of a venv made from a venv are those of its base (CPython's venv page, 2026-11).
 _MAKE = r"""
 sj_python=$(command -v python3 || command -v python || true); : "${sj_python:=$2}"
@@ -49,7 +53,8 @@ unset sj_python sj_outer sj_inner sj_name PYTHONHOME
 export VIRTUAL_ENV="$1" PATH="$1/bin:$PATH"
 eval "$3"
 """
-_HOOK = ("sojourn", "train", "hook")  # inside the parcel of sojourn.train, which Python imports from as it is
+_DISKS_S = 10.0  # so long the disks that a platform's variables are about are asked for
+_HOOK = ("sojourn", "train", "hook")  # inside the parcel of sojourn.train, from which Python imports directly
 _OUTER = """import sys, sysconfig
 if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
     print(sysconfig.get_path("purelib"))
@@ -57,8 +62,9 @@ if sys.prefix != getattr(sys, "base_prefix", sys.prefix):
 
 
 def variables(root: Root, spec: Spec, attempt: int, cpu_quota: float | None, history: History) -> Dict[str, str]:
-    """The environment of attempt N: the keeper's own, the job's `envs`, those of who asked for it (the GPUs of a
-    queue's slot), its secrets, and ours on top; what a container is to know also by the name that Apptainer wants.
+    """The environment of attempt N: the keeper's own, the job's `envs`, the requester's (the GPUs of a queue's slot),
+    its secrets, what its platform wants and nobody has set, and ours on top; variables for containers also under
+    Apptainer's names.
 
     Raises: OSError (scratch), Unprepared (a secret is not here).
     """
@@ -67,6 +73,7 @@ def variables(root: Root, spec: Spec, attempt: int, cpu_quota: float | None, his
     env.update((str(name), str(value)) for name, value in (spec.get("envs") or {}).items())
     env.update((str(name), str(value)) for name, value in (read_fields(root.want).get("envs") or {}).items())
     env.update(_secrets(root, named))
+    env.update(_suited(env, spec))
     if cpu_quota:
         for name in _THREADS:
             env.setdefault(name, str(max(1, int(-(-cpu_quota // 1)))))
@@ -95,14 +102,72 @@ def variables(root: Root, spec: Spec, attempt: int, cpu_quota: float | None, his
     if root.seat:
         env["SOJOURN_PASSING"] = os.pathsep.join(_passing(root))
     ours = [name for name in env if name.startswith("SOJOURN_")]
-    for name in [*ours, *_INTO_CONTAINERS, *(spec.get("envs") or ()), *named]:
+    suited = (spec.get("platform_env") or {}).get("set") or ()
+    for name in [*ours, *_INTO_CONTAINERS, *(spec.get("envs") or ()), *named, *suited]:
         if name in env:
             env.setdefault("APPTAINERENV_" + name, env[name])
     return env
 
 
+def _suited(env: Mapping[str, str], spec: Spec) -> Dict[str, str]:
+    """What the platform wants (`platform_env` of run.json: "set" and "needs") and nobody has set in `env`; nothing if
+    the disks that it is about do not answer.
+
+    Raises: OSError.
+    """
+    wanted: Mapping[str, Any] = spec.get("platform_env") or {}
+    if not wanted.get("set"):
+        return {}
+    question = bounded.Question("platform", lambda: _wanted(env, wanted["set"], wanted.get("needs") or {}), _DISKS_S)
+    return bounded.ask([question])["platform"].value or {}
+
+
+def _wanted(env: Mapping[str, str], wanted: Mapping[str, Any], needs: Mapping[str, str]) -> Dict[str, str]:
+    """Of the variables `wanted`, those to set.
+
+    A cache folder only where the disk that it needs is here. A mirror of Hugging Face belongs to a third party, and
+    the library would send it the user's token: it is left out where the run has one. A token that was saved by a login
+    stays known where the cache moves.
+    """
+    found: Dict[str, str] = {}
+    usual = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".cache")
+    token = env.get("HF_TOKEN_PATH") or os.path.join(env.get("HF_HOME") or os.path.join(usual, "huggingface"), "token")
+    has_token = os.path.exists(token) or any(env.get(name) for name in _TOKENS)
+    for name, value in sorted(wanted.items()):
+        if name in env or (name == "HF_ENDPOINT" and has_token):
+            continue
+        if name in needs and not (os.path.isdir(needs[name]) and os.access(needs[name], os.W_OK)):
+            continue
+        if name in _USUAL and os.path.isdir(os.path.join(usual, _USUAL[name])):
+            continue
+        found[name] = str(value)
+        if name == "HF_HOME" and os.path.exists(token) and "HF_TOKEN_PATH" not in env:
+            found["HF_TOKEN_PATH"] = token
+    return found
+
+
+def _hook(spec: Spec) -> str:
+    """The platform's own network hook, as shell lines before the site's `init`; "" where it has none.
+
+    Where anything is said of `http_proxy`, be it "", it is not run. What the platform serves inside its country does
+    not pass its proxy (gotcha proxy-breaks-domestic).
+    """
+    wanted: Mapping[str, Any] = spec.get("platform_env") or {}
+    if not wanted.get("hook"):
+        return ""
+    lines = ['if [ -z "${http_proxy+x}${https_proxy+x}" ]; then', "  %s" % wanted["hook"]]
+    if wanted.get("no_proxy"):
+        lines += [
+            '  if [ -n "${http_proxy-}${https_proxy-}" ]; then',
+            '    export no_proxy="${no_proxy:+$no_proxy,}"%s' % shlex.quote(str(wanted["no_proxy"])),
+            '    export NO_PROXY="$no_proxy"',
+            "  fi",
+        ]
+    return "\n".join([*lines, "fi"])
+
+
 def _passing(root: Root) -> List[str]:
-    """Folders that end with a scheduler's job, as far as the run itself is not there."""
+    """Folders that end with a scheduler's job, unless the run itself is there."""
     those = (os.environ.get("TMPDIR", ""), "/tmp", "/dev/shm")
     real = os.path.realpath(root.path)
     return [one for one in those if one and not real.startswith(os.path.realpath(one) + os.sep)]
@@ -112,25 +177,23 @@ def _secrets(root: Root, named: Sequence[str]) -> Dict[str, str]:
     values = secrets.read_secrets(root) if named else {}
     lacking = [name for name in named if name not in values]
     if lacking:
-        raise prepare.Unprepared("the secret %s is not on the box any more: `resume` brings it" % lacking[0])
+        raise prepare.Unprepared("the secret %s is no longer on the box: `resume` sends it again" % lacking[0])
     return {name: values[name] for name in named}
 
 
 def payload_argv(spec: Spec, env_folder: str, is_resumed: bool = False) -> List[str]:
-    """The argv of the payload (the job's `resume` where `is_resumed` and it has one), behind the site's `init` line and
-    the setup environment's PATH.
+    """The argv of the payload (the job's `resume` if `is_resumed` and it has one), after the site's `init` line and the
+    setup environment's PATH.
 
-    A bash script gets a trap first: bash without one dies of SIGTERM at once and leaves its child, which is just
-    writing its last checkpoint, behind; with one it waits for the child and passes its exit status on. Traps are not
+    A bash script gets a trap first: without one, bash dies of SIGTERM at once and abandons its child, which is just
+    writing its last checkpoint; with one, it waits for the child and passes on its exit status. Traps are not
     inherited, so the training process gets its SIGTERM as always.
     """
     argv = [str(word) for word in (is_resumed and spec.get("resume_argv")) or spec["argv"]]
     if len(argv) == 5 and argv[:4] == ["bash", "-eo", "pipefail", "-c"]:
         argv[4] = "trap : TERM; " + argv[4]
     step = shlex.split(os.environ.get(_SEAT + "_STEP", ""))  # starts it on every machine of the seat
-    lines = []
-    if spec.get("init"):
-        lines.append(str(spec["init"]))
+    lines = [line for line in (_hook(spec), str(spec.get("init") or "")) if line]
     if env_folder:
         lines.append('export VIRTUAL_ENV="$0" PATH="$0/bin:$PATH"; unset PYTHONHOME')
     if not lines:
@@ -141,7 +204,7 @@ def payload_argv(spec: Spec, env_folder: str, is_resumed: bool = False) -> List[
 
 def setup_argv(spec: Spec, folder: str) -> List[str]:
     """The argv that makes the environment `folder` and runs the job's `setup` in it."""
-    script = (str(spec.get("init") or "") + "\n" + _MAKE).lstrip("\n")
+    script = "\n".join(part for part in (_hook(spec), str(spec.get("init") or ""), _MAKE.lstrip("\n")) if part)
     return [
         "bash",
         "-eo",
@@ -157,9 +220,9 @@ def setup_argv(spec: Spec, folder: str) -> List[str]:
 
 
 def setup_folder(base: str, spec: Spec) -> str:
-    """Where the `setup` environment of this job lies on this kind of machine; "" for a job without `setup`.
+    """The folder of this job's `setup` environment on this kind of machine; "" for a job without `setup`.
 
-    Its name holds what it must not be shared across: the setup text and files (setup_digest), `init`, the machine's
+    Its name covers what must be equal for sharing: the setup text and files (setup_digest), `init`, the machine's
     architecture and the keeper's own Python, since boxes of one cluster may share BASE.
     """
     if not spec.get("setup"):
@@ -170,14 +233,14 @@ def setup_folder(base: str, spec: Spec) -> str:
 
 
 def is_ready(folder: str) -> bool:
-    """Whether the environment was made to its end."""
+    """Whether the environment was completed."""
     return os.path.exists(os.path.join(folder, ".ready"))
 
 
 def lock(folder: str) -> int:
-    """Try to take the lock of an environment: a descriptor, or -1 while somebody else makes it. Raises: OSError.
+    """Try to take an environment's lock: a descriptor, or -1 while somebody else makes it. Raises: OSError.
 
-    Who makes it inherits the descriptor, so the lock is held for as long as anything of it lives.
+    The maker inherits the descriptor, so the lock is held while any part of it lives.
     """
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     fd = os.open(folder + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -190,5 +253,5 @@ def lock(folder: str) -> int:
 
 
 def seal(folder: str, seconds: float) -> None:
-    """Mark the environment as made to its end, durably. Raises: OSError."""
+    """Mark the environment as complete, durably. Raises: OSError."""
     atomic.write_json(os.path.join(folder, ".ready"), {"python": sys.version.split()[0], "seconds": round(seconds, 3)})

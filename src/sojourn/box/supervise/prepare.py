@@ -1,10 +1,11 @@
-"""The working copy of an attempt: the code, the file mounts, and a scratch folder that is never owed."""
+"""The working copy of an attempt: the code, the file mounts, and a scratch folder, which is never owed."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+from contextlib import contextmanager
 
 from sojourn.box.run import tree
 from sojourn.box.run.root import Root
@@ -13,13 +14,13 @@ from sojourn.wire import manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Tuple
+    from typing import Any, Dict, Iterator, Tuple
 
     from sojourn.wire.documents import Spec
 
 
 class Unprepared(Exception):
-    """Why an attempt could not be made ready; shown to the user as the run's reason.
+    """Why an attempt could not be prepared; shown to the user as the run's reason.
 
     `stage`: prepare, setup or start.
     """
@@ -31,7 +32,7 @@ class Unprepared(Exception):
 
 
 def working_copy(root: Root, spec: Spec, attempt: int) -> Dict[str, Any]:
-    """Fill attempts/N; {"files","bytes","linked"}. What an earlier try left there is removed first (nothing ran in it).
+    """Fill attempts/N; {"files","bytes","linked","shared"}. Removes an earlier try's leftovers: nothing ran in it.
 
     Raises: Unprepared.
     """
@@ -47,25 +48,50 @@ def working_copy(root: Root, spec: Spec, attempt: int) -> Dict[str, Any]:
     return copied
 
 
+def pushed(root: Root, spec: Spec) -> Dict[str, Any]:
+    """The rows of the code by path; empty if unreadable."""
+    try:
+        rows = tree.read_roster(root.base, str(spec["code"])) if spec.get("code") else []
+    except (OSError, tree.Damaged):
+        return {}
+    return {str(row.get("path")): row for row in rows}
+
+
 def _filled(root: Root, spec: Spec, folder: str) -> Dict[str, int]:
-    copied = {"files": 0, "bytes": 0, "linked": 0}
-    if spec.get("code"):
-        copied = tree.copy(root.base, spec["code"], folder)
+    copied = {"files": 0, "bytes": 0, "linked": 0, "shared": 0}
+    code = str(spec.get("code") or "")
+    if code:
+        with _disowned_if_damaged(root, code):
+            copied = tree.copy(root.base, code, folder)
     for target, what in sorted((spec.get("mounts") or {}).items()):
-        for key, value in _mount(root, folder, target, what).items():
-            copied[key] += value
+        with _disowned_if_damaged(root, what.partition("/")[0]):
+            for key, value in _mount(root, folder, target, what).items():
+                copied[key] += value
     return copied
+
+
+@contextmanager
+def _disowned_if_damaged(root: Root, digest: str) -> Iterator[None]:
+    try:
+        yield
+    except tree.Damaged:
+        try:
+            tree.disown(root.base, digest)
+        except OSError:
+            pass  # it is missing, or another attempt found the same
+        raise
 
 
 def _mount(root: Root, folder: str, target: str, what: str) -> Dict[str, int]:
     """One file mount. `what`: the digest of a snapshot, or "<digest>/<path>" for one file of it.
 
-    A relative target lies in the working copy. An absolute one becomes a symlink into the snapshot, where nothing is
-    yet.
+    A relative target is in the working copy. An absolute one becomes a symlink into the snapshot, if nothing is there
+    yet; its content is verified again before each attempt.
     """
     digest, _, member = what.partition("/")
     if os.path.isabs(target):
         source = os.path.join(tree.snapshot(root.base, digest), "tree", member).rstrip("/")
+        tree.check(root.base, digest, member)
         _point(target.rstrip("/") or "/", source)
         return {}
     relative = os.path.normpath(target)
@@ -80,8 +106,9 @@ def _mount(root: Root, folder: str, target: str, what: str) -> Dict[str, int]:
     if not rows:
         raise Unprepared("file_mounts: %s is not in its snapshot" % target)
     os.makedirs(os.path.dirname(goal), exist_ok=True)
-    tree.copy_file(os.path.join(tree.snapshot(root.base, digest), "tree", member), goal, rows[0])
-    return {"files": 1, "bytes": int(rows[0]["bytes"])}
+    source = os.path.join(tree.snapshot(root.base, digest), "tree", member)
+    is_shared = tree.copy_file(source, goal, rows[0], tree.marks(root.base, digest).get(member))
+    return {"files": 1, "bytes": int(rows[0]["bytes"]), "shared": int(is_shared)}
 
 
 def _point(target: str, source: str) -> None:
@@ -91,16 +118,16 @@ def _point(target: str, source: str) -> None:
     except FileExistsError as error:
         if not (os.path.islink(target) and os.readlink(target) == source):
             raise Unprepared(
-                "file_mounts: %s is already there, and nothing is put over what exists" % target
+                "file_mounts: %s already exists, and a mount never overwrites anything" % target
             ) from error
     except OSError as error:
-        raise Unprepared("file_mounts: %s cannot be made: %s" % (target, error.strerror)) from error
+        raise Unprepared("file_mounts: %s cannot be created: %s" % (target, error.strerror)) from error
 
 
 def scratch(root: Root) -> str:
-    """A folder for what may vanish, on the box's own temporary disk; made. The same for every attempt of the run.
+    """A folder for disposable files, on the box's own temporary disk; created. The same for every attempt of the run.
 
-    A shared temporary folder belongs to everybody, so ours must be our own and closed; else it lies in the root.
+    A shared temporary folder belongs to everybody, so ours must be our own and closed; else it is in the root.
     Raises: OSError.
     """
     own, folder = _scratch_place(root)
@@ -118,7 +145,7 @@ def scratch(root: Root) -> str:
 
 
 def drop_scratch(root: Root, is_needed: bool) -> None:
-    """Remove the run's scratch folder: scratch is never owed. What a later attempt may use (`is_needed`) stays."""
+    """Remove the run's scratch folder: scratch is never owed. Stays if a later attempt may use it (`is_needed`)."""
     own, folder = _scratch_place(root)
     if not is_needed:
         import shutil
@@ -128,7 +155,7 @@ def drop_scratch(root: Root, is_needed: bool) -> None:
         try:
             os.rmdir(path)
         except OSError:
-            continue  # not there, or not empty
+            continue  # missing, or not empty
 
 
 def _scratch_place(root: Root) -> Tuple[str, str]:

@@ -1,7 +1,7 @@
-"""What the keeper does where the user asked that a run outlives a restart of the machine: it goes on, and tidies up.
+"""A keeper's part when the user wants a run to outlive a restart of the machine: it continues, and tidies up.
 
-`reboot.json` says so: {"hook","remove"}, laid there by a client together with the hook itself (a crontab line or a
-unit), which starts this very keeper after the next boot. `remove`: the argv that takes the hook away again.
+`reboot.json` requests it: {"hook","remove"}, put there by a client together with the hook itself (a crontab line or a
+unit), which starts this very keeper after the next boot. `remove`: the argv that removes the hook.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _REMOVE_S = 30.0
 
 
 def goes_on(keeper: Keeper) -> bool:
-    """Whether the last attempt ended with a boot that is over, and the run is to go on by itself.
+    """Whether the last attempt ended with an earlier boot, and the run should continue by itself.
 
-    At most once a boot: the next attempt begins in this one.
+    At most once per boot: the next attempt starts in this one.
     """
     history = keeper.ledger.history
     if history.state not in ("lost", "preempted") or not read_fields(keeper.root.reboot):
@@ -36,9 +36,9 @@ def goes_on(keeper: Keeper) -> bool:
 
 
 def unhook(root: Root, is_wanted: Callable[[], Any]) -> None:
-    """Take the hook away where nothing more is wanted of this root.
+    """Remove the hook if nothing more is wanted of this root.
 
-    Who asks for more does so under the same lock, and hooks up after that.
+    New requests are made under the same lock, and install the hook afterwards.
     """
     argv = read_fields(root.reboot).get("remove")
     if not isinstance(argv, list) or not argv:

@@ -1,8 +1,8 @@
-"""A seat: the time on a machine that a scheduler gave to a run, named by SOJOURN_SEAT as `core.ports.Scheduler` says.
+"""A seat: the time on a machine that a scheduler gave to a run, named by SOJOURN_SEAT as in `core.ports.Scheduler`.
 
-Schedulers give a run its next seat while what runs in the last one may still live, on a machine that we cannot see.
-Locks prove nothing there, so each seat has its own, and the fencing token decides: making `attempts/N+1` ends what is
-of attempt N, which looks for it at every beat and then ends without another word.
+Schedulers give a run its next seat while processes of the last one may still live, on a machine that we cannot see.
+Locks prove nothing there, so each seat has its own, and the fencing token decides: making `attempts/N+1` ends attempt
+N, whose keeper looks for it at every beat and then ends silently.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.system import machine
 from sojourn.wire import atomic
 
-_MOST_S = 12.0  # for an earlier keeper to see that its time is over; it looks at every beat
-_LATE_LINES = 1000  # numbers of events that are left free for what it may yet write before it has seen it
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
+
+_MOST_S = 12.0  # for an earlier keeper to notice that its time is over; it looks at every beat
+_LATE_LINES = 1000  # event numbers left free for what it may write before it notices
 
 
 def job_of(seat: object) -> str:
-    """What the scheduler calls it, whichever start of it this is; "" for no seat."""
+    """The scheduler's id of the job, whichever start of it this is; "" for no seat."""
     return str(seat or "").rpartition(":")[0]
 
 
 def goes_on(keeper: Keeper) -> bool:
-    """Whether the scheduler started this very job again after it had cut the last attempt off: at most once a seat.
+    """Whether the scheduler restarted this very job after cutting the last attempt off: at most once per seat.
 
     What a person stopped, or what failed by itself, stays ended.
     """
@@ -40,19 +44,45 @@ def goes_on(keeper: Keeper) -> bool:
 
 
 def wants_another(keeper: Keeper) -> bool:
-    """Whether what just ended because its seat ends would get on in another one. Where a time limit ends it, only if it
-    saved something in this one: else it would do the same for ever.
+    """Whether what just ended with its seat would make progress in another. A time limit's end is `preempted` only if
+    something was saved in this seat: else it would do the same for ever.
     """
-    history = keeper.ledger.history
-    if not keeper.root.seat or not keeper.is_told_to_end or history.state != "preempted":
-        return False
-    return keeper.told_why == "shutdown" or history.has_saved or history.ended.get("rc") == ending.RUN_ME_AGAIN
+    return bool(keeper.root.seat) and keeper.is_told_to_end and keeper.ledger.history.state == "preempted"
+
+
+MOST_AVOIDED = 5  # machines in a row: more means a fault of what they share, or of the check
+
+
+def elsewhere(keeper: Keeper) -> int:
+    """Request another seat on machines without the fault: the exit status of the keeper. The names are in
+    `Root.seat_avoid`, for the one who asks the scheduler. 0 once that many have been tried."""
+    path = keeper.root.seat_avoid(keeper.root.seat)
+    tried = read_names(path)
+    names = list(dict.fromkeys([*tried, *keeper.avoid]))
+    if len(names) > MOST_AVOIDED:
+        complain("these machines all have a fault, so no other one is asked for: %s" % ", ".join(names))
+        return 0
+    try:
+        atomic.write(path, ("\n".join(names) + "\n").encode())
+    except OSError as error:
+        complain("%s: %s" % (path, error))
+        return 0
+    return ending.RUN_ME_AGAIN
+
+
+def read_names(path: str) -> List[str]:
+    """The lines of a small file; [] if there is none."""
+    try:
+        with open(path) as f:
+            return f.read(4096).split()
+    except OSError:
+        return []
 
 
 def take_seat(keeper: Keeper) -> None:
-    """Close what an earlier seat left open, and see to it that nothing of it writes where we do. Raises: OSError.
+    """Close what an earlier seat left open, and make sure that nothing of it writes where we do. Raises: OSError.
 
-    Where nothing is to follow it is only closed, by the usual way.
+    If nothing should follow, it is only closed, the usual way.
     """
     root, history = keeper.root, keeper.ledger.history
     before = history.begun.get("seat")
@@ -62,7 +92,7 @@ def take_seat(keeper: Keeper) -> None:
     is_asked_for = read_number(root.want, "attempt") > history.attempt or ending.may_retry("lost", keeper.spec, want)
     if not is_asked_for and job_of(before) != job_of(root.seat):
         return
-    record = read_fields(root.exit(history.attempt))  # what comes later is the end that our claim makes
+    record = read_fields(root.exit(history.attempt))  # anything later is the end caused by our claim
     number = _claim(keeper, history.attempt + 1)
     there = str(history.begun.get("host"))
     if there != machine.host():
@@ -81,7 +111,7 @@ def take_seat(keeper: Keeper) -> None:
 
 
 def _claim(keeper: Keeper, number: int) -> int:
-    """The first fencing token from `number` on that nobody has. Raises: OSError."""
+    """The first unclaimed fencing token from `number` on. Raises: OSError."""
     number = max([number] + [made + 1 for made in attempts_made(keeper.root)])
     os.mkdir(keeper.root.attempt(number))
     keeper.claimed = number

@@ -1,7 +1,7 @@
-"""The tiny parent of a payload: starts it, waits for it, and records how it ended, whatever became of the keeper.
+"""The tiny parent of a payload: starts it, waits for it, and records how it ended, whatever happens to the keeper.
 
-It lives in a session of its own, ignores the signals that end other processes, and adopts the payload's orphans so that
-all of them can be found below it. Loads as little as possible: it lies beside every payload for hours.
+It lives in its own session, ignores the signals that end other processes, and adopts the payload's orphans so that all
+can be found below it. Loads as little as possible: it stays beside every payload for hours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import List, Tuple
 
-_RESERVE_BYTES = 4096  # room for the record, taken while there is some: the disk may be full at the end
+_RESERVE_BYTES = 4096  # room for the record, reserved early: the disk may be full at the end
 _TRIES = 30
 _GO = b"g"
 _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -28,8 +28,8 @@ _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal
 def main(args: List[str]) -> int:
     """`shim ROOT ATTEMPT REPORT_FD ARGV...`: run ARGV as attempt ATTEMPT. The caller has set environment and folder.
 
-    On REPORT_FD go two lines: "begun PID START" and "ended RC SIGNAL" (RC or SIGNAL is "-"). The same is in
-    exits/N.begun.json and exits/N.json; the second one is fsynced before the line is written, if the disk takes it.
+    Writes two lines to REPORT_FD: "begun PID START" and "ended RC SIGNAL" (RC or SIGNAL is "-"). The same goes to
+    exits/N.begun.json and exits/N.json; the second is fsynced before the line is written, if the disk takes it.
     """
     root, attempt, report = Root(args[0]), int(args[1]), int(args[2])
     argv = args[3:]
@@ -48,7 +48,7 @@ def main(args: List[str]) -> int:
         os.close(gate_write)
         _become(argv, root.log(attempt), gate_read, deaf_write)
     os.close(deaf_write)
-    os.read(deaf_read, 1)  # begun is what a signal reaches
+    os.read(deaf_read, 1)  # from "begun" on, signals reach it
     os.close(deaf_read)
     start = process.start_of(pid)
     _note_begun(root, attempt, pid, start)
@@ -71,11 +71,11 @@ def main(args: List[str]) -> int:
 
 
 def _become(argv: List[str], log: str, gate_read: int, deaf_write: int) -> None:
-    """In the child: own session and default signals, from where on `deaf_write` is closed; streams to the log; once its
-    begin is on record, the payload."""
+    """In the child: own session and default signals, after which `deaf_write` is closed; streams to the log; once its
+    start is on record, the payload."""
     try:
         os.setsid()
-        for number in _DEAF_TO + (signal.SIGPIPE, signal.SIGXFSZ):  # the last two are Python's own habit
+        for number in _DEAF_TO + (signal.SIGPIPE, signal.SIGXFSZ):  # the last two are Python's own defaults
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.close(deaf_write)
@@ -86,7 +86,7 @@ def _become(argv: List[str], log: str, gate_read: int, deaf_write: int) -> None:
             out = os.open(os.devnull, os.O_WRONLY)  # a full disk costs the output, not the run
         os.dup2(out, 1)
         os.dup2(out, 2)
-        if os.read(gate_read, 1) == _GO:  # nothing is read when the shim died before it could record the begin
+        if os.read(gate_read, 1) == _GO:  # empty if the shim died before recording the start
             umask.give_back()
             os.execvp(argv[0], argv)
     except BaseException as error:  # noqa: BLE001 - a forked child must never go on as the shim
@@ -96,7 +96,7 @@ def _become(argv: List[str], log: str, gate_read: int, deaf_write: int) -> None:
 
 
 def _wait(pid: int) -> Tuple[int | None, int | None]:
-    """(rc, None) or (None, signal) of `pid`; other children are orphans of the payload and are only reaped."""
+    """(rc, None) or (None, signal) of `pid`; other children are orphans of the payload and only reaped."""
     while True:
         done, status = os.waitpid(-1, 0)
         if done == pid:
@@ -108,7 +108,7 @@ def _note_begun(root: Root, attempt: int, pid: int, start: int) -> None:
     text = '{"attempt":%d,"boot_id":"%s","pgid":%d,"pid":%d,"shim":{"pid":%d,"start":%d},"start":%d}\n'
     line = text % (attempt, machine.boot_id(), pid, pid, me, process.start_of(me), start)
     try:
-        # Only of use to a keeper of this boot, so the page cache is durable enough.
+        # Useful only to a keeper of this boot, so the page cache is durable enough.
         atomic.write(root.begun(attempt), line.encode("ascii"), durable=False)
     except OSError as error:
         _complain("exits/%d.begun.json: %s" % (attempt, error))
@@ -122,12 +122,12 @@ def _reserve(path: str) -> None:
 
 
 def _record(path: str, data: bytes) -> bool:
-    """Write the record into the room that was reserved, and give it its name; False where the disk does not take it."""
+    """Write the record into the reserved room, and give it its name; False if the disk does not take it."""
     room = path + ".room"
     try:
         fd = os.open(room, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.pwrite(fd, data.ljust(_RESERVE_BYTES), 0)  # JSON may end in blanks; no block changes hands
+            os.pwrite(fd, data.ljust(_RESERVE_BYTES), 0)  # JSON may end in blanks; no new block is needed
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -143,7 +143,7 @@ def _say(fd: int, line: str) -> None:
     try:
         os.write(fd, line.encode("ascii") + b"\n")
     except OSError:
-        return  # the keeper is gone; the record on the disk speaks
+        return  # the keeper is gone; the record on disk suffices
 
 
 def _json(value: object) -> str:

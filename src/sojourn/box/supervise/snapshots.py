@@ -1,7 +1,7 @@
-"""Looks that are kept in the root: the machine may be gone, or mended, when somebody asks why.
+"""Snapshots kept in the root: the machine may be gone, or repaired, when somebody asks why.
 
-While an attempt runs, all probes are asked now and then, and once more when it ended badly. Each look is taken by a
-process of its own (`keeper bundle --keep`), which is large and lives for a second; the keeper only starts it.
+While an attempt runs, all probes are asked now and then, and once more after a bad end. A separate process (`keeper
+bundle --keep`), which is large and lives for a second, takes each look; the keeper only starts it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from typing import List
 
 ROOM_BYTES = 160 << 10  # reserved while there is room: the disk may be full at the end
-_SEAL_BYTES = 32 << 10  # a manifest has some hundred bytes a file
+_SEAL_BYTES = 32 << 10  # a manifest takes about a hundred bytes per file
 BAD = frozenset(("failed", "killed", "oom", "lost", "timeout"))
 _FIRST_S = 60.0
 _EVERY_S = 600.0
 _LIMIT_S = 20.0  # a look takes less than 2 s on a box that is not overloaded
-_GONE_S = 1.0  # what is killed is gone by then, unless it hangs in the kernel
+_GONE_S = 1.0  # a killed process is gone by then, unless it hangs in the kernel
 
 
 def reserve(keeper: Keeper, number: int) -> None:
-    """Room for the look at the end of attempt `number`, and for the manifest. Without it they are kept where the disk
+    """Room for the look at the end of attempt `number`, and for the manifest. Without it they are kept only if the disk
     takes them."""
     for path, size in ((keeper.root.evidence(number) + ".room", ROOM_BYTES), (keeper.root.manifest_room, _SEAL_BYTES)):
         try:
@@ -43,8 +43,8 @@ def reserve(keeper: Keeper, number: int) -> None:
 
 
 def at_end(keeper: Keeper) -> None:
-    """Keep a look at the end of the last attempt where it ended badly, on this machine, and none is kept yet; takes a
-    second, and no longer than _LIMIT_S. Gives the reserved room back otherwise. Idempotent."""
+    """Keep a look at the end of the last attempt if it ended badly, on this machine, and none is kept yet; takes a
+    second, and at most _LIMIT_S. Otherwise frees the reserved room. Idempotent."""
     history, root = keeper.ledger.history, keeper.root
     path = root.evidence(history.attempt)
     if not os.path.exists(path) and history.state in BAD and not keeper.is_told_to_end:
@@ -63,7 +63,7 @@ def take_snapshot(keeper: Keeper, number: int) -> None:
     _wait(keeper, _start(keeper, number, "look"))
 
 
-class Looks:
+class Snapshots:
     """The looks while one attempt runs, one at a time."""
 
     def __init__(self, keeper: Keeper, number: int) -> None:
@@ -74,7 +74,7 @@ class Looks:
         self._begun_s = 0.0
 
     def tick(self, now_s: float) -> None:
-        """Start one where one is due, give one up that hangs. `now_s`: monotonic."""
+        """Start one if due, give up one that hangs. `now_s`: monotonic."""
         if self._pid and (self._pid in self._keeper.reaped or now_s - self._begun_s > _LIMIT_S):
             self.drop()
         if now_s >= self._next_s and not self._pid:
@@ -82,13 +82,13 @@ class Looks:
             self._pid = _start(self._keeper, self._number, "look")
 
     def drop(self) -> None:
-        """Leave no child of ours behind."""
+        """End any child of ours."""
         _let_go(self._keeper, self._pid)
         self._pid = 0
 
 
 def _start(keeper: Keeper, number: int, why: str) -> int:
-    """Start a look; its pid, 0 where no process can be started."""
+    """Start a look; its pid, 0 if no process can be started."""
     program = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0])]
     argv: List[str] = program + ["bundle", "--keep", why, keeper.root.path, str(number)]
     null = os.open(os.devnull, os.O_RDWR)
@@ -97,7 +97,7 @@ def _start(keeper: Keeper, number: int, why: str) -> int:
             sys.executable, argv, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1)]
         )
     except OSError as error:
-        complain("no look at the machine: %s" % error)
+        complain("the machine could not be inspected: %s" % error)
         return 0
     finally:
         os.close(null)

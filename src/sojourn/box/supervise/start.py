@@ -20,7 +20,7 @@ _BEGIN_S = 60.0
 
 
 class Setup:
-    """What became of the `setup`: the environment's folder ("" = the job has none), or who stopped it."""
+    """The result of `setup`: the environment's folder ("" = the job has none), or who stopped it."""
 
     def __init__(self, folder: str = "", seconds: float = 0.0, reused: bool = False, stopped_by: str = "") -> None:
         self.folder = folder
@@ -36,8 +36,7 @@ class Setup:
 
 
 def run_setup(keeper: Keeper, number: int, lock: int) -> Setup:
-    """Make the environment of the job's `setup` once; later attempts and runs reuse it. Its output goes to the
-    attempt's log.
+    """Make the environment of the job's `setup` once; later attempts and runs reuse it. Output: the attempt's log.
 
     Raises: Unprepared (it failed), OSError.
     """
@@ -45,7 +44,7 @@ def run_setup(keeper: Keeper, number: int, lock: int) -> Setup:
     began = time.monotonic()
     while folder and not environment.is_ready(folder):
         env_lock = environment.lock(folder)
-        if env_lock < 0:  # another run of this box makes it now
+        if env_lock < 0:  # another run of this box is making it
             keeper.listen(0.5)
             why = why_stop(keeper, number)
             if why:
@@ -64,7 +63,7 @@ def _make_environment(keeper: Keeper, number: int, folder: str, locks: Tuple[int
 
     began = time.monotonic()
     if os.path.exists(folder):
-        shutil.rmtree(folder)  # half made by one who died
+        shutil.rmtree(folder)  # left half made by a process that died
     history = keeper.ledger.history
     variables = environment.variables(keeper.root, keeper.spec, number, keeper.groups.cpu_quota(), history)
     argv = environment.setup_argv(keeper.spec, folder)
@@ -95,7 +94,7 @@ def _make_environment(keeper: Keeper, number: int, folder: str, locks: Tuple[int
 
 
 def start(keeper: Keeper, number: int, argv: List[str], variables: Dict[str, str], lock: int) -> Watch:
-    """Start the shim, and through it the payload; back once the payload exists. Raises: Unprepared, OSError."""
+    """Start the shim, and through it the payload; returns once the payload exists. Raises: Unprepared, OSError."""
     root = keeper.root
     ours, its = os.pipe()
     program = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0])]
@@ -121,7 +120,7 @@ def start(keeper: Keeper, number: int, argv: List[str], variables: Dict[str, str
 
 
 def spawn(argv: List[str], variables: Dict[str, str], folder: str, keep: Tuple[int, ...], out: Tuple[int, int]) -> int:
-    """Start argv in a session of its own: streams from null and to `out`, default signals, `keep` inherited.
+    """Start argv in a new session: streams from null and to `out`, default signals, `keep` inherited.
 
     Raises: OSError.
     """
@@ -145,7 +144,7 @@ def spawn(argv: List[str], variables: Dict[str, str], folder: str, keep: Tuple[i
 
 
 def why_stop(keeper: Keeper, number: int) -> str:
-    """Why attempt `number` is not to go on: stop, budget, max_duration, shutdown; "" = it may."""
+    """Why attempt `number` should not continue: stop, budget, max_duration, shutdown; "" = it may."""
     if keeper.is_told_to_end:
         return "shutdown"
     stop = keeper.stop_request(number)

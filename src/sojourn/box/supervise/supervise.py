@@ -1,6 +1,6 @@
-"""`supervise`: one keeper a root. Decides what is to be done with the run, again and again, until nothing is.
+"""`supervise`: one keeper per root. Decides what to do with the run, again and again, until nothing remains.
 
-Adopt what lives, record what ended, start what is wanted, seal what is over.
+Adopt what lives, record what ended, start what is requested, seal what is over.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sojourn.box.system import identity
 from sojourn.box.system.wake import Wake
 from sojourn.wire import atomic, units
 
-_FULL_DISK_S = 5.0  # how often a record that could not be written is tried again
+_FULL_DISK_S = 5.0  # how often an unwritten record is retried
 
 
 def supervise(path: str) -> int:
-    """Tend the run, or the queue, at `path` until nothing is left to do. 0 done, or another keeper is in charge; 74
-    the root cannot be used; 75 it was cut off in a scheduler's seat and would get on in another one.
+    """Tend the run, or the queue, at `path` until nothing is left to do. 0 done, or another keeper is in charge; 74 the
+    root is unusable; 75 it was cut off in a scheduler's seat and would make progress in another one.
 
-    Safe to start at any time and any number of times: the lock decides.
+    Safe to start at any time, any number of times: the lock decides.
     """
     root = Root(path, os.environ.get("SOJOURN_SEAT", ""))
     _stand_alone()
-    identity.register(root.base)  # also of a base that no client has asked since it came to be
+    identity.register(root.base)  # including a base that no client has yet asked
     wake = Wake()
     if os.path.basename(os.path.dirname(root.path)) == "queues":
         from sojourn.box.supervise import queue_keeper
@@ -56,14 +56,15 @@ def supervise(path: str) -> int:
         except Superseded:
             return 0
         except (OSError, ValueError) as error:
-            complain("cannot go on: %s" % error)
+            complain("cannot continue: %s" % error)
             return 74
         finally:
             if keeper is not None:
                 keeper.ledger.close()
             os.close(lock)
-        # Somebody may have asked for more after we looked and, finding us still in charge, have started no other
-        # keeper.
+        # Somebody may have requested more after we looked and, finding us still in charge, started no other keeper.
+        if keeper.avoid:
+            return seat.elsewhere(keeper)
         if keeper.is_told_to_end:
             return ending.RUN_ME_AGAIN if seat.wants_another(keeper) else 0
         if not next_attempt(keeper):
@@ -72,7 +73,7 @@ def supervise(path: str) -> int:
 
 
 def seal_only(path: str) -> int:
-    """Seal a run whose end is on record and whose keeper has gone; start nothing. 0 done, or a keeper is in charge."""
+    """Seal a run whose end is on record and whose keeper is gone; start nothing. 0 done, or a keeper is in charge."""
     root = Root(path)
     _stand_alone()
     lock = os.open(root.keeper_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -97,20 +98,20 @@ def tend(keeper: Keeper) -> None:
         elif next_attempt(keeper) and not keeper.is_told_to_end:
             attempt.begin(keeper, next_attempt(keeper))
         elif history.attempt and not history.is_sealed:
-            attempt.tidy(keeper)  # where an earlier keeper recorded the end, and no more
-            drop_secrets(keeper)  # before the seal: it speaks of the logs as they will stay
+            attempt.tidy(keeper)  # if an earlier keeper recorded the end, but no more
+            drop_secrets(keeper)  # before the seal, which describes the logs as they will stay
             if not seal(keeper):
                 return
         else:
             drop_secrets(keeper)
             break
-    # What could not be written while the disk was full is only in our memory: stay until it is.
+    # Records not written while the disk was full are only in our memory: stay until they are.
     while not keeper.ledger.flush() and not keeper.is_told_to_end:
         keeper.listen(_FULL_DISK_S)
 
 
 def next_attempt(keeper: Keeper) -> int:
-    """The attempt to begin now, 0 for none. Asks for it itself where the job's `retry` says so."""
+    """The attempt to start now, 0 for none. Requests it itself if the job's `retry` says so."""
     history = keeper.ledger.history
     if history.state == "succeeded" or not history.is_over:
         return 0
@@ -121,6 +122,7 @@ def next_attempt(keeper: Keeper) -> int:
     action = user_rules.settle(keeper)
     if (
         keeper.is_told_to_end
+        or keeper.avoid
         or keeper.stop_request(history.attempt)
         or action in ending.REFUSING
         or not (
@@ -139,10 +141,10 @@ def next_attempt(keeper: Keeper) -> int:
 
 
 def drop_secrets(keeper: Keeper) -> None:
-    """The run is over: its secrets go. They stay where the next keeper will go on by itself after a shutdown."""
+    """The run is over: its secrets go. They stay if the next keeper will continue by itself after a shutdown."""
     history, want = keeper.ledger.history, read_fields(keeper.root.want)
     may_retry = ending.may_retry(history.state, keeper.spec, want, user_rules.settle(keeper))
-    if keeper.is_told_to_end and (keeper.root.seat or may_retry):
+    if keeper.avoid or (keeper.is_told_to_end and (keeper.root.seat or may_retry)):
         return
     try:
         hidden = secrets.drop(keeper.root, history.attempt)
@@ -154,7 +156,7 @@ def drop_secrets(keeper: Keeper) -> None:
 
 
 def seal(keeper: Keeper) -> bool:
-    """Take the final manifest and write it; False where the disk does not take it and we are told to end."""
+    """Take the final manifest and write it; False if the disk does not take it and we are told to end."""
     from sojourn.box.run import roster
 
     while True:
@@ -187,7 +189,7 @@ def seal(keeper: Keeper) -> bool:
 
 
 def _make_room(root: Root) -> None:
-    """Give back what was kept for the manifest: a file's worth of blocks, and where no more files may be made, one."""
+    """Free the manifest's reserve: a file's worth of blocks, and an inode if none is left."""
     try:
         os.unlink(root.manifest_room)
     except OSError:
@@ -195,7 +197,7 @@ def _make_room(root: Root) -> None:
 
 
 def _stand_alone() -> None:
-    """Own session, no folder held, no terminal: nothing of the one who started us may take us along when it ends."""
+    """Own session, no folder in use, no terminal: nothing of our parent may take us along when it ends."""
     if os.getsid(0) != os.getpid():
         try:
             os.setsid()

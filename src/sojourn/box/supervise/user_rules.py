@@ -1,7 +1,7 @@
-"""The user's own rules over the log of an attempt that ended badly: the first of them that fits says what follows.
+"""The user's own rules for the log of an attempt that ended badly: the first that matches says what follows.
 
-A rule is {"name","pattern","action"}; `pattern` is searched in single lines. What it takes to look is bounded, since a
-regular expression may run for ever; then no rule fits.
+A rule is {"name","pattern","action"}; `pattern` is searched in single lines. The search is bounded, since a regular
+expression may run for ever; then no rule matches.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STATES = frozenset(("failed", "killed", "oom", "lost"))
 _LOOK_S = 20.0
 _PIECE = 1 << 20
-_LINE = 300  # characters of the line that are kept
+_LINE = 300  # of the line that are kept
 
 
 def settle(keeper: Keeper) -> str:
-    """The action for the last attempt's end: retry, fail, exclude-site, or "" where no rule fits. Noted once, as the
-    event `ruled`, so that a keeper that comes after us goes by the same."""
+    """The action for the last attempt's end: retry, fail, exclude-site, or "" if no rule matches. Recorded once, as the
+    event `ruled`, for later keepers to follow."""
     history, rules = keeper.ledger.history, keeper.spec.get("rules")
     if not rules or history.state not in STATES:
         return ""
@@ -52,7 +52,7 @@ def _judged(root: Root, attempt: int, rules: List[Dict[str, Any]]) -> Dict[str, 
 
 
 def _first(root: Root, attempt: int, rules: List[Dict[str, Any]]) -> Tuple[int, str] | None:
-    """In a child: (number of the first rule that fits, from 1, and the line that it fits), or None."""
+    """In a child: (number of the first matching rule, from 1, and the matching line), or None."""
     signal.alarm(int(2 * _LOOK_S))  # it holds our locks, and must not outlive us by much
     wanted = [(number, re.compile(str(rule["pattern"]))) for number, rule in enumerate(rules, 1) if _reads(rule)]
     hide = Mask(secrets.read_secrets(root))
@@ -68,7 +68,7 @@ def _first(root: Root, attempt: int, rules: List[Dict[str, Any]]) -> Tuple[int, 
 
 
 def _reads(rule: Dict[str, Any]) -> bool:
-    """Whether this Python knows the pattern; one of a later Python's grammar fits nothing here."""
+    """Whether this Python accepts the pattern; one in a later Python's grammar matches nothing here."""
     try:
         re.compile(str(rule["pattern"]))
     except (re.error, KeyError):
@@ -77,7 +77,7 @@ def _reads(rule: Dict[str, Any]) -> bool:
 
 
 def _pieces(path: str) -> Any:
-    """The log in whole lines, what was rotated away first."""
+    """The log in whole lines, the rotated part first."""
     for name in (path + ".1", path):
         try:
             with open(name, "rb") as f:

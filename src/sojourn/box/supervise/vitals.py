@@ -1,4 +1,4 @@
-"""What a beat says, and whether the payload moves."""
+"""A beat's report on the payload: CPU, memory, threads, disks, GPUs, log and progress."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sojourn.box.run.progress import Progress
 from sojourn.box.run.root import Root
 from sojourn.box.system import cgroup, disk, gpu, machine
 from sojourn.box.system.members import Members
+from sojourn.box.trackers.files import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Tuple
+    from typing import Any, Dict, List
 
-_SLOW_S = 60.0  # disk room and GPUs are told once a minute
-_GPU_LIMIT_S = 20.0  # a card that does not answer by then is left alone until the next minute
-_MOVING_CORES = 0.01  # a waiting training process uses less than this, one that loads data more
+_SLOW_S = 60.0  # disk room and GPUs are reported once a minute
+_GPU_LIMIT_S = 20.0  # a GPU that does not answer by then is left alone until the next minute
 
 
 class Vitals:
     """Measures one attempt. `payload`, `shim`: pids (0 = there is none); `start`: start of the payload in ticks.
 
-    `pattern`: how its log tells progress, in the job's own words.
+    `pattern`: the job's own pattern for progress in its log.
     """
 
     def __init__(
@@ -34,7 +34,8 @@ class Vitals:
         self.root = root
         self.groups = groups
         self.log = Log(root.log(attempt))
-        self.progress = Progress(root.progress(attempt), LogProgress(root.log(attempt), pattern))
+        files = Files((root.attempt(attempt), root.checkpoints), root.begun(attempt))
+        self.progress = Progress(root.progress(attempt), LogProgress(root.log(attempt), pattern), files)
         self.members = Members(shim or payload, bool(shim))
         self._start = start
         self._began_s = time.monotonic()
@@ -42,14 +43,14 @@ class Vitals:
         self._gpu = GpuLook()
 
     def payload_s(self) -> float:
-        """Seconds the payload has lived, by the boot clock; it goes on counting for whoever adopts it."""
+        """Seconds the payload has lived, by the boot clock; continues for a keeper that adopts it."""
         age = machine.age_s(self._start)
         return age if age is not None else time.monotonic() - self._began_s
 
-    def beat(self) -> Dict[str, Any]:
+    def beat(self, is_last: bool = False) -> Dict[str, Any]:
         """The fields of a `beat` event."""
         log_bytes, log_age_s = self.log.look()
-        is_new = self.progress.look()
+        is_new = self.progress.look(is_last)
         fields: Dict[str, Any] = {"payload_s": round(self.payload_s(), 1)}
         fields.update(self.members.usage() or {})
         fields["cgroup_bytes"] = self.groups.memory_bytes()
@@ -72,12 +73,12 @@ class Vitals:
         return fields
 
     def end(self) -> None:
-        """Leave no child of ours behind."""
+        """End any child of ours."""
         self._gpu.drop()
 
 
 class GpuLook:
-    """One look at the cards at a time, in a child of its own; its answer goes into the next beat."""
+    """One look at the GPUs at a time, in a child; its answer goes into the next beat."""
 
     def __init__(self) -> None:
         self._pid = 0
@@ -86,7 +87,7 @@ class GpuLook:
         self._data = b""
 
     def begin(self) -> None:
-        """Start a look where there is a driver and no look is under way."""
+        """Start a look if there is a driver and no look is under way."""
         if self._pid and time.monotonic() - self._begun_s > _GPU_LIMIT_S:
             self.drop()
         if self._pid or not gpu.exists():
@@ -107,7 +108,7 @@ class GpuLook:
             os.close(null)
 
     def take(self) -> List[Dict[str, Any]] | None:
-        """The cards, once the child has told all; None before, and where it told nothing."""
+        """The GPUs, once the child has reported; None before, and if it reported nothing."""
         while self._fd >= 0:
             try:
                 part = os.read(self._fd, 1 << 16)
@@ -130,44 +131,3 @@ class GpuLook:
             except ProcessLookupError:
                 pass
         self._fd, self._pid = -1, 0
-
-
-class Stillness:
-    """Tells a stalled payload: no new log bytes, no new step, no CPU or GPU movement for `after_s`.
-
-    Counted from the first step: a process that never tells a step is never called stalled.
-    """
-
-    def __init__(self, after_s: float | None) -> None:
-        self.after_s = after_s
-        self.is_stalled = False
-        self._seen: Tuple[Any, ...] = ()
-        self._cpu_s = 0.0
-        self._gpu_moves = False
-        self._at_s = 0.0  # when the last movement was seen
-        self._looked_s = 0.0
-
-    def look(self, now_s: float, beat: Dict[str, Any], step: int | None) -> str:
-        """Take a beat in at `now_s` (monotonic); "stalled" or "moving" where that begins now, else ""."""
-        if not self.after_s or step is None:
-            return ""
-        seen = (beat.get("log_bytes"), step)
-        cpu_s = float(beat.get("cpu_s") or self._cpu_s)
-        cores = abs(cpu_s - self._cpu_s) / max(now_s - self._looked_s, 1e-3)
-        if "gpu" in beat:  # told once a minute; it holds until it is told again
-            self._gpu_moves = any((card.get("util_pct") or 0) > 0 for card in beat["gpu"])
-        moved = seen != self._seen or cores > _MOVING_CORES or self._gpu_moves
-        self._seen, self._cpu_s, self._looked_s = seen, cpu_s, now_s
-        if moved:
-            self._at_s = now_s
-            if self.is_stalled:
-                self.is_stalled = False
-                return "moving"
-        elif not self.is_stalled and now_s - self._at_s >= self.after_s:
-            self.is_stalled = True
-            return "stalled"
-        return ""
-
-    def quiet_s(self, now_s: float) -> float:
-        """Seconds since the last movement."""
-        return round(max(0.0, now_s - self._at_s), 1)

@@ -1,4 +1,4 @@
-"""Watching a payload until it ends: beats, checkpoints, stalls, limits, and the way from SIGTERM to SIGKILL."""
+"""Watching a payload until it ends: beats, checkpoints, stalls, limits, and the steps from SIGTERM to SIGKILL."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import time
 from sojourn.box.run import locks
 from sojourn.box.run.ledger import complain
 from sojourn.box.run.root import attempts_made, read_fields
+from sojourn.box.supervise import early
+from sojourn.box.supervise.allowance import Allowance
 from sojourn.box.supervise.anew import Anew
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
-from sojourn.box.supervise.snapshots import Looks
+from sojourn.box.supervise.pruning import Pruning
+from sojourn.box.supervise.snapshots import Snapshots
 from sojourn.box.supervise.spares import Spares
-from sojourn.box.supervise.vitals import Stillness, Vitals
+from sojourn.box.supervise.stall import StallDetector
+from sojourn.box.supervise.vitals import Vitals
 from sojourn.box.system import members, process
 from sojourn.box.system.wake import open_pidfd
 from sojourn.wire import atomic, units
@@ -24,13 +28,13 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
 _NEVER = float("inf")
-_AGAIN_S = 10.0  # SIGKILL is sent again to what is still there (a process that was in an uninterruptible wait)
-_NO_PIDFD_S = 0.5  # how often we look where the kernel cannot wake us
+_AGAIN_S = 10.0  # SIGKILL is sent again to remaining processes (one may have been in an uninterruptible wait)
+_NO_PIDFD_S = 0.5  # how often we look if the kernel cannot wake us
 
 
 class Superseded(Exception):
-    """Another keeper has claimed a later attempt, or our root was deleted and is another run's now: what we watch is
-    nobody's any more.
+    """Another keeper has claimed a later attempt, or our root was deleted and now belongs to another run: nobody needs
+    what we watch.
     """
 
 
@@ -45,28 +49,30 @@ class Watch:
         self.pid = pid
         self.start = start
         self.shim = shim
-        self.is_for_orphans = False  # nobody can say how the payload ended; we watch what it left
+        self.is_for_orphans = False  # nobody can say how the payload ended; we watch its leftovers
         self._report = report
         self._heard = b""
         self._exit: Exit | None = None
         self._pidfd = -1
         self._pidfd_of = 0
-        self._stillness = Stillness(keeper.spec.get("stall_after_s"))
+        self._stall = StallDetector(keeper.spec.get("stall_after_s"))
         signalled = keeper.ledger.history.signalled
-        self._why = str(signalled.get("why", ""))  # an earlier keeper asked it to end: its grace begins anew
+        self._why = str(signalled.get("why", ""))  # an earlier keeper asked it to end: its grace restarts
         self._kill_at = time.monotonic() + keeper.grace_s if self._why else _NEVER
         self._is_killed = False
-        self._looks = Looks(keeper, number)
+        self._snapshots = Snapshots(keeper, number)
         self._spares = Spares(keeper, number)
         self._anew = Anew(keeper.root, number, keeper.ledger.history.resumes)
-        self._stop_at = ""  # the `at` of the stop request we acted on
-        keeper.expected.add(pid)  # it becomes our child when its shim is killed
+        self._pruning = Pruning(keeper, number)
+        self._allowance = Allowance(keeper.ledger.history.budget)
+        self._stop_at = ""  # the `at` of the stop request we followed
+        keeper.expected.add(pid)  # it becomes our child if its shim is killed
         if report >= 0:
             keeper.wake.watch(report)
         self._set_vitals()
 
     def run(self) -> Exit:
-        """Until the payload has ended, however long that takes. Raises: Superseded, when the payload has been ended."""
+        """Until the payload has ended, however long that takes. Raises: Superseded, after ending the payload."""
         beat_s, next_beat = self.keeper.beat_s, 0.0
         while True:
             exit = self._find_exit()
@@ -79,8 +85,10 @@ class Watch:
                 self._beat(now)
                 next_beat = now + beat_s
             self._spares.tick(now)
+            mark_s = time.monotonic() + self._tell_budget()
             self._press(time.monotonic())
-            due = (next_beat, self._spares.next_s(now), self._kill_at, time.monotonic() + self._limit()[1])
+            limit_s = time.monotonic() + self._limit()[1]
+            due = (next_beat, self._spares.next_s(now), self._kill_at, limit_s, mark_s, self._warning_s())
             pause = min(due) - time.monotonic()
             if self._pidfd < 0 and self._report < 0:
                 pause = min(pause, _NO_PIDFD_S)
@@ -88,14 +96,14 @@ class Watch:
 
     def last_words(self) -> None:
         """After the end: the last progress and checkpoint, and one last beat with them."""
-        self._note_beat(self.vitals.beat())
+        self._note_beat(self.vitals.beat(is_last=True))
         self.vitals.end()
-        self._looks.drop()
+        self._snapshots.drop()
         self._spares.drop()
         self.close()
 
     def close(self) -> None:
-        """Let go of the descriptors. Idempotent."""
+        """Close the descriptors. Idempotent."""
         for fd in (self._report, self._pidfd):
             if fd >= 0:
                 self.keeper.wake.unwatch(fd)
@@ -103,7 +111,7 @@ class Watch:
         self._report = self._pidfd = -1
 
     def read_report(self) -> None:
-        """Take in what the shim said on its pipe: where the payload began, how it ended."""
+        """Take in the shim's reports on its pipe: where the payload started, how it ended."""
         while self._report >= 0:
             try:
                 part = os.read(self._report, 4096)
@@ -160,7 +168,7 @@ class Watch:
         return self._find_orphan() if self.is_for_orphans else Exit(None, None, "unknown")
 
     def _find_orphan(self) -> Exit | None:
-        """The next of the processes that an ownerless payload left, or the unknown end when there is none."""
+        """The next of an ownerless payload's leftover processes, or the unknown end if there is none."""
         pid, start = members.eldest_holder(self.keeper.root.payload_lock)
         if pid:
             self.pid, self.start = pid, start
@@ -181,20 +189,32 @@ class Watch:
     def _beat(self, now_s: float) -> None:
         beat = self.vitals.beat()
         self._note_beat(beat)
-        change = self._stillness.look(now_s, beat, self.vitals.progress.step)
-        self._looks.tick(now_s)
+        change = self._stall.update(now_s, beat, self.vitals.progress.step)
+        self._snapshots.tick(now_s)
+        behind = "" if self._why else self._pruning.look(self.vitals.progress.value)
+        if behind:
+            self._request_stop("pruned", self.keeper.grace_s, behind)
+            self._stop_at = ""  # followed as anybody's
         if change:
-            self.keeper.ledger.note(change, self.number, quiet_s=self._stillness.quiet_s(now_s))
+            self.keeper.ledger.note(change, self.number, quiet_s=self._stall.quiet_s(now_s))
 
     def _note_beat(self, beat: Dict[str, Any]) -> None:
         ledger = self.keeper.ledger
         ledger.note("beat", self.number, **beat)
-        found = self.vitals.progress.checkpoint
-        if found and (found["path"], found["step"]) != ledger.history.checkpoint:
+        for found in self.vitals.progress.saved_since(ledger.history.checkpoint):
             ledger.note("checkpoint", self.number, **found)
         restarted = self._anew.look()
         if restarted:
             ledger.note("restarted", self.number, **restarted)
+
+    def _tell_budget(self) -> float:
+        """Report each part of the budget once when it is spent; returns the seconds until the next."""
+        spent_s = self.keeper.ledger.history.spent_s + self.vitals.payload_s()
+        limit_s = self.keeper.limit_s("budget")
+        told = self._allowance.look(spent_s, limit_s)
+        if told:
+            self.keeper.ledger.note("budget", self.number, **told)
+        return self._allowance.left_s(spent_s, limit_s)
 
     def _limit(self) -> Tuple[str, float]:
         """The next limit of the job and the seconds until it is reached.
@@ -210,9 +230,20 @@ class Watch:
                 nearest = min(nearest, (word, limit_s - before_s - self.vitals.payload_s()), key=lambda one: one[1])
         return nearest
 
-    def _press(self, now_s: float) -> None:
-        """Ask the payload to end where somebody wants that; end it where it had its grace."""
+    def _warning_s(self) -> float:
+        """When to warn the payload of its seat's time limit: never, if it could not use that."""
         keeper = self.keeper
+        if not keeper.is_warned or self._why or not early.is_for(keeper.root, keeper.spec, self.number):
+            return _NEVER
+        saved = self.vitals.progress.checkpoint or {}
+        took = saved.get("write_s")
+        return keeper.end_by_s - early.need_s(keeper.spec, float(took) if isinstance(took, (int, float)) else 0.0)
+
+    def _press(self, now_s: float) -> None:
+        """Ask the payload to end if requested; end it after its grace."""
+        keeper = self.keeper
+        if self._warning_s() <= now_s:
+            keeper.tell_of_limit()
         why, grace_s = "", keeper.grace_s
         stop = keeper.stop_request(self.number)
         if stop and stop.get("at") != self._stop_at:
@@ -229,17 +260,23 @@ class Watch:
             self._kill_at = min(self._kill_at, now_s + grace_s)  # asked again: only ever sooner
         elif why:
             self._why, self._kill_at = why, now_s + grace_s
-            keeper.ledger.note("signal", self.number, signal="TERM", why=why)
-            members.send(self._orphans(), signal.SIGTERM)
-            members.send_group(self.pid, signal.SIGTERM)
-            members.send_group(self.pid, signal.SIGCONT)  # a stopped process would take its SIGTERM only later
+            self._ask(signal.SIGTERM if why != "walltime" else early.number_of(keeper.spec), why)
         elif now_s >= self._kill_at:
             if not self._is_killed:
                 keeper.ledger.note("signal", self.number, signal="KILL", why=self._why)
             self._is_killed, self._kill_at = True, now_s + _AGAIN_S
             self._kill()
         elif self._why in ("shutdown", "walltime") and not self._is_killed:
-            self._kill_at = min(self._kill_at, keeper.end_by_s)  # told again, with less time
+            self._kill_at = min(self._kill_at, keeper.end_by_s)  # warned again, with less time
+
+    def _ask(self, number: int, why: str) -> None:
+        self.keeper.ledger.note("signal", self.number, signal=signal.Signals(number).name[3:], why=why)
+        if number == signal.SIGTERM:
+            members.send(self._orphans(), number)
+            members.send_group(self.pid, number)
+        else:
+            early.send(members.below(self.pid) + self._orphans(), number)
+        members.send_group(self.pid, signal.SIGCONT)  # a stopped process would take it only later
 
     def _kill(self) -> None:
         below = members.below(self.shim["pid"])[1:] if self.shim else members.below(self.pid)
@@ -247,9 +284,9 @@ class Watch:
         members.send_group(self.pid, signal.SIGKILL)
 
     def _look_for_another(self) -> None:
-        """Not a word into the events where another keeper writes them now. Raises: Superseded."""
+        """Write no event once another keeper writes them. Raises: Superseded."""
         if self.keeper.ledger.is_displaced:
-            self.is_for_orphans = False  # who holds the payload lock at that path is the other run's
+            self.is_for_orphans = False  # the payload lock at that path belongs to the other run
             why = "lost its folder to another run"
         elif attempts_made(self.keeper.root)[-1:] > [self.number]:
             why = "was taken over by a later one"
@@ -263,12 +300,13 @@ class Watch:
     def _orphans(self) -> List[int]:
         return members.holders(self.keeper.root.payload_lock) if self.is_for_orphans else []
 
-    def _request_stop(self, why: str, grace_s: float) -> None:
-        """Our own decision goes where an adopter of this payload will find it."""
+    def _request_stop(self, why: str, grace_s: float, detail: str = "") -> None:
+        """Record our own decision where an adopter of this payload will find it."""
         at = units.stamp(time.time())
         self._stop_at = at
+        fields = {"attempt": self.number, "grace_s": grace_s, "why": why, "at": at}
         try:
-            atomic.write_json(self.keeper.root.stop, {"attempt": self.number, "grace_s": grace_s, "why": why, "at": at})
+            atomic.write_json(self.keeper.root.stop, dict(fields, **({"detail": detail} if detail else {})))
         except OSError as error:
             complain("stop.json: %s" % error)
 

@@ -1,1 +1,1 @@
-"""What the operating system tells, and safe ways to touch it: processes, limits, files, waiting."""
+"""Operating system information, and safe ways to use it: processes, limits, files, waiting."""

@@ -1,10 +1,10 @@
-"""Questions that may hang (a dead mount, a sick driver), each in a child of its own, all at once, each for so long.
+"""Questions that may hang (a dead mount, a sick driver), each in its own child, all at once, each with a deadline.
 
-A thread that waits for a dead mount would hold its whole process, and with it the call that waits for an answer; a
-child is left behind. Nothing of a child but its answer is taken.
+A thread waiting for a dead mount would block its whole process, and with it the call that needs an answer; a child can
+be left behind. Only a child's answer is used.
 
-A deadline is for what hangs. On a box so busy that a question gets hardly any CPU (threads without number below a small
-quota: just when somebody asks why), it is given more time as long as it gets on.
+A deadline is for hangs. On a box so busy that a question gets hardly any CPU (countless threads below a small quota:
+just when somebody asks why), it gets more time while it makes progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
     class Question(NamedTuple):
-        """`act` answers with a JSON value, within `deadline_s` seconds, unless it gets on slowly, and `limit_bytes`."""
+        """`act` answers with a JSON value, within `deadline_s` seconds, unless progress is slow, and `limit_bytes`."""
 
         name: str
         act: Callable[[], Any]
@@ -36,14 +36,14 @@ else:
 
 LATE, DIED, LARGE = "late", "died", "large"
 _PART = 1 << 16
-_PATIENCE_S = 10.0  # beyond its deadline, for a question that gets on
-_BEHIND_S = 1.0  # a look that comes so late tells that the machine stood still
-_STILL_S = 0.3  # without a turn of CPU in that time, and not waiting for one, it hangs
-_AT_ONCE = 64  # children; more questions than that are asked one lot after the other
+_PATIENCE_S = 10.0  # beyond its deadline, for a question that makes progress
+_BEHIND_S = 1.0  # a look this late shows that the machine stood still
+_STILL_S = 0.3  # without CPU for this long, and not waiting for it, it hangs
+_AT_ONCE = 64  # children; further questions are asked batch by batch
 
 
 class Answer:
-    """What became of a question: `value` where `why` is "", else why there is none (LATE, DIED, LARGE)."""
+    """The outcome of a question: `value` if `why` is "", else why there is none (LATE, DIED, LARGE)."""
 
     def __init__(self, value: Any, why: str, detail: str = "") -> None:
         self.value = value
@@ -52,11 +52,11 @@ class Answer:
 
 
 def ask(questions: Sequence[Question], in_group: bool = False) -> Dict[str, Answer]:
-    """The answer to each, by name. Takes as long as the longest deadline, _STILL_S more where something hangs, and at
-    most _PATIENCE_S more where the box is too busy; time for which the machine stood still does not count.
+    """The answer to each, by name. Takes as long as the longest deadline, _STILL_S more if something hangs, and at most
+    _PATIENCE_S more if the box is too busy; time when the machine stood still does not count.
 
-    `in_group`: the children stay in our process group (where we are such a child ourselves, so that who gives us up
-    gives them up too). Raises: OSError (no process can be started at all).
+    `in_group`: the children stay in our process group (if we are such a child ourselves, so that giving us up gives
+    them up too). Raises: OSError (no process can be started at all).
     """
     answers: Dict[str, Answer] = {}
     for at in range(0, len(questions), _AT_ONCE):
@@ -70,7 +70,7 @@ def ask(questions: Sequence[Question], in_group: bool = False) -> Dict[str, Answ
 
 
 class _Asked:
-    """One child under way."""
+    """One running child."""
 
     def __init__(self, question: Question, in_group: bool) -> None:
         self.question = question
@@ -92,9 +92,9 @@ class _Asked:
         self._turns: List[Tuple[int, ...]] = []
 
     def may_go_on(self, now_s: float) -> bool:
-        """At its deadline: whether it, or a child of its own, got on since the last look, or waits for CPU.
+        """At its deadline: whether it, or a child of its own, made progress since the last look, or waits for CPU.
 
-        Asked for the first time it may: it takes two looks to tell.
+        The first time it may: telling takes two looks.
         """
         before, self._turns = self._turns, []
         is_ready = False
@@ -109,19 +109,19 @@ class _Asked:
         return True
 
     def later(self, by_s: float) -> None:
-        """Give it so much more time."""
+        """Give it this much more time."""
         self.until_s += by_s
         self._last_s += by_s
 
     def take(self) -> bool:
-        """Read what came; True where the answer is whole or cannot become whole."""
+        """Read its output; True if the answer is whole or cannot become whole."""
         part = os.read(self.fd, _PART)
         self.data.append(part)
         self.size += len(part)
         return not part or self.size > self.question.limit_bytes
 
     def close(self, is_late: bool) -> Answer:
-        """Let go of the child; what it answered."""
+        """Close the child; returns its answer."""
         os.close(self.fd)
         if is_late or self.size > self.question.limit_bytes:
             _kill(self.pid, self.in_group)
@@ -155,7 +155,7 @@ def _collect(asked: List[_Asked], answers: Dict[str, Answer]) -> None:
         pause_s = max(0.0, min(one.until_s for one in waiting.values()) - began_s)
         came = poll.poll(int(pause_s * 1000) + 1)
         behind_s = time.monotonic() - began_s - pause_s
-        if behind_s > _BEHIND_S:  # nobody had a turn, they no more than we
+        if behind_s > _BEHIND_S:  # nobody got CPU, the children no more than we
             for one in waiting.values():
                 one.later(behind_s)
         for fd, _ in came:
@@ -167,11 +167,11 @@ def _collect(asked: List[_Asked], answers: Dict[str, Answer]) -> None:
 
 
 def _answer(question: Question, sink: int, in_group: bool) -> None:
-    """In the child: answer and end. Never returns, whatever happens in it."""
+    """In the child: answer and exit. Never returns, whatever happens in it."""
     try:
         if not in_group:
             os.setpgid(0, 0)
-        null = os.open(os.devnull, os.O_RDWR)  # who waits for the end of our caller's output must not wait for us
+        null = os.open(os.devnull, os.O_RDWR)  # readers waiting for the end of our caller's output must not wait for us
         for fd in (0, 1, 2):
             os.dup2(null, fd)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
@@ -197,7 +197,7 @@ def _kill(pid: int, in_group: bool) -> None:
 
 
 def _reap(pid: int) -> None:
-    """Take the child's status, unless it hangs in the kernel: then it is left to whoever inherits it."""
+    """Take the child's status, unless it hangs in the kernel: then its next parent does."""
     for pause_s in (0, 0.001, 0.01, 0.05):
         time.sleep(pause_s)
         try:

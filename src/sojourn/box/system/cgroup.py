@@ -1,7 +1,7 @@
-"""Limits and usage of the control groups we are in, version 1, version 2 or both mounted (hybrid).
+"""Limits and usage of our control groups, version 1, version 2 or both mounted (hybrid).
 
 The path of our own group comes from /proc/self/cgroup and the mount points from /proc/self/mountinfo: a container sees
-its group as the root of the mount, a batch job sees the whole tree. A limit set further up holds too, so we walk up.
+its group as the root of the mount, a batch job sees the whole tree. A limit set higher up holds too, so we walk up.
 Source: Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, scheduler/sched-bwc.rst (2026-11).
 """
 
@@ -13,30 +13,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
-_UNLIMITED_V1 = 1 << 60  # v1 writes a number near 2**63 where no limit is set
-_V2_FILES = {"memory": "/memory.current", "cpu": "/cpu.stat", "pids": "/pids.current"}  # there = it controls us
+_UNLIMITED_V1 = 1 << 60  # v1 shows a number near 2**63 if no limit is set
+_V2_FILES = {"memory": "/memory.current", "cpu": "/cpu.stat", "pids": "/pids.current"}  # exists = it controls us
 
 
 class Groups:
     """The groups of one process, ours by default, found once.
 
-    `proc`: its folder in /proc, or that of a recorded machine. `folders`: what `folders()` said of a process
-    that has ended since; its groups are taken where they still are.
+    `proc`: its folder in /proc, or a recorded machine's. `folders`: what `folders()` returned for a process that has
+    since ended; its groups are used where they still exist.
     """
 
     def __init__(self, proc: str = "/proc/self", folders: Mapping[str, str] | None = None) -> None:
         self.proc = proc
         self.v2 = ""  # our folder in the version 2 tree
-        self.tops: Dict[str, str] = {}  # folder -> mount point at which the walk up ends
+        self.tops: Dict[str, str] = {}  # folder -> mount point where the walk up ends
         self.v1: Dict[str, str] = {}  # controller -> our folder
-        self.memory_path = ""  # our memory group, as the kernel names it
+        self.memory_path = ""  # our memory group, by the kernel's name
         self._find()
         if folders is not None:
             self._go_to(folders)
 
     @property
     def version(self) -> int:
-        """Of the memory controller: 1, 2, or 0 where there is none."""
+        """Of the memory controller: 1, 2, or 0 if there is none."""
         if "memory" in self.v1:
             return 1
         return 2 if self.v2 and _read(self.v2 + "/memory.current") else 0
@@ -45,27 +45,27 @@ class Groups:
         """The tightest memory limit on us or above us; None = none."""
         found = [limit for limit, _ in self._memory_limits()]
         if "memory" in self.v1:
-            # With use_hierarchy the kernel itself knows the tightest above a container's root.
+            # With use_hierarchy the kernel itself knows the tightest limit above a container's root.
             known = _field(self.v1["memory"] + "/memory.stat", "hierarchical_memory_limit")
             found += [known] if known is not None and known < _UNLIMITED_V1 else []
         return min(found) if found else None
 
     def binding_memory(self) -> str:
-        """The folder whose memory limit is the tightest, ours or one above; "" without a limit."""
+        """The folder with the tightest memory limit, ours or one above; "" without a limit."""
         return min(self._memory_limits(), default=(0, ""))[1]
 
     def memory_bytes(self) -> int | None:
-        """What our group uses now, page cache included."""
+        """What our group uses now, including page cache."""
         if "memory" in self.v1:
             return _number(self.v1["memory"] + "/memory.usage_in_bytes")
         return _number(self.v2 + "/memory.current") if self.v2 else None
 
     def oom_kills(self) -> int | None:
-        """How often the kernel killed in our group for memory; where the group does not count, in the whole machine."""
+        """The kernel's out-of-memory kills in our group; if the group does not count them, in the whole machine."""
         return _field(self.oom_kill_file(), "oom_kill")
 
     def oom_kill_file(self) -> str:
-        """The file that counts them: our group's, else /proc/vmstat."""
+        """The file with that count: our group's, else /proc/vmstat."""
         path = ""
         if "memory" in self.v1:
             path = self.v1["memory"] + "/memory.oom_control"
@@ -79,11 +79,11 @@ class Groups:
         return min(found) if found else None
 
     def binding_cpu(self) -> str:
-        """The folder whose CPU quota is the tightest, ours or one above; "" without a quota."""
+        """The folder with the tightest CPU quota, ours or one above; "" without a quota."""
         return min(self._cpu_quotas(), default=(0.0, ""))[1]
 
     def at(self, controller: str) -> Tuple[int, str]:
-        """(version, our folder) of "memory", "cpu" or "pids"; (0, "") where the kernel does not control that for us."""
+        """(version, our folder) of "memory", "cpu" or "pids"; (0, "") if the kernel does not control it for us."""
         if controller in self.v1:
             return 1, self.v1[controller]
         if self.v2 and os.path.exists(self.v2 + _V2_FILES[controller]):
@@ -91,12 +91,12 @@ class Groups:
         return 0, ""
 
     def folders(self) -> Dict[str, str]:
-        """Our folders by controller, "v2" for the version 2 tree: what finds them again when we have ended."""
+        """Our folders by controller, "v2" for the version 2 tree: they find the groups again after we have ended."""
         found = {name: self.v1[name] for name in _V2_FILES if name in self.v1}
         return dict(found, v2=self.v2) if self.v2 else found
 
     def pressure_folder(self) -> str:
-        """Our folder in the version 2 tree, where it tells pressure of our own; "" at its top: that is the host's."""
+        """Our folder in the version 2 tree, if it reports our own pressure; "" at its top: that is the host's."""
         return self.v2 if self.v2 and os.path.exists(self.v2 + "/cgroup.type") else ""
 
     def _memory_limits(self) -> List[Tuple[int, str]]:
@@ -152,10 +152,10 @@ class Groups:
         self.v1 = there
 
     def _place(self, point: str, root: str, path: str) -> str:
-        """Our folder: `path` is seen from the tree's top, the mount shows the tree from `root` on."""
+        """Our folder: `path` starts at the tree's top, the mount shows the tree from `root` on."""
         below = path[len(root) :] if root != "/" and (path + "/").startswith(root.rstrip("/") + "/") else path
         folder = os.path.normpath(point + "/" + below)
-        if not os.path.isdir(folder):  # the mount shows only our own group (a container without a namespace of its own)
+        if not os.path.isdir(folder):  # the mount shows only our own group (a container without a separate namespace)
             folder = point
         self.tops[folder] = point
         return folder

@@ -1,8 +1,8 @@
-"""The keeper's own byte code, kept beside it: compiling it takes a processor longer than most of its answers.
+"""The keeper's own byte code, kept beside it: compiling takes a processor longer than most of its answers.
 
-`__main__` puts this file before the keeper's own on the path, and a call is entered here at once (the client's
-bootstrap). The import system passes over one that is no zip. What is in it is trusted, as any byte code is: it is
-written aside, fsynced and renamed, never replaced, and removed by `clean`.
+`__main__` puts this file before the keeper on the path, and the client's bootstrap enters calls here directly. The
+import system skips a file that is not a zip. Its content is trusted, as any byte code is: it is written aside, fsynced
+and renamed, never replaced, and removed by `clean`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from sojourn.wire import atomic
 
 
 def name(keeper: str) -> str:
-    """The file of this very Python's byte code of that keeper, as `__main__` and the bootstrap spell it too."""
+    """The file with this very Python's byte code of that keeper, as also spelled in `__main__` and the bootstrap."""
     return "%s.%s-%x.zip" % (keeper[: -len(".pyz")], sys.implementation.cache_tag, sys.hexversion)
 
 
 def keep(keeper: str) -> None:
-    """Make it where it is not there. Only for a keeper that was found to be what its name says.
+    """Make it if it is missing. Only for a keeper found to match its name.
 
-    Without room, or the right to write, everything is as slow as before.
+    Without room, or write permission, everything stays as slow as before.
     """
     path = name(keeper)
     if os.path.exists(path):
         return
     with contextlib.suppress(OSError), open(keeper, "rb") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.exists(path):  # it is never replaced: others read it at places that they learned before
+        if not os.path.exists(path):  # never replaced: others read it at offsets learned before
             atomic.write(path, _compile(keeper))
 
 
@@ -43,9 +43,9 @@ def _compile(keeper: str) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(keeper) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as pack:
         for member in source.namelist():
-            if "/" in member:  # not `__main__.py`: it was read before it could say where this is
+            if "/" in member:  # not `__main__.py`: it is read before it can say where this is
                 code = compile(source.read(member), os.path.join(keeper, member), "exec", dont_inherit=True)
-                # PEP 552: no flags, and no time or size of a source to compare with.
+                # PEP 552: no flags, and no source time or size to compare with.
                 header = importlib.util.MAGIC_NUMBER + bytes(12)
                 pack.writestr(member + "c", header + marshal.dumps(code))
     return out.getvalue()

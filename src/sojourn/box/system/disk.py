@@ -1,4 +1,4 @@
-"""Room on a file system, in bytes and in inodes: either one full is full."""
+"""Room on a file system, in bytes and inodes: running out of either one means full."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
 
 def room(path: str) -> Dict[str, int] | None:
-    """{"free_bytes","total_bytes","free_inodes","total_inodes"} for a user without privileges; None where it cannot
-    be told.
+    """{"free_bytes","total_bytes","free_inodes","total_inodes"} for an unprivileged user; None if unknown.
 
-    total_inodes is 0 on file systems that have no fixed number of them (btrfs).
+    total_inodes is 0 on file systems without a fixed number (btrfs).
     """
     try:
         s = os.statvfs(path)

@@ -1,7 +1,6 @@
-"""Globs below a folder, the way job files mean them: `*` within a name, `**` over folders, a folder stands for all in
-it.
+"""Globs below a folder, as job files mean them: `*` within a name, `**` across folders, a folder means all its content.
 
-Not the standard library's: that one cannot start from a folder before Python 3.10, and follows symlinks out of it.
+Not the standard library's: before Python 3.10 it cannot start from a folder, and it follows symlinks out of it.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def hits(root: str, glob: str, hidden: FrozenSet[str] = frozenset()) -> Iterator[str]:
-    """Paths below `root` of everything that is no folder and that `glob` names, in no order, maybe more than once.
+    """Paths below `root` of all non-folders that match `glob`, in no order, possibly repeated.
 
-    `hidden`: names directly below `root` that do not exist for the glob. Symlinked folders are not entered: the link
-    itself is the hit. A name that begins with a dot must be named with its dot; in a folder that is hit, all counts.
+    `hidden`: names directly below `root` to ignore. Symlinked folders are not entered: the link itself matches. A
+    leading dot must be matched explicitly; in a matched folder, everything counts.
     """
     parts = globs.split(glob)
     if ".." in parts:
@@ -49,7 +48,7 @@ def _match(root: str, at: str, parts: List[str], hidden: FrozenSet[str]) -> Iter
 
 
 def _below(root: str, at: str, hidden: FrozenSet[str]) -> Iterator[str]:
-    """The thing itself, or everything in it where it is a folder."""
+    """The thing itself, or everything in it if it is a folder."""
     if at and not _is_folder(os.path.join(root, at)):
         yield at
         return

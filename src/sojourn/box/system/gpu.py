@@ -1,5 +1,5 @@
-"""GPUs through NVML. Loading the driver's library costs tens of MiB and can hang on a sick card, so it is done in a
-child process of its own that lives for a second: `keeper gpu` prints one JSON line.
+"""GPUs through NVML. Loading the driver's library costs tens of MiB and can hang on a sick GPU, so it is done in a
+separate process that lives for a second: `keeper gpu` prints one JSON line.
 
 Source: NVML API reference, nvmlDeviceGet* (docs.nvidia.com/deploy/nvml-api, 2026-11).
 """
@@ -33,8 +33,8 @@ def main() -> int:
 
 
 def read_gpus() -> List[Dict[str, Any]]:
-    """[{"index","name","uuid","memory_bytes","used_bytes","util_pct","temperature_c","power_w"}]; what a card does not
-    tell is null. Raises: ImportError, OSError (no library), RuntimeError (NVML says no)."""
+    """[{"index","name","uuid","memory_bytes","used_bytes","util_pct","temperature_c","power_w"}]; null for what a GPU
+    does not report. Raises: ImportError, OSError (no library), RuntimeError (NVML says no)."""
     import ctypes as c
 
     class Memory(c.Structure):
@@ -55,7 +55,7 @@ def read_gpus() -> List[Dict[str, Any]]:
         card = c.c_void_p()
         row: Dict[str, Any] = {"index": index}
         code = nvml.nvmlDeviceGetHandleByIndex_v2(c.c_uint(index), c.byref(card))
-        if code:  # 15 = the GPU is lost: it must show, not vanish
+        if code:  # 15 = the GPU is lost: show it, do not drop it
             row["error"] = code
             out.append(row)
             continue
@@ -80,7 +80,7 @@ def read_gpus() -> List[Dict[str, Any]]:
 
 
 def parse(data: bytes) -> List[Dict[str, Any]] | None:
-    """What the child printed: the cards, or None where it told nothing."""
+    """The child's output: the GPUs, or None if it reported nothing."""
     try:
         gpus = json.loads(data.decode("utf-8")).get("gpus")
     except (ValueError, AttributeError):

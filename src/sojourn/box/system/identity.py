@@ -1,7 +1,7 @@
 """Which box this is, by its own word, and every base on it that this user's keepers ever used.
 
-A base gets a random id once. Machine id, boot id and address are evidence beside it: containers share them, clones
-copy them, and a reboot changes them.
+A base gets a random id once. Machine id, boot id and address are evidence beside it: containers share them, clones copy
+them, and a reboot changes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CMDLINE_BYTES = 4096
 
 
 def box_id(base: str, may_write: bool = True) -> str:
-    """The id of the base, written once; "" where there is none and none can be written. Two at once get the same."""
+    """The id of the base, written once; "" if there is none and none can be written. Concurrent callers get one id."""
     path = os.path.join(base, "box.json")
     found = _id_in(path)
     if found or not may_write:
@@ -30,7 +30,7 @@ def box_id(base: str, may_write: bool = True) -> str:
     try:
         atomic.write_json(aside, {"schema": "sojourn/box/v1", "id": os.urandom(16).hex()}, mode=0o600)
         try:
-            os.link(aside, path)  # whole or not at all, and never over one that is there
+            os.link(aside, path)  # whole or not at all, and never over an existing one
         except FileExistsError:
             pass
         except OSError:  # a file system without hard links
@@ -47,13 +47,13 @@ def box_id(base: str, may_write: bool = True) -> str:
 
 
 def register(base: str) -> None:
-    """Note the base for this user, wherever that can be noted. Idempotent; never an error for who comes along."""
+    """Record the base for this user, wherever possible. Idempotent; never an error for the caller."""
     real = os.path.realpath(base)
     for path in _registries():
         try:
             folder = _open_folder(path, is_made=True)
         except OSError:
-            continue  # a read-only home, or a folder that somebody else laid there
+            continue  # a read-only home, or somebody else's folder in its place
         try:
             _note(folder, real)
         except OSError:
@@ -63,19 +63,19 @@ def register(base: str) -> None:
 
 
 def bases() -> List[str]:
-    """Every noted base that is still a folder, sorted."""
+    """Every recorded base that is still a folder, sorted."""
     found = {base for path in _registries() for base in _noted(path)[0]}
     return sorted(base for base in found if os.path.isdir(base))
 
 
 def unread() -> Dict[str, str]:
-    """Why each registry that is there cannot be read, where not one can: a base may be noted that is not in `bases`."""
+    """Why each existing registry is unreadable, if all are: a base may then be recorded but missing from `bases`."""
     told = [(path, _noted(path)[1]) for path in _registries()]
     return {path: why for path, why in told if why} if all(why != "" for _, why in told) else {}
 
 
 def _noted(path: str) -> Tuple[List[str], Optional[str]]:
-    """(the bases of one registry, why it cannot be read: None where there is none, "" where it can)."""
+    """(the bases of one registry, why it cannot be read: None if it does not exist, "" if it can)."""
     try:
         folder = _open_folder(path, is_made=False)
         try:
@@ -93,7 +93,7 @@ def _noted(path: str) -> Tuple[List[str], Optional[str]]:
 
 
 def other_users() -> List[int]:
-    """User ids, not ours, whose keepers noted a base on this machine."""
+    """Other users' ids whose keepers recorded a base on this machine."""
     found = []
     for name in _listed("/var/tmp"):
         uid = name[len("sojourn-") :] if name.startswith("sojourn-") else ""
@@ -108,7 +108,7 @@ def other_users() -> List[int]:
 
 
 def keepers_of_others() -> Dict[int, int]:
-    """By user id that is not ours: how many keepers of theirs tend a run here. Where /proc hides them: none."""
+    """By other users' ids: how many of their keepers tend a run here. None if /proc hides them."""
     found: Dict[int, int] = {}
     for pid in _listed("/proc"):
         if pid.isdigit():
@@ -140,7 +140,7 @@ def _id_in(path: str) -> str:
 
 
 def _registries() -> List[str]:
-    """The folders of this user's registry. SOJOURN_BOX_REGISTRY stands for both, so that a test sees its own alone."""
+    """The folders of this user's registry. SOJOURN_BOX_REGISTRY replaces both, so that a test sees only its own."""
     given = os.environ.get("SOJOURN_BOX_REGISTRY", "")
     if given:
         return [given]
@@ -149,7 +149,7 @@ def _registries() -> List[str]:
 
 
 def _open_folder(path: str, is_made: bool) -> int:
-    """A folder of this user that is closed to all others, and no link: /var/tmp is everybody's. Raises: OSError."""
+    """A folder of this user, closed to all others, and not a link: /var/tmp is everybody's. Raises: OSError."""
     if is_made and not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -181,14 +181,14 @@ def _open_list(folder: int, flags: int) -> int:
 
 
 def _note(folder: int, base: str) -> None:
-    """One line a base, appended in one write; who was there first does no harm. Raises: OSError."""
+    """One line per base, appended in one write; an earlier entry does no harm. Raises: OSError."""
     fd = _open_list(folder, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         if base in _bases_in(fd):
             return
-        line = lean_json.dumps(base).encode("ascii") + b"\n"  # JSON, since a path may have a newline in it
+        line = lean_json.dumps(base).encode("ascii") + b"\n"  # JSON, since a path may contain a newline
         size = os.fstat(fd).st_size
-        if size + len(line) > _LIMIT_BYTES:  # of what is gone only
+        if size + len(line) > _LIMIT_BYTES:  # drops only bases that are gone
             _note_anew(folder, [one for one in [*_bases_in(fd), base] if os.path.isdir(one)])
             return
         os.write(fd, b"\n" + line if size and os.pread(fd, 1, size - 1) != b"\n" else line)
@@ -197,7 +197,7 @@ def _note(folder: int, base: str) -> None:
 
 
 def _note_anew(folder: int, bases: List[str]) -> None:
-    """The whole list, renamed over the old one. A base that another notes meanwhile is noted by its next call."""
+    """The whole list, renamed over the old one. A base that another records meanwhile is recorded by its next call."""
     aside = "%s.%d" % (_BASES, os.getpid())
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     with open(fd, "wb") as file:

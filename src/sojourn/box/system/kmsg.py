@@ -15,10 +15,10 @@ _RECORD_BYTES = 8192
 
 
 def newest_s(look_s: float) -> float | None:
-    """The stamp of the newest line; lines that come later have a later one.
+    """The stamp of the newest line; later lines have later stamps.
 
-    None where it may not be read, or not within `look_s`. The kernel stamps by a clock of its own, which drifts from
-    all the others.
+    None if it may not be read, or not within `look_s`. The kernel's stamps use its own clock, which drifts from all
+    others.
     """
     reading = Reading(look_s)
     newest = None
@@ -31,8 +31,8 @@ def newest_s(look_s: float) -> float | None:
 
 
 class Reading:
-    """One way through all that the ring holds now, for `look_s` of our own time at most; `is_cut` where that was not
-    enough. Reading 2,000 lines takes 3 ms."""
+    """One pass through the ring's current content, for at most `look_s` of our own time; `is_cut` if that was too
+    short. Reading 2,000 lines takes 3 ms."""
 
     def __init__(self, look_s: float) -> None:
         self._until_s = time.process_time() + look_s
@@ -49,7 +49,7 @@ class Reading:
                 except BlockingIOError:
                     return
                 except OSError as error:
-                    if error.errno in (errno.EPIPE, errno.EINVAL):  # overwritten while we read; larger than we take
+                    if error.errno in (errno.EPIPE, errno.EINVAL):  # overwritten while we read; larger than our buffer
                         continue
                     raise
                 head, _, rest = data.partition(b";")

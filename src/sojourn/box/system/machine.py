@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def boot_id() -> str:
-    """The kernel's boot id; "" where it is hidden."""
+    """The kernel's boot id; "" if hidden."""
     return _read("/proc/sys/kernel/random/boot_id")
 
 
 def pid1_start() -> int:
-    """Start time of PID 1: a container that was restarted keeps the host's boot id, but not this."""
+    """Start time of PID 1: a restarted container keeps the host's boot id, but not this."""
     return process.start_of(1)
 
 
@@ -28,7 +28,7 @@ def host() -> str:
 
 
 def identity() -> Dict[str, Any]:
-    """{"boot_id","pid1_start","host"}: equal where a process recorded with it may still live."""
+    """{"boot_id","pid1_start","host"}: if equal, a process recorded with it may still live."""
     return {"boot_id": boot_id(), "pid1_start": pid1_start(), "host": host()}
 
 
@@ -41,13 +41,13 @@ def memory_bytes() -> int | None:
 
 
 def boot_clock_s() -> float:
-    """Seconds since boot, suspended time included: the clock of the start times in /proc, untouched by clock jumps."""
+    """Seconds since boot, including suspended time: the clock of the start times in /proc, immune to clock jumps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.clock_gettime(clock) if clock is not None else time.monotonic()
 
 
 def age_s(start: int) -> float | None:
-    """Seconds since a process with that start time began; None for start 0."""
+    """Seconds since a process with that start time started; None for start 0."""
     return max(0.0, boot_clock_s() - start / process.TICKS_PER_S) if start else None
 
 

@@ -1,4 +1,4 @@
-"""The processes of an attempt: what they use, and how to reach every one of them."""
+"""The processes of an attempt: their usage, and how to reach every one of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, List, Set, Tuple
 
-_SHARE = 500  # looking for new members may take one part in 500 of the keeper's time: 0.2 % of a core
+_SHARE = 500  # looking for new members may take 1/500 of the keeper's time: 0.2 % of a core
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; False if it is gone."""
+    try:
+        with open("/proc/%d/status" % pid, "rb") as f:
+            lines = f.read(8192).splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(b"SigCgt:")]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 class Members:
-    """All processes below `top`, looked up anew now and then. `top` itself counts unless it is the shim."""
+    """All processes below `top`, refreshed now and then. `top` itself counts unless it is the shim."""
 
     def __init__(self, top: int, is_shim: bool) -> None:
         self.top = top
@@ -24,9 +35,9 @@ class Members:
         self._next_look_s = 0.0
 
     def usage(self) -> Dict[str, float] | None:
-        """{"cpu_s","rss_bytes","threads"} of all of them together; None where /proc tells nothing.
+        """{"cpu_s","rss_bytes","threads"} of all together; None if /proc reports nothing.
 
-        cpu_s counts what members have used, and what ended ones used that a member waited for.
+        cpu_s counts the members' own use, and that of ended ones they waited for.
         """
         began_s = time.monotonic()
         if began_s >= self._next_look_s:
@@ -36,7 +47,7 @@ class Members:
         for pid in self._pids:
             stat = process.read_stat(pid)
             if stat is None:
-                self._next_look_s = 0.0  # one went: its children may hang elsewhere now
+                self._next_look_s = 0.0  # one ended: its children may have moved
                 continue
             ticks += stat.ticks
             if stat.state not in "ZX" and (pid != self.top or not self.is_shim):
@@ -74,8 +85,8 @@ def _below_by_scan(top: int) -> List[int]:
 
 
 def of_attempt(root: str, attempt: int, sid: int, spare: Set[int]) -> List[int]:
-    """Every living process of an attempt in the whole of /proc, wherever its parents went: by session, by ancestry from
-    us, or by the variables the payload was started with. `spare`: pids that are never one of them (keeper, shim)."""
+    """Every living process of an attempt in all of /proc, whatever its parent: by session, by ancestry from us, or by
+    the payload's initial variables. `spare`: pids that never belong to it (keeper, shim)."""
     marks = (os.fsencode("SOJOURN_RUN_DIR=" + root), b"SOJOURN_ATTEMPT=%d" % attempt)
     mine = set(below(os.getpid())) - {os.getpid()}
     found = []
@@ -91,7 +102,7 @@ def of_attempt(root: str, attempt: int, sid: int, spare: Set[int]) -> List[int]:
 
 
 def holders(path: str) -> List[int]:
-    """Living processes, other than us, that have the file `path` open: who inherited the payload lock."""
+    """Other living processes that have the file `path` open: those that inherited the payload lock."""
     try:
         wanted = os.stat(path)
     except OSError:
@@ -104,7 +115,7 @@ def holders(path: str) -> List[int]:
 
 
 def eldest_holder(path: str) -> Tuple[int, int]:
-    """(pid, start time) of the holder that began first; (0, 0) where there is none. One that goes meanwhile is none."""
+    """(pid, start time) of the holder that started first; (0, 0) if there is none. One that ends now is skipped."""
     starts = [(process.start_of(pid), pid) for pid in holders(path)]
     start, pid = min((one for one in starts if one[0]), default=(0, 0))
     return pid, start
@@ -127,7 +138,7 @@ def _has_open(pid: int, wanted: Tuple[int, int]) -> bool:
 
 
 def send(pids: List[int], number: int) -> int:
-    """Send a signal to each; how many of them took it."""
+    """Send a signal to each; returns how many got it."""
     took = 0
     for pid in pids:
         try:

@@ -1,4 +1,4 @@
-"""The driver's library, asked through ctypes: what a card or a version of the driver does not know is None.
+"""The driver's library, called through ctypes: None for what a GPU or driver version does not know.
 
 Source: NVML API reference, nvmlDeviceGet* and nvmlReturn_t (docs.nvidia.com/deploy/nvml-api, 2026-11).
 """
@@ -28,7 +28,7 @@ _PROCESSES = 256
 
 
 class Silent(Exception):
-    """NVML says no; args: its return code, its words."""
+    """NVML says no; args: its return code, its message."""
 
 
 class _Memory(c.Structure):
@@ -64,7 +64,7 @@ class _Field(c.Structure):
 
 
 class Driver:
-    """The library, initialised. Raises: OSError (there is none), Silent (it does not start)."""
+    """The library, initialised. Raises: OSError (it does not exist), Silent (it does not start)."""
 
     def __init__(self) -> None:
         self._library = c.CDLL(LIBRARY)
@@ -73,7 +73,7 @@ class Driver:
             raise Silent(code, self.words(code))
 
     def words(self, code: int) -> str:
-        """What the library calls a return code."""
+        """The library's text for a return code."""
         try:
             self._library.nvmlErrorString.restype = c.c_char_p
             return str((self._library.nvmlErrorString(c.c_int(code)) or b"").decode("utf-8", "replace"))
@@ -81,7 +81,7 @@ class Driver:
             return "error %d" % code
 
     def versions(self) -> Dict[str, str | None]:
-        """{"driver","cuda"}: of the kernel driver, and the newest CUDA it speaks."""
+        """{"driver","cuda"}: the kernel driver's version, and the newest CUDA it supports."""
         text, number = c.create_string_buffer(96), c.c_int()
         has_driver = self._says("nvmlSystemGetDriverVersion", text, c.c_uint(96))
         has_cuda = self._says("nvmlSystemGetCudaDriverVersion_v2", c.byref(number))
@@ -89,7 +89,7 @@ class Driver:
         return {"driver": _text(text) if has_driver else None, "cuda": cuda}
 
     def cards(self) -> List[Dict[str, Any]]:
-        """Every card; one that is lost has "error" (a return code) and its index alone. Raises: Silent."""
+        """Every GPU; a lost one has only "error" (a return code) and its index. Raises: Silent."""
         count = c.c_uint()
         code = self._code("nvmlDeviceGetCount_v2", c.byref(count))
         if code:
@@ -134,7 +134,7 @@ class Driver:
         return row
 
     def _code(self, name: str, *args: Any) -> int:
-        """The return code of a call; NOT_SUPPORTED (3) for one that this library does not have."""
+        """The return code of a call; NOT_SUPPORTED (3) if this library lacks it."""
         try:
             return int(getattr(self._library, name)(*args))
         except AttributeError:
@@ -158,7 +158,7 @@ class Driver:
         return "%d.%d" % (major.value, minor.value)
 
     def _reasons(self, card: c.c_void_p) -> Dict[str, bool] | None:
-        """Why clocks are held back, by name; the call was renamed with driver 535."""
+        """Why clocks are throttled, by name; the call was renamed with driver 535."""
         mask = c.c_ulonglong()
         for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
             if self._says(name, card, c.byref(mask)):
@@ -182,7 +182,7 @@ class Driver:
         return now.value if self._says("nvmlDeviceGetMigMode", card, c.byref(now), c.byref(wanted)) else None
 
     def _recovery(self, card: c.c_void_p) -> str | None:
-        """What the driver asks for; known to drivers from 570 on."""
+        """The action the driver requests; known to drivers from 570 on."""
         field = _Field(id=_RECOVERY_ACTION_FIELD)
         if not self._says("nvmlDeviceGetFieldValues", card, c.c_int(1), c.byref(field)) or field.code:
             return None
@@ -190,7 +190,7 @@ class Driver:
         return _ACTIONS[at] if at < len(_ACTIONS) else None
 
     def _processes(self, card: c.c_void_p) -> List[Tuple[int, int | None]] | None:
-        """(pid, bytes) of each; a container may be shown none, or pids of its host."""
+        """(pid, bytes) of each; a container may see none, or pids of its host."""
         rows, count = (_Process * _PROCESSES)(), c.c_uint(_PROCESSES)
         if not self._says("nvmlDeviceGetComputeRunningProcesses_v3", card, c.byref(count), rows):
             return None

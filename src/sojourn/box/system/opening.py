@@ -1,4 +1,4 @@
-"""Opening files of a run's root for reading: only regular ones, none outside it, and never one that makes us wait."""
+"""Opening files in a run's root for reading: only regular ones, none outside it, and without ever waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def below(root: str, full: str) -> Tuple[str, str]:
-    """("", real path) of a regular file whose real path lies below `root`; else (why not, "")."""
+    """("", real path) of a regular file whose real path is below `root`; else (why not, "")."""
     top = os.path.realpath(root)
     real = os.path.realpath(full)
     if not real.startswith(top + os.sep):
@@ -27,7 +27,7 @@ def below(root: str, full: str) -> Tuple[str, str]:
 
 
 def open_plain(path: str) -> BinaryIO:
-    """A regular file of ours for reading; a pipe or a device that a job laid in its place does not make us wait.
+    """A regular file of ours for reading; a pipe or device that a job put in its place does not make us wait.
 
     Raises: OSError.
     """
@@ -39,8 +39,8 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def open_below(root: str, real: str) -> int:
-    """A descriptor of the file that `below` found. It is looked at once more when it is open: what writes into the root
-    may have put a link, a pipe or a device in its place meanwhile. Raises: OSError.
+    """A descriptor of the file that `below` found. It is checked again once open: a writer in the root may have put a
+    link, a pipe or a device in its place meanwhile. Raises: OSError.
     """
     fd = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -49,7 +49,7 @@ def open_below(root: str, real: str) -> int:
         try:
             opened = os.readlink("/proc/self/fd/%d" % fd)
         except OSError:
-            opened = real  # without /proc the name must do
+            opened = real  # without /proc the name must suffice
         if not opened.startswith(os.path.realpath(root) + os.sep):
             raise OSError(errno.EXDEV, "a symlink out of the run's root", real)
     except BaseException:

@@ -1,6 +1,6 @@
-"""What /proc says of one process.
+"""One process, as reported by /proc.
 
-A pid alone names nothing: pid and start time together name one process of one boot.
+A pid alone is ambiguous: pid and start time together identify one process of one boot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Stat:
-    """Of /proc/PID/stat; `ticks`: of CPU, its own and those of children it waited for."""
+    """From /proc/PID/stat; `ticks`: of CPU, its own and those of children it waited for."""
 
     __slots__ = ("state", "ppid", "pgid", "sid", "ticks", "threads", "start", "rss_bytes")
 
@@ -28,9 +28,10 @@ class Stat:
 
 
 def read_stat(pid: int | str) -> Stat | None:
-    """The process as the kernel shows it now, or None where there is none (or no /proc).
+    """The process as the kernel shows it now, or None if it (or /proc) does not exist.
 
-    Source: proc(5), fields 3-24 after the command's closing parenthesis, which the command itself may hold (2026-11).
+    Source: proc(5), fields 3-24 after the command's closing parenthesis, which the command itself may contain
+    (2026-11).
     """
     try:
         fd = os.open("/proc/%s/stat" % pid, os.O_RDONLY | os.O_CLOEXEC)
@@ -52,7 +53,7 @@ def read_stat(pid: int | str) -> Stat | None:
 
 
 def turns(pid: int) -> int:
-    """How often a process was given the CPU so far; 0 where that cannot be told."""
+    """How often a process has been given the CPU; 0 if unknown."""
     try:
         with open("/proc/%d/status" % pid, "rb", buffering=0) as f:
             lines = (f.read(1 << 13) or b"").splitlines()
@@ -62,15 +63,15 @@ def turns(pid: int) -> int:
 
 
 def start_of(pid: int) -> int:
-    """Start time of a process in ticks since boot (field 22), 0 where it cannot be told."""
+    """Start time of a process in ticks since boot (field 22), 0 if unknown."""
     stat = read_stat(pid)
     return stat.start if stat else 0
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether the process that began at `start` still runs; a zombie does not. `start` 0: any process of that pid.
+    """Whether the process started at `start` still runs; a zombie does not. `start` 0: any process with that pid.
 
-    Without /proc the pid alone must do.
+    Without /proc the pid alone must suffice.
     """
     if pid <= 0:
         return False
@@ -89,7 +90,7 @@ def is_alive(pid: int, start: int) -> bool:
 
 
 def children(pid: int) -> List[int] | None:
-    """Direct children of all threads of `pid`; None where the kernel does not list them (CONFIG_PROC_CHILDREN)."""
+    """Direct children of all threads of `pid`; None if the kernel does not list them (CONFIG_PROC_CHILDREN)."""
     found: List[int] = []
     try:
         threads = os.listdir("/proc/%d/task" % pid)
@@ -116,7 +117,7 @@ def all_pids() -> List[int]:
 
 
 def environ_has(pid: int, entry: bytes) -> bool:
-    """Whether the environment that `pid` was started with holds `entry` (NAME=value). False where we may not look."""
+    """Whether the initial environment of `pid` contains `entry` (NAME=value). False if we may not look."""
     try:
         with open("/proc/%d/environ" % pid, "rb", buffering=0) as f:
             return entry in f.read(1 << 20).split(b"\0")
@@ -125,7 +126,7 @@ def environ_has(pid: int, entry: bytes) -> bool:
 
 
 def command(pid: int) -> str:
-    """The command line of `pid`, cut; "" where there is none."""
+    """The command line of `pid`, cut; "" if there is none."""
     try:
         with open("/proc/%d/cmdline" % pid, "rb", buffering=0) as f:
             return f.read(400).replace(b"\0", b" ").decode("utf-8", "replace").strip()

@@ -1,7 +1,7 @@
-"""Raw texts as probes give them: what a file or a command said, whole lines of it, and why it said nothing.
+"""Raw texts from probes: the content of a file or output of a command, in whole lines, or why there is none.
 
-An entry is {"rc","stdout","stderr"}: rc 0 = read; 1 = it is not there or we may not look, and `stderr` begins with the
-error's name; 124 = no answer in time; 127 = no such program. `cut` where only a part is given.
+An entry is {"rc","stdout","stderr"}: rc 0 = read; 1 = missing or forbidden, and `stderr` starts with the error's name;
+124 = no answer in time; 127 = no such program. `cut` if only part is given.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NO_ANSWER, NO_PROGRAM = 124, 127
 
 
 def text(stdout: str, rc: int = 0, stderr: str = "", **more: Any) -> Entry:
-    """An entry; `more`: what else is known of it (size, age_s, source ...)."""
+    """An entry; `more`: what else is known about it (size, age_s, source ...)."""
     return dict({"rc": rc, "stdout": stdout, "stderr": stderr}, **more)
 
 
 def refused(error: OSError) -> Entry:
-    """The entry of what could not be read."""
+    """The entry of something unreadable."""
     return text("", 1, said(error))
 
 
@@ -37,11 +37,11 @@ def said(error: OSError) -> str:
 
 
 def read_entry(path: str, limit_bytes: int = FILE_BYTES) -> Entry:
-    """The beginning of a file, in whole lines where it is cut."""
+    """The start of a file, in whole lines if it is cut."""
     try:
         with open(path, "rb", buffering=0) as f:
             data = b""
-            while len(data) <= limit_bytes:  # files of /proc come in parts
+            while len(data) <= limit_bytes:  # files in /proc arrive in parts
                 part = f.read(limit_bytes + 1 - len(data)) or b""
                 data += part
                 if not part:
@@ -59,20 +59,20 @@ def reads(paths: Iterable[str], limit_bytes: int = FILE_BYTES) -> Dict[str, Entr
 
 
 def lines(rows: Sequence[str], limit: int, **more: Any) -> Entry:
-    """An entry of one row a line, the first `limit` of them."""
-    kept = [row.replace("\n", "\\n") for row in rows[:limit]]  # names may hold one
+    """An entry with one row per line, the first `limit` of them."""
+    kept = [row.replace("\n", "\\n") for row in rows[:limit]]  # names may contain one
     if len(rows) > limit:
         more["cut"] = True
     return text("".join(row + "\n" for row in kept), **more)
 
 
 def plain(data: bytes) -> str:
-    """Bytes as text: what is not UTF-8 shows as such, and nothing fails."""
+    """Bytes as text: anything that is not UTF-8 is shown as such, without an error."""
     return data.decode("utf-8", "backslashreplace")
 
 
 def run(argv: List[str], timeout_s: float, limit_bytes: int = FILE_BYTES) -> Entry:
-    """What a program says; its output is cut in front, since the end tells more."""
+    """A program's output, cut at the front, since the end says more."""
     import subprocess
 
     env = dict(os.environ, LC_ALL="C", LANG="C")
@@ -90,7 +90,7 @@ def run(argv: List[str], timeout_s: float, limit_bytes: int = FILE_BYTES) -> Ent
     try:
         out, err = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)  # with what it started
+        os.killpg(child.pid, signal.SIGKILL)  # and everything it started
         return text("", NO_ANSWER, "no answer within %g s" % timeout_s)
     more = {}
     if len(out) > limit_bytes:

@@ -1,7 +1,7 @@
-"""What we write is ours alone, whatever umask we were started with; what a job writes has the umask of its user.
+"""What we write is ours alone, whatever our initial umask; what a job writes has its user's umask.
 
-A keeper takes its own umask when it starts and remembers the one that it had. Whatever is started for the user, and
-the working copy that is made for the job, gets that one back.
+A keeper sets its own umask at its start and remembers the initial one. Everything started for the user, and the job's
+working copy, gets that one back.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _theirs = -1
 
 
 def keep_private() -> None:
-    """From now on nobody but us may read what this process makes. Once, at its start."""
+    """From now on only we may read what this process makes. Once, at its start."""
     global _theirs
     _theirs = os.umask(OURS)
 
 
 def give_back() -> None:
-    """In a child that is about to become the user's: the umask that we were started with."""
+    """In a child about to become the user's: our initial umask."""
     if _theirs >= 0:
         os.umask(_theirs)
 
 
 class Theirs:
-    """`with Theirs():` what is made, and what is started, has the user's umask."""
+    """`with Theirs():` files made and processes started inside have the user's umask."""
 
     def __enter__(self) -> None:
         give_back()
@@ -41,8 +41,8 @@ class Theirs:
 
 
 def close_root(path: str, folders: Iterable[str]) -> None:
-    """Take from everybody else what earlier keepers, and shells that began a log for us, left open in a root and in
-    the folder that holds it. Not what is in the job's own folders, which nobody else can reach any more."""
+    """Revoke access by others that earlier keepers, and shells that began a log for us, left in a root and in its
+    parent folder. Not in the job's own folders, which nobody else can reach any more."""
     for folder in (os.path.dirname(path), path, *folders):
         close(folder)
     for folder in (path, *(os.path.join(path, name) for name in _OURS_INSIDE)):
@@ -56,11 +56,11 @@ def close_root(path: str, folders: Iterable[str]) -> None:
 
 
 def close(path: str, mode: int = 0o700) -> None:
-    """Of a folder (with 0600: a file), take the rights of everybody else, as far as it is ours."""
+    """Remove others' rights to a folder (with 0600: a file), if it is ours."""
     try:
         seen = os.lstat(path).st_mode
         is_folder, is_file = (seen & 0o170000) == 0o040000, (seen & 0o170000) == 0o100000
         if seen & 0o077 and (is_folder if mode == 0o700 else is_file):
             os.chmod(path, seen & mode)
     except OSError:
-        return  # somebody else's: that one keeps it
+        return  # somebody else's: left alone

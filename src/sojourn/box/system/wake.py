@@ -1,4 +1,4 @@
-"""Waiting without polling: signals, a pipe of the shim, the end of a process that is not our child."""
+"""Waiting without polling: for signals, the shim's pipe, the end of a process that is not our child."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SYS_PIDFD_OPEN = 434  # the same on every architecture but alpha; since Linux 5
 
 
 class Wake:
-    """Waits for signals and descriptors. One a process; the handlers stay until it ends.
+    """Waits for signals and descriptors. One per process; the handlers stay until it ends.
 
-    Signals interrupt nothing but the wait: their numbers come out of it, so the keeper acts on them between two steps.
+    Signals interrupt only the wait, which returns their numbers, so the keeper acts on them between two steps.
     """
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class Wake:
         os.set_blocking(self._write, False)
         self._poll = select.poll()
         self._poll.register(self._read, select.POLLIN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started us may have blocked some
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # our parent may have blocked some
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, _nothing)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def watch(self, fd: int) -> None:
-        """Also wake when `fd` is readable or closed on the other side."""
+        """Also wake when `fd` is readable or closed by the other side."""
         self._poll.register(fd, select.POLLIN)
 
     def unwatch(self, fd: int) -> None:
@@ -41,7 +41,7 @@ class Wake:
         self._poll.unregister(fd)
 
     def wait(self, timeout_s: float) -> Set[int]:
-        """Wait for anything, `timeout_s` at most; the numbers of the signals that came (a descriptor gives none)."""
+        """Wait for anything, at most `timeout_s`; returns the numbers of received signals (a descriptor adds none)."""
         ready = self._poll.poll(max(0, int(timeout_s * 1000 + 0.999)))
         if not any(fd == self._read for fd, _ in ready):
             return set()
@@ -52,20 +52,20 @@ class Wake:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """A handler must exist for the wake-up descriptor to be written."""
+    """The wake-up descriptor is written only if a handler exists."""
 
 
 def become_subreaper() -> bool:
-    """Orphans below us become our children, so that the payload can be waited for when its shim is killed.
+    """Orphans below us become our children, so the payload can be waited for after its shim is killed.
 
-    False where that cannot be had (a Python without ctypes, an old kernel); everything else works without it.
+    False if unavailable (a Python without ctypes, an old kernel); everything else works without it.
     """
     libc = c_library()
     return libc is not None and libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
 def open_pidfd(pid: int) -> int:
-    """A descriptor that becomes readable when `pid` ends; -1 where the kernel has none or the process is gone."""
+    """A descriptor that becomes readable when `pid` ends; -1 if the kernel has none or the process is gone."""
     known = getattr(os, "pidfd_open", None)  # since Python 3.9
     if known is not None:
         try:
@@ -80,7 +80,7 @@ def open_pidfd(pid: int) -> int:
 
 
 def c_library() -> Any:
-    """What Python has no word for; errors by ctypes.get_errno. None in a Python without ctypes."""
+    """Calls that Python lacks; errors by ctypes.get_errno. None in a Python without ctypes."""
     try:
         import ctypes
     except ImportError:

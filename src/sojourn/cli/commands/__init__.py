@@ -1,5 +1,6 @@
-"""One file a command: its words (SUMMARY, ABOUT, EXAMPLES, EXITS), its `arguments`, and `call`: runs a verb, shows it.
+"""One file per command: its words (SUMMARY, ABOUT, EXAMPLES, EXITS), its `arguments`, and `call`, which runs a verb and
+shows the answer.
 
-GROUP is the command's heading in `sojourn --help`, PLACE where it stands there (lowest first). INTERRUPTED, where it is
-given, is what Ctrl-C leaves behind. Verbs are imported only by `call`. A new file here is a new command.
+GROUP is the command's heading in `sojourn --help`, PLACE its place there (lowest first). INTERRUPTED, if given, is what
+Ctrl-C leaves behind. Only `call` imports verbs. A new file here is a new command.
 """

@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import accept as show
     from sojourn.verbs.retrieve.accept import accept
 

@@ -19,6 +19,7 @@ EXAMPLES = (
     ("sojourn doctor", "this machine"),
     ("sojourn doctor ssh:gpu-box", "a host from ~/.ssh/config"),
     ("sojourn doctor lab --json", "a site from your settings, as JSON"),
+    ("sojourn doctor runpod", "check a cloud provider's API key"),
     ("sojourn doctor --code", "the project in this folder"),
 )
 EXITS = (
@@ -38,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="SITE",
-        help="local, ssh:ALIAS, or a site from your settings (default: local)",
+        help="local, ssh:ALIAS, a site from your settings, or a provider (default: local)",
     )
     parser.add_argument(
         "--code",
@@ -51,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import doctor as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.explain.doctor import doctor

@@ -15,7 +15,7 @@ ABOUT = (
     " refused and lists what is missing. To confirm, type the lease's name; -y does not answer this question.",
     "Runs that another client started on the machine count too: recover them first, or abandon them by name.",
     "For a lease without a meter, only the records are closed; nothing on the machine is deleted.",
-    "If only you can stop the machine, `down` clears it for release first. Stop it, then run `down` again with"
+    "If sojourn cannot stop the machine itself, `down` clears it for release first. Stop it, then run `down` again with"
     " --already-stopped.",
 )
 EXAMPLES = (
@@ -57,21 +57,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import down as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.release.down import down
+    from sojourn.verbs.release.request import DownRequest
 
+    asked = DownRequest(
+        args.target,
+        abandon=args.abandon,
+        accept=args.accept,
+        keeps_disk=args.keep_disk,
+        is_stopped=args.already_stopped,
+    )
     with Context.open(say=screen.progress) as ctx:
-        answer = down(
-            ctx,
-            args.target,
-            confirm=confirm(screen, args.confirm, doing="release it"),
-            abandon=args.abandon,
-            accept=args.accept,
-            keeps_disk=args.keep_disk,
-            is_stopped=args.already_stopped,
-        )
+        answer = down(ctx, asked, confirm=confirm(screen, args.confirm, doing="release it"))
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

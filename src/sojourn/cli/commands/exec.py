@@ -11,7 +11,7 @@ GROUP, PLACE = "While it runs", 310
 ABOUT = (
     "The command runs on the run's box, beside the training: in the working copy of its newest attempt, with its"
     " environment variables and its setup. Input, output and exit status are passed through. On a cluster it runs on"
-    " the login node.",
+    " the job's node while the job runs there, and on the login node otherwise.",
 )
 COMMAND = "the command and its arguments"
 EXAMPLES = (
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it; the command's own exit status."""
+    """Run it; returns the command's own exit status."""
     from sojourn.cli.parser import BadCommandLine
 
     if not args.command:
@@ -40,7 +40,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def within(run: str, words: list[str], screen: Screen, *, has_terminal: bool) -> int:
-    """A command, or a shell, with our own streams; its exit status."""
+    """A command, or a shell, with our own streams; returns its exit status."""
     import signal
     import subprocess
 

@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import gotchas as show
     from sojourn.verbs.explain import gotchas
 
@@ -58,7 +58,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if args.what == "show":
         if len(args.text) != 1:
             raise Misuse(detail="show takes one ID")
-        screen.answer(gotchas.shown(args.text[0]), show.shown, is_json=args.json)
+        screen.answer(gotchas.show_gotcha(args.text[0]), show.entry, is_json=args.json)
         return 0
     text = " ".join(args.text)
     if args.text == ["-"]:

@@ -11,7 +11,7 @@ SUMMARY = "inspect the project and write a commented, runnable sojourn.yaml"
 GROUP, PLACE = "Every day", 105
 ABOUT = (
     "Reads the project's source without executing it to find the training script and its flags, the packages it"
-    " needs and the files it writes. Does not touch an existing sojourn.yaml.",
+    " needs and the files it writes. Does not touch an existing sojourn.yaml unless you give --force.",
 )
 EXAMPLES = (
     ("sojourn init", "write ./sojourn.yaml"),
@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import init as show
     from sojourn.verbs.project.init import init
 

@@ -11,6 +11,7 @@ from sojourn.wire.quote import join
 
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Plan
+    from sojourn.verbs.launch.request import RunRequest
 
 SUMMARY = "show what `run` would do and cost, without changing anything"
 GROUP, PLACE = "Every day", 110
@@ -39,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from dataclasses import replace
 
     from sojourn.cli.show import plan as show
@@ -58,11 +59,13 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _sweep(args: argparse.Namespace, screen: Screen) -> int:
-    """What `sweep` would do with a job file that has one: which cell goes where."""
+    """What `sweep` would do with a job file that contains one: where each cell goes."""
     from sojourn.cli import parser
+    from sojourn.store.job.scalars import option_words
 
     words = [*([args.file] if args.file else []), *(["--sites", args.site] if args.site else [])]
     words += [word for key, value in args.env for word in ("--env", f"{key}={value}")]
+    words += option_words(dict(args.scheduling))
     spec = parser.load("sweep")
     return int(spec.call(parser.parse("sweep", [*words, "--dry-run", *["--json"] * args.json]), screen))
 
@@ -72,20 +75,29 @@ def _planned(args: argparse.Namespace, screen: Screen) -> Plan:
     from sojourn.verbs.launch.plan import plan
 
     with Context.open(say=screen.progress) as ctx:
-        return plan(
-            ctx,
-            args.file,
-            command=args.command,
-            site=args.site,
-            name=args.name,
-            env=dict(args.env),
-            another=args.new_machine,
-            new=args.new,
-        )
+        return plan(ctx, request(args))
+
+
+def request(args: argparse.Namespace) -> RunRequest:
+    """What `plan` and `run` are asked for on the command line, in the options that both have."""
+    from sojourn.verbs.launch.request import RunRequest
+
+    return RunRequest(
+        args.file,
+        command=args.command,
+        site=args.site,
+        name=args.name,
+        env=dict(args.env),
+        another=args.new_machine,
+        new=args.new,
+        scheduling=dict(args.scheduling),
+    )
 
 
 def _given(args: argparse.Namespace) -> list[str]:
-    """The job's arguments as they were given, for the `run` that does what was planned."""
+    """The job's arguments as given, for the `run` that carries out the plan."""
+    from sojourn.store.job.scalars import option_words
+
     named = [word for flag in ("site", "name") if getattr(args, flag) for word in (f"--{flag}", getattr(args, flag))]
     return [
         *([args.file] if args.file else []),
@@ -93,5 +105,6 @@ def _given(args: argparse.Namespace) -> list[str]:
         *["--new-machine"] * args.new_machine,
         *["--new"] * args.new,
         *[w for k, v in args.env for w in ("--env", f"{k}={v}")],
+        *option_words(dict(args.scheduling)),
         *(["--", *args.command] if args.command else []),
     ]

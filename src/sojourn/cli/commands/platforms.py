@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import platforms as show
     from sojourn.verbs.explain import platforms
 
@@ -53,7 +53,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if args.what == "show":
         if not args.name:
             raise Misuse(detail="show needs the NAME of a platform; `sojourn platforms list` lists them")
-        screen.answer(platforms.shown(args.name), show.shown, is_json=args.json)
+        screen.answer(platforms.show_platform(args.name), show.page, is_json=args.json)
         return 0
     answer = platforms.stale(months=args.months, at=args.at, name=args.name)
     screen.answer(answer, show.stale, is_json=args.json)

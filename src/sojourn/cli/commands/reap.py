@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import reap as show
     from sojourn.verbs.confirm import NotConfirmed
@@ -61,7 +61,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
                 ctx, found, args.holders, confirm=confirm(screen, args.confirm, doing="end what is listed above")
             )
         except NotConfirmed:
-            screen.answer(found, show.lines, is_json=args.json)  # what there is to end, for who could not be asked
+            screen.answer(found, show.lines, is_json=args.json)  # what could be ended, if nobody could be asked
             raise
     screen.answer(answer, show.lines, is_json=args.json)
     return answer.exit_status

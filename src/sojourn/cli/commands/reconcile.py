@@ -49,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.ask import confirm
     from sojourn.cli.parser import BadCommandLine
     from sojourn.cli.show import reconcile as show

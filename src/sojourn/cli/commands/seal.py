@@ -33,19 +33,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("root", metavar="ROOT", help="the folder with active, export and quarantine in it")
     parser.add_argument("run", nargs="?", default="", metavar="RUN", help="the run to seal")
-    parser.add_argument("--layout", default="", metavar="FILE", help="folders and rules, a TOML file (docs/verify.md)")
+    parser.add_argument(
+        "--layout", default="", metavar="FILE", help="folders and rules, a TOML file (sojourn help verify.md)"
+    )
     add_json(parser)
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import seal as show
     from sojourn.store.layout import Layout, read_layout
-    from sojourn.verbs.retrieve.seal import seal, standings
+    from sojourn.verbs.retrieve.seal import seal, seal_states
 
     layout = read_layout(args.layout) if args.layout else Layout()
     if not args.run:
-        every = standings(args.root, layout)
+        every = seal_states(args.root, layout)
         screen.answer(every, show.states, is_json=args.json)
         return every.exit_status
     answer = seal(args.root, args.run, layout, say=screen.progress)

@@ -12,7 +12,8 @@ SUMMARY = "open a shell in the run's working copy and environment"
 GROUP, PLACE = "While it runs", 315
 ABOUT = (
     "A shell on the run's box, in the working copy of its newest attempt, with its environment variables and its setup."
-    " What you change there is seen by the training. On a cluster it runs on the login node.",
+    " The training sees what you change there. On a cluster the shell is on the job's node while the job runs"
+    " there, and on the login node otherwise.",
 )
 EXAMPLES = (("sojourn ssh digits", "look around; leave with exit"),)
 EXITS = (
@@ -28,5 +29,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it; the shell's own exit status."""
+    """Run it; returns the shell's own exit status."""
     return exec_command.within(args.run, [], screen, has_terminal=sys.stdin.isatty() and screen.out_is_terminal)

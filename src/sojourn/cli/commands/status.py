@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
     parser.add_argument(
-        "--state", action="append", default=[], metavar="STATE", type=state, help="only runs in it; repeatable"
+        "--state", action="append", default=[], metavar="STATE", type=state, help="only runs in this state; repeatable"
     )
     parser.add_argument("--site", action="append", default=[], metavar="S", help="only runs on this site; repeatable")
     parser.add_argument("--sweep", action="append", default=[], metavar="N", help="only runs of this sweep; repeatable")
@@ -75,10 +75,10 @@ def state(text: str) -> str:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     import gc
 
-    gc.disable()  # one look, and over: to search ten thousand rows for cycles takes a fifth of it
+    gc.disable()  # one short run: searching ten thousand rows for cycles takes a fifth of its time
     try:
         return _call(args, screen)
     finally:
@@ -123,7 +123,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _filters(args: argparse.Namespace) -> bool:
-    """Whether only some of the runs are asked for."""
+    """Whether only some of the runs are requested."""
     return args.since is not None or bool(args.state or args.site or args.sweep)
 
 
@@ -138,16 +138,16 @@ def _is_wanted(row: Row, args: argparse.Namespace, now_s: float) -> bool:
 
 def _all_as_json(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
-    from sojourn.verbs.observe.status_rows import shown
+    from sojourn.verbs.observe.status_rows import status_rows
 
     with Context.open(say=screen.progress) as ctx:
-        answer = shown(ctx, timeout_s=args.timeout)
+        answer = status_rows(ctx, timeout_s=args.timeout)
     screen.show([answer.json_text()])
     return _reached(answer.anew)
 
 
 def _reached(answer: StatusReport) -> int:
-    """5 where a box answered with an error or with what cannot be right; 3 where none could be reached."""
+    """5 if a box answered with an error or an invalid answer; 3 if none could be reached."""
     if any(row.reach.is_sick for row in answer.rows):
         return 5
     asked = [row.reach.ok for row in answer.rows if row.reach.ok is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, metric, pair, whole
+from sojourn.cli.parser import BadCommandLine, add_json, add_reopen, add_scheduling, metric, pair, whole
 from sojourn.cli.screen import Screen
 
 SUMMARY = "run a parameter sweep, queued on one or more boxes"
@@ -15,6 +15,8 @@ ABOUT = (
     " this machine.",
     "The same command again does nothing, or continues after an interruption. Cells added to the job file are"
     " appended to the sweep, even while it runs.",
+    "With `--with-code new`, cells that did not succeed or have not started run with the code, `run` and `setup`"
+    " as they are now. Succeeded cells stay, and `sweep results` tells the versions of the code apart.",
     "`sweep results SWEEP` contacts no box. It shows the metrics of every cell whose results are here and load, with"
     " the cell's parameters, the spread over seeds, which direction is better, and the effect of changing one"
     " variable. Metrics are the numbers in the pulled JSON, JSON Lines and CSV files.",
@@ -23,13 +25,14 @@ EXAMPLES = (
     ("sojourn sweep", "all cells of ./sojourn.yaml, on its site or candidates"),
     ("sojourn sweep --sites gpu1,gpu2 --dry-run", "only show which cell would go where"),
     ("sojourn sweep --slots 2", "two cells at a time on each box"),
+    ("sojourn sweep --with-code new", "after fixing the code: run failed cells again with it"),
     ("sojourn sweep results ablation", "the results so far"),
     ("sojourn sweep results ablation --metric accuracy=max --plot", "one metric, and its plot in ablation.png"),
     ("sojourn sweep results ablation --csv > ablation.csv", "one row per cell, for other programs"),
 )
 EXITS = (
-    (0, "every cell is queued; results: every cell counts"),
-    (1, "results: some cells are not here and loaded, or have no metric"),
+    (0, "every cell is queued; results: every cell is included"),
+    (1, "results: some cells' results are not here, do not load, or lack the metric"),
     (2, "the job file is invalid, cells collide, or a box would be oversubscribed"),
     (3, "cannot reach a site"),
     (4, "refused: the lease is cleared for release, and its name was not given"),
@@ -57,13 +60,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=whole,
         default=0,
         metavar="N",
-        help="cells at a time on each box (default: as before, else one per GPU)",
+        help="cells at a time on each box (default: the last value used, or one per GPU)",
     )
     parser.add_argument("--oversubscribe", action="store_true", help="allow more cells at a time than GPUs or CPUs")
     parser.add_argument(
         "--env", action="append", default=[], type=pair, metavar="K=V", help="set an environment variable; repeatable"
     )
+    add_scheduling(parser)
     parser.add_argument("--balance", action="store_true", help="also move waiting cells to boxes that finish sooner")
+    parser.add_argument(
+        "--with-code",
+        choices=("same", "new"),
+        default="same",
+        metavar="same|new",
+        help="new: run cells that did not succeed again, with the code as it is now",
+    )
     parser.add_argument("--csv", action="store_true", help="results: one row per cell, for other programs")
     parser.add_argument(
         "--plot",
@@ -92,7 +103,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     if args.file == "results":
         return _results(args, screen)
     if args.sweep or args.csv or args.plot is not None or args.metric or args.seeds:
@@ -102,20 +113,21 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.cli.ask import confirm
     from sojourn.cli.show import sweep as show
     from sojourn.verbs.context import Context
+    from sojourn.verbs.sweep.request import SweepRequest
     from sojourn.verbs.sweep.sweep import sweep
 
-    sites = [name for name in args.sites.split(",") if name]
+    asked = SweepRequest(
+        args.file,
+        sites=[name for name in args.sites.split(",") if name],
+        slots=args.slots,
+        oversubscribe=args.oversubscribe,
+        env=dict(args.env),
+        balance=args.balance,
+        new_code=args.with_code == "new",
+        scheduling=dict(args.scheduling),
+    )
     with Context.open(say=screen.progress, confirm=confirm(screen, args.confirm, doing="start on it anyway")) as ctx:
-        answer = sweep(
-            ctx,
-            args.file,
-            sites=sites,
-            slots=args.slots,
-            oversubscribe=args.oversubscribe,
-            env=dict(args.env),
-            balance=args.balance,
-            dry_run=args.dry_run,
-        )
+        answer = sweep(ctx, asked, dry_run=args.dry_run)
     for remark in answer.remarks:
         screen.say(f"warning: {remark}")
     screen.answer(answer, show.lines, is_json=args.json)

@@ -22,6 +22,7 @@ EXITS = (
     (0, "closed by Ctrl-C or its time limit, or the box is this machine"),
     (2, "no such run, or an invalid port"),
     (3, "cannot reach the box, or the connection broke"),
+    (5, "the run's job has no node: it waits in the queue, or has ended"),
 )
 
 
@@ -39,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import tunnel as show
     from sojourn.verbs.context import Context
     from sojourn.verbs.observe.tunnel import LIMIT_S, tunnel
@@ -59,5 +60,5 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
             except KeyboardInterrupt:
                 if not is_up:
                     raise
-                screen.say("closed")  # its usual end
+                screen.say("closed")  # the usual end
     return 0

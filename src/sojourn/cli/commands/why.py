@@ -27,7 +27,7 @@ EXITS = (
     (1, "a cause was found"),
     (2, "no such run or file, or not an evidence file"),
     (5, "the box returned an error"),
-    (10, "undetermined, also if the box does not answer"),
+    (10, "undetermined, or the box does not answer"),
 )
 
 
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def call(args: argparse.Namespace, screen: Screen) -> int:
-    """Run it and show the answer; the exit status."""
+    """Run it, show the answer, return the exit status."""
     from sojourn.cli.show import why as show
     from sojourn.verbs.explain import why
 

@@ -1,1 +1,1 @@
-"""What a person reads: pure functions from what a verb returned to lines of plain text, none longer than the screen."""
+"""The text output: pure functions from a verb's result to lines of plain text, none longer than the screen."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Accepted, columns: int) -> list[str]:
-    """What `verify` shows, then who accepted it, or that it was refused."""
+    """The lines of `verify`, then who accepted it, or that it was refused."""
     out = verify.lines(answer.verified, columns)
     for remark in answer.remarks:
         out += line("remark", clean(remark), columns)

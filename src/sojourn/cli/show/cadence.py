@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Cadence, columns: int) -> list[str]:
-    """The interval, what is lost even so, and how to set it in the Checkpointer."""
+    """The interval, the loss that remains, and how to set it in the Checkpointer."""
     often = say_seconds(answer.interval_s) + (f", or {answer.steps:,} steps" if answer.steps else "")
     out = line("every", often, columns)
     out += line("lost", f"{answer.waste:.1%} of the time, to writing checkpoints and repeating work", columns)

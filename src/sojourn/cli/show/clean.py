@@ -47,7 +47,7 @@ def _table(some: Sequence[Left], columns: int) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """A content name by its first letters; a run's name whole."""
+    """A content name's first letters; a run's name whole."""
     stem, dot, suffix = name.partition(".")
     front, dash, digest = stem.rpartition("-")
     return f"{front}{dash}{digest[:12]}{dot}{suffix}" if len(digest) >= 32 else name

@@ -1,4 +1,4 @@
-"""What a machine has, and what would break a run there."""
+"""A machine's facts, and what would break a run there."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def lines(answer: Doctor, columns: int) -> list[str]:
     """The facts, one line each; then the findings; then the next command."""
     facts = answer.facts
+    if "transport" not in facts:
+        return _account(answer, columns)
     how = f"{clean(facts['transport'])}, launcher {clean(facts['launcher'])}"
     out = line("site", f"{clean(answer.site)}  ({how})", columns)
     for label, text in _facts(facts):
@@ -28,8 +30,18 @@ def lines(answer: Doctor, columns: int) -> list[str]:
     return [*out, command("next", clean(answer.next))]
 
 
+def _account(answer: Doctor, columns: int) -> list[str]:
+    """What a provider answered to the key."""
+    facts = answer.facts
+    out = line("provider", f"{clean(facts['provider'])}  key from {clean(facts.get('key', ''))}", columns)
+    out += line("rented", count(facts.get("machines") or 0, "machine"), columns)
+    if facts.get("balance"):
+        out += line("balance", clean(facts["balance"]), columns)
+    return [*out, *line("ok", "the key works", columns), command("next", clean(answer.next))]
+
+
 def code_lines(answer: DoctorCode, columns: int) -> list[str]:
-    """What was read; then the traps, each with its places; then the next command."""
+    """What was read; then the traps, each with its locations; then the next command."""
     facts = answer.facts
     out = line("code", f"{clean(answer.path)}  {count(facts['files'], 'Python file')}", columns)
     if facts["unread"]:
@@ -65,7 +77,7 @@ def _facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _disks(disks: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """One a file system: folders on disks of the very same size lie on the same one, as far as a reader minds."""
+    """One per file system: folders on disks of equal size count as being on the same one."""
     out: dict[tuple[int, int], tuple[str, Mapping[str, Any]]] = {}
     for path, room in disks.items():
         if room:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show.text import clean, command, line
 from sojourn.wire.units import say_money
@@ -24,6 +25,17 @@ def lines(answer: Down, columns: int) -> list[str]:
     ):
         for text in texts:
             out += line(label, clean(text), columns)
+    for one in answer.billing:
+        price = f"{_amount(one['month'])} a month" if one["month"] else "price unknown"
+        what = " ".join(str(part) for part in (one["kind"], one["native"], one["name"]) if part)
+        out += line("billing", clean(f"{what}: {price}"), columns)
+        out += [command("to end", clean(one["next"]))] if one["next"] else []
+    if answer.billing_unknown:
+        out += line("unknown", clean(f"{answer.billing_unknown} (sojourn leases --audit)"), columns)
     spent = "unknown" if answer.spent_micro is None else say_money(answer.spent_micro, answer.currency)
     out += line("cost", "free" if answer.spent_micro == 0 else spent, columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _amount(told: Mapping[str, Any]) -> str:
+    return say_money(int(told["micro"]), str(told["currency"]))

@@ -1,4 +1,4 @@
-"""Findings on the screen: what is wrong, why, what to do, and what never to do."""
+"""Findings on the screen: the problem, why, what to do, and what never to do."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show.text import clean, line
+from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.core.values import Finding
+    from sojourn.core.values import Evidence, Finding
+
+
+_LEAST_BYTES = 1 << 20
 
 
 def lines(findings: Sequence[Finding], columns: int) -> list[str]:
-    """Best first, as they come. What was ruled out is not shown."""
+    """Best first, as given. Ruled-out ones are left out."""
     out: list[str] = []
     for finding in findings:
         if finding.status == "ruled-out":
@@ -24,10 +28,10 @@ def lines(findings: Sequence[Finding], columns: int) -> list[str]:
 
 
 def details(finding: Finding, columns: int) -> list[str]:
-    """What was seen, the cause, the fix, what never to do."""
+    """The evidence, the cause, the fix, what never to do."""
     out: list[str] = []
     for evidence in finding.evidence:
-        seen = f"{clean(evidence.what)} = {clean(evidence.value)} ({clean(evidence.source)})"
+        seen = f"{clean(evidence.what)} = {_value(evidence)} ({clean(evidence.source)})"
         out += line(
             "",
             f"unknown: {clean(evidence.what)} ({clean(evidence.source.removeprefix('unknown; '))})"
@@ -39,3 +43,14 @@ def details(finding: Finding, columns: int) -> list[str]:
         if text:
             out += line("", f"{word}: {clean(text.removeprefix('never ') if word == 'never' else text)}", columns)
     return out
+
+
+def _value(evidence: Evidence) -> str:
+    """A large number of bytes in units; other values unchanged."""
+    value = evidence.value
+    if isinstance(value, int) and value >= _LEAST_BYTES:
+        from sojourn.verbs.explain.observations import unit_of
+
+        if unit_of(evidence.what) == "bytes":
+            return say_bytes(value)
+    return clean(value)

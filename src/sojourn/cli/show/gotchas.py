@@ -1,4 +1,4 @@
-"""The catalog on the screen: a list, one entry, what a search found."""
+"""The catalog on the screen: a list, one entry, or search results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sojourn.cli.show.text import clean, command, count, fold, line, pad
 
 if TYPE_CHECKING:
     from sojourn.core.gotcha import Gotcha
-    from sojourn.verbs.explain.gotchas import Listed, Searched, Shown
+    from sojourn.verbs.explain.gotchas import GotchaEntry, Listed, Searched
 
 
 def listed(answer: Listed, columns: int) -> list[str]:
-    """One line an entry, by theme."""
+    """One line per entry, by theme."""
     out: list[str] = []
     theme, wide = None, 0
     for one in answer.gotchas:
@@ -26,8 +26,8 @@ def listed(answer: Listed, columns: int) -> list[str]:
     return [*out, "", *line("total", f"{count(len(answer.gotchas), 'entry', 'entries')}", columns), _next()]
 
 
-def shown(answer: Shown, columns: int) -> list[str]:
-    """Symptom, cause, fix, what never to do; how it is confirmed; related entries."""
+def entry(answer: GotchaEntry, columns: int) -> list[str]:
+    """Symptom, cause, fix, what never to do, what to type; how it is confirmed; related entries."""
     one = answer.gotcha
     out = line(one.severity, f"{clean(one.title)} [{_names(one)}]", columns)
     out += line("where", ", ".join(one.scope) if "universal" not in one.scope else "anywhere", columns)
@@ -36,6 +36,8 @@ def shown(answer: Shown, columns: int) -> list[str]:
     for label, text in (("cause", one.cause), ("fix", one.fix), ("never", one.never.removeprefix("never "))):
         if text:
             out += line(label, clean(text), columns)
+    for number, check in enumerate(one.check):
+        out += line("check" if not number else "", f"{clean(check.run)}  ({clean(check.shows)})", columns)
     for number, pattern in enumerate(one.patterns):
         out += line("pattern" if not number else "", f"{clean(pattern.regex)}  ({pattern.where})", columns)
     for label, conditions in (("confirms", one.confirm), ("unless", one.refute)):
@@ -50,7 +52,7 @@ def shown(answer: Shown, columns: int) -> list[str]:
 
 
 def searched(answer: Searched, columns: int) -> list[str]:
-    """What was found, why, and the first one's fix."""
+    """The results, why each matched, and the first one's fix."""
     if not answer.results:
         return [*line("found", "no matching entry; try other words, or paste the error itself", columns), _next()]
     out: list[str] = []

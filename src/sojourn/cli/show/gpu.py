@@ -1,4 +1,4 @@
-"""The GPUs of a machine, who holds them, and what is wrong with them."""
+"""The GPUs of a machine, the processes that use them, and their problems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Gpu, columns: int) -> list[str]:
-    """The machine; a line or two a card; its holders; the product; then the findings and the next command."""
+    """The machine; a line or two per GPU; its processes; the product; then the findings and the next command."""
     facts = answer.facts
     driver = f"  driver {clean(facts['driver'])}" if facts.get("driver") else ""
     cuda = f", CUDA {clean(facts['cuda'])}" if facts.get("cuda") else ""

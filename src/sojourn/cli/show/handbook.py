@@ -1,4 +1,4 @@
-"""A handbook as plain text: commands whole, each on its line, so that it can be saved, read and copied from."""
+"""A handbook as plain text: every command whole on its own line, so that it can be saved, read and copied from."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sojourn.cli.show.text import clean, fold
 if TYPE_CHECKING:
     from sojourn.verbs.takeover.handbook import Handbook
 
-WIDE = 80  # of the words between the commands, wherever it is shown: it is meant to be saved
+WIDE = 80  # of the text between commands, wherever it is shown: it is meant to be saved
 
 
 def lines(answer: Handbook) -> list[str]:
-    """What the run is, then every step: why, where, and its commands. Lines of `#` are no commands."""
+    """The run, then every step: why, where, and its commands. Lines of `#` are not commands."""
     known = f"last known state, box not reached ({clean(answer.reach)})" if answer.reach else "read from its box"
     out = [
         f"# How to take over the run {clean(answer.run)} with a bare shell",

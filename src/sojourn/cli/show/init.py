@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lines(draft: Draft, columns: int) -> list[str]:
-    """The file itself when nothing was written; else what was recognised, what to check, the next command."""
+    """The file itself if nothing was written; else what was recognized, what to check, the next command."""
     if not draft.written:
         return [clean(text) for text in draft.text.splitlines()]
     out = line("wrote", clean(draft.path), columns)

@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, command, line
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Launch
 
-_DID = {"launched": "started", "adopted": "adopted", "nothing": "skipped", "blocked": "blocked"}
+_DID = {"launched": "started", "nothing": "skipped"}  # the others are shown unchanged
 
 
 def lines(answer: Launch, columns: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A run's log on a terminal: whole lines, colours dropped, whatever else a terminal would obey shown escaped."""
+"""A run's log in whole lines: on a terminal, colours are dropped and other control characters shown escaped."""
 
 from __future__ import annotations
 
@@ -8,38 +8,47 @@ import re
 from sojourn.cli.show.text import clean
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
-LONGEST = 1 << 16  # characters of a line that never ends
+LONGEST = 1 << 16  # characters of a line without an end
 
 
 class Lines:
-    """Lines from bytes that come in pieces. Of a line that is rewritten with carriage returns, only its last form."""
+    """Lines from bytes that arrive in pieces. For a line rewritten with carriage returns, only its last form.
 
-    def __init__(self) -> None:
+    `is_plain`: a line is not changed otherwise; encode it as UTF-8 with `surrogateescape` to get the original bytes.
+    `is_live`: a moving progress bar is shown each time part of it arrives.
+    """
+
+    def __init__(self, is_plain: bool = False, is_live: bool = True) -> None:
+        self._is_live = is_live
+        self._seen = _last if is_plain else _seen
         self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
         self._rest = ""
         self._shown_bar = False
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that `chunk` completes. Of a bar that moves, its last whole form is one."""
+        """The lines that `chunk` completes, including a moving bar's last whole form."""
         *whole, self._rest = (self._rest + self._decode(chunk)).split("\n")
         if whole and not whole[0] and self._shown_bar:
-            del whole[0]  # the newline that ends a bar already shown
-        out = [_seen(line) for line in whole]
+            del whole[0]  # the newline after a bar already shown
+        out = [self._seen(line) for line in whole]
         *bars, rest = self._rest.split("\r")
         bar = next((text for text in reversed(bars) if text), "")
+        if bar and not self._is_live:
+            self._rest = f"{bar}\r{rest}"
+            return out
         self._shown_bar = bool(bar) or (self._shown_bar and not whole)
         if bar:
-            out.append(_seen(bar))
+            out.append(self._seen(bar))
             self._rest = rest
         if len(self._rest) > LONGEST:
-            out.append(_seen(self._rest))
+            out.append(self._seen(self._rest))
             self._rest = ""
         return out
 
     def end(self) -> list[str]:
-        """What was left without a newline."""
+        """What remains without a newline."""
         rest, self._rest = self._rest + self._decode(b"", True), ""
-        return [_seen(rest)] if rest else []
+        return [self._seen(rest)] if rest else []
 
 
 def whole(text: str) -> list[str]:
@@ -47,6 +56,9 @@ def whole(text: str) -> list[str]:
     return [_seen(line) for line in text.rstrip("\n").split("\n")] if text else []
 
 
+def _last(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part), "")
+
+
 def _seen(line: str) -> str:
-    shown = [part for part in line.split("\r") if part]
-    return "    ".join(clean(piece) for piece in _COLOUR.sub("", shown[-1]).split("\t")) if shown else ""
+    return "    ".join(clean(piece) for piece in _COLOUR.sub("", _last(line)).split("\t"))

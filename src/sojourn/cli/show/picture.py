@@ -1,4 +1,4 @@
-"""A picture of a sweep's results: for each metric the mean of each group, its spread, and every single cell."""
+"""A plot of a sweep's results: for each metric the mean of each group, its spread, and every single cell."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sojourn.wire.errors import Misuse
 if TYPE_CHECKING:
     from sojourn.verbs.sweep.results import Metric, Results
 
-_MOST = 6  # metrics in one picture
+_MOST = 6  # metrics in one plot
 _WAYS = {"max": "higher is better", "min": "lower is better", "": "direction unknown"}
-_LABELS = 30  # groups whose names are written out
+_LABELS = 30  # groups with written names
 _FORMATS = ("png", "svg", "pdf")
 
 
@@ -27,7 +27,7 @@ class NoPicture(Misuse):
 
 
 def write(answer: Results, path: str) -> str:
-    """Write the picture to `path` (.png, .svg or .pdf by its name), whole or not at all; its absolute path.
+    """Write the plot to `path` (.png, .svg or .pdf by its name), whole or not at all; returns its absolute path.
 
     Raises: NoPicture (no matplotlib, nothing to show, another suffix), OSError.
     """
@@ -57,7 +57,7 @@ def write(answer: Results, path: str) -> str:
 
 
 def _draw(axes: Any, answer: Results, metric: Metric) -> None:
-    """A line a group, the first on top: its cells as dots, its mean as a diamond, its standard deviation as a bar."""
+    """A line per group, the first on top: its cells as dots, its mean as a diamond, its standard deviation as a bar."""
     found = {cell.run: cell.metrics[metric.name] for cell in answer.cells if metric.name in cell.metrics}
     best = answer.best(metric)
     for place, group in enumerate(answer.groups):

@@ -43,6 +43,8 @@ def lines(answer: Plan, columns: int) -> list[str]:
         word = {True: "keeps", False: "loses", None: "unsure"}[survival["survives"]]
         how = f"on release: {clean(survival['verb'])}; {clean(survival['why'])}"
         out += line(word, f"{clean(survival['path'])}  ({how})", columns)
+    if answer.platform_env:
+        out += line("sets", _sets(answer.platform_env), columns)
     out += line("outputs", ", ".join(clean(glob) for glob in answer.outputs) or "none named in the job file", columns)
     out += line("cost", _cost(answer), columns)
     for danger in answer.clocks:
@@ -55,6 +57,13 @@ def lines(answer: Plan, columns: int) -> list[str]:
     if answer.script:
         out += ["script", *("  " + clean(text) for text in answer.script.splitlines())]
     return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _sets(wanted: Mapping[str, Any]) -> str:
+    """What the platform adds to the run's environment, where nobody has set it."""
+    values = [f"{name}={clean(value)}" for name, value in (wanted.get("set") or {}).items()]
+    hook = f"; before `init`: {clean(wanted['hook'])}" if wanted.get("hook") else ""
+    return " ".join(values) + hook
 
 
 def _push(push: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Platforms on the screen: the list, one platform's page, what is stale."""
+"""Platforms on the screen: the list, one platform's page, outdated facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sojourn.cli.show.text import clean, command, count, cut, fold, line, pad, table, width
 
 if TYPE_CHECKING:
-    from sojourn.verbs.explain.platforms import Listed, Shown, Stale
+    from sojourn.verbs.explain.platforms import Listed, PlatformPage, Stale
 
 _SSH = (("way", ""), ("user", "user"), ("scp", "scp"), ("host_stays", "host stays"), ("port_stays", "port stays"))
 _PAIRS = {
@@ -40,7 +40,7 @@ def listed(answer: Listed, columns: int) -> list[str]:
     return [*out, command("next", "sojourn platforms show NAME")]
 
 
-def shown(answer: Shown, columns: int) -> list[str]:
+def page(answer: PlatformPage, columns: int) -> list[str]:
     """The page of one platform: the meter first, then what survives, the clocks, and how to work there."""
     whole = answer.document
     called = clean(_called(whole["title"], whole.get("names", ())))
@@ -81,7 +81,7 @@ def shown(answer: Shown, columns: int) -> list[str]:
 
 
 def stale(answer: Stale, columns: int) -> list[str]:
-    """By month, oldest first; what is about money, storage or interruption stands first."""
+    """By month, oldest first; facts about money, storage or interruption come first."""
     if not answer.facts:
         return line("ok", f"every fact was checked in the {answer.months} months before {answer.at}", columns)
     out: list[str] = []
@@ -112,9 +112,9 @@ def _cell(told: str) -> str:
 
 
 def _pairs(
-    part: str, data: Mapping[str, Any], pairs: Iterable[tuple[str, str]], answer: Shown, columns: int
+    part: str, data: Mapping[str, Any], pairs: Iterable[tuple[str, str]], answer: PlatformPage, columns: int
 ) -> list[str]:
-    """`label  value; word value; ...`, without what says nothing."""
+    """`label  value; word value; ...`, without empty values."""
     values = {key: value["is"] if isinstance(value, dict) else value for key, value in data.items()}
     said = [
         f"{word} {clean(values[key])}".strip()
@@ -128,7 +128,7 @@ def _pairs(
 
 
 def _sources(whole: Mapping[str, Any]) -> list[str]:
-    """Every source once, with the newest month somebody looked there."""
+    """Every source once, with the month of its latest check."""
     seen: dict[str, str] = {}
     for value in whole.values():
         rows = value if isinstance(value, list) else [value, *value.values()] if isinstance(value, dict) else []
@@ -140,12 +140,12 @@ def _sources(whole: Mapping[str, Any]) -> list[str]:
 
 
 def _called(title: str, names: Iterable[str]) -> str:
-    """The title, and the names that people use where it does not hold them."""
+    """The title, and other common names not contained in it."""
     others = [name for name in names if name.lower() not in title.lower()]
     return title + (f" ({', '.join(others)})" if others else "")
 
 
 def _hanging(left: str, text: str, columns: int) -> list[str]:
-    """`left` and the text behind it, folded below itself."""
+    """`left` and the text after it, folded below itself."""
     gap = " " * width(left)
     return [(left if not i else gap) + part for i, part in enumerate(fold(text, columns - width(left)))]

@@ -1,4 +1,4 @@
-"""What was pulled from one run."""
+"""The files pulled from one run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show import verify
-from sojourn.cli.show.text import clean, command, count, line
-from sojourn.wire.units import say_bytes, say_money, say_seconds
+from sojourn.cli.show.text import clean, clock, command, count, line
+from sojourn.wire.units import say_bytes, say_money, say_seconds, unstamp
 
 if TYPE_CHECKING:
     from sojourn.core.artifact import Artifact
     from sojourn.verbs.answers import Pull
+    from sojourn.verbs.retrieve.follow import Brought
 
 
 def lines(answer: Pull, columns: int) -> list[str]:
-    """Bytes, proof, meter, next command; what is missing or bad between them."""
+    """Bytes, verification, meter, next command; what is missing or bad comes between."""
     size = f"{count(answer.files, 'file')}  {say_bytes(answer.bytes)}  in {say_seconds(answer.seconds)}"
     others = answer.files - len(answer.artifacts)
     if answer.ok and others > 0:
@@ -38,8 +39,23 @@ def lines(answer: Pull, columns: int) -> list[str]:
     return [*out, command("next", clean(answer.next))] if answer.next else out
 
 
+def followed(answer: Brought, columns: int) -> list[str]:
+    """What one look of --follow brought, or that the run has ended."""
+    if answer.is_over:
+        text = f"{clean(answer.run)} has ended; what is here so far does not count for a release"
+        return [*line("ended", text, columns), command("next", f"sojourn pull {clean(answer.run)}")]
+    at_s = unstamp(answer.at)
+    text = f"{clock(at_s, at_s)}  {count(answer.files, 'file')}  {say_bytes(answer.bytes)}"
+    if answer.checkpoint:
+        text += f"; newest checkpoint here: {clean(answer.checkpoint)}"
+    out = line("pulled", text, columns)
+    for problem in answer.problems:
+        out += line("aside", clean(problem), columns)
+    return out
+
+
 def _worded(artifact: Artifact) -> Artifact:
-    """An artifact that a library is missing for says what to install."""
+    """An artifact that lacks a library says what to install."""
     if not artifact.needs:
         return artifact
     others = [remark for remark in artifact.remarks if not remark.startswith("not loaded")]
@@ -47,7 +63,7 @@ def _worded(artifact: Artifact) -> Artifact:
 
 
 def nothing(columns: int) -> list[str]:
-    """When every required output is here."""
+    """If every required output is here."""
     text = "nothing to do: every required output is already here"
     return [*line("pulled", text, columns), command("next", "sojourn status")]
 

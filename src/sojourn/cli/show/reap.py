@@ -1,4 +1,4 @@
-"""Who holds the GPUs of a machine, what was ended, and what was left alone and why."""
+"""The processes on a machine's GPUs, those that were ended, and those left alone and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABELS = {"orphan": "orphan", "run": "run", "system": "system", "unproven": "hol
 
 
 def lines(answer: Reap, columns: int) -> list[str]:
-    """The processes, orphans first; what became of them; then the next command."""
+    """The processes, orphans first; what happened to them; then the next command."""
     out = line("site", f"{clean(answer.site)}  {clean(answer.facts.get('host'))}", columns)
     out += holders(answer.holders, int(answer.facts.get("hidden") or 0), columns)
     for what in ("ended", "kept"):
@@ -27,7 +27,7 @@ def lines(answer: Reap, columns: int) -> list[str]:
 
 
 def holders(some: Sequence[Holder], hidden: int, columns: int) -> list[str]:
-    """One line per process, with the proof that it is left over, or what is missing for one."""
+    """One line per process, with the proof that it is left over, or what that proof lacks."""
     from sojourn.verbs.explain.reap import facts
 
     out: list[str] = []

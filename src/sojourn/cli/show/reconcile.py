@@ -9,7 +9,7 @@ from sojourn.cli.show.text import clean, command, count, line
 if TYPE_CHECKING:
     from sojourn.verbs.sweep.reconcile import Reconciled
 
-_LISTED = 8  # names of cells after a cause
+_LISTED = 8  # names of cells listed after a cause
 _WORDS = (
     ("present", "not pulled yet"),
     ("running", "running"),
@@ -18,6 +18,7 @@ _WORDS = (
     ("failed", "failed"),
     ("never_started", "never started"),
     ("stopped", "stopped"),
+    ("pruned", "pruned"),
     ("unknown", "unknown"),
 )
 

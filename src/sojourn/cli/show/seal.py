@@ -1,4 +1,4 @@
-"""How sealing a run ended, and which runs are in which state."""
+"""The outcome of sealing a run, and the runs in each state."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sojourn.store.layout import STATES
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
-    from sojourn.verbs.retrieve.seal import Sealed, Standings
+    from sojourn.verbs.retrieve.seal import Sealed, SealStates
 
 
 def lines(answer: Sealed, columns: int) -> list[str]:
-    """Where it lies now, what was wrong, the next command."""
+    """Its new location, any problems, the next command."""
     is_sealed = answer.state == "sealed"
     label = "sealed" if is_sealed else "rejected"
     out = line(label, f"{clean(answer.run)}  {count(answer.files, 'file')}  {say_bytes(answer.bytes)}", columns)
@@ -32,8 +32,8 @@ def lines(answer: Sealed, columns: int) -> list[str]:
     return out
 
 
-def states(answer: Standings, columns: int) -> list[str]:
-    """One line a run."""
+def states(answer: SealStates, columns: int) -> list[str]:
+    """One line per run."""
     if not answer.runs:
         return [f"no runs in {clean(answer.root)}"]
     rows = []

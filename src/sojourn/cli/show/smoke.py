@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Smoke, columns: int) -> list[str]:
-    """The command, how it ended, its last lines when it was bad, the next command."""
+    """The command, how it ended, its last lines if it failed, the next command."""
     took = say_seconds(answer.seconds)
     how = {
         "exit": f"exit status {answer.rc} after {took}",

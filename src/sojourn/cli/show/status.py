@@ -1,24 +1,27 @@
-"""Runs on the screen: a table, or everything about one."""
+"""Runs on the screen: a table, or everything about one run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.cli.show.text import clean, clock, command, count, fold, line, table
+from sojourn.verbs.observe.reasons import alike
 from sojourn.wire.units import say_money, say_seconds, unstamp
 
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Row, StatusReport
 
 HEAD = ("RUN", "STATE", "TRY", "STEP", "DONE", "LEFT", "HOME", "COST", "METER", "AGE", "SITE", "BOX")
-_LEAVE_OUT = (9, 4, 2, 5, 10, 11, 7, 3)  # in this order, where the screen is too narrow for all; a note repeats BOX
+_LEAVE_OUT = (9, 4, 2, 5, 10, 11, 7, 3)  # in this order, if the screen is too narrow for all; a note repeats BOX
 
+_TOGETHER = 4  # cells that ended alike share one note from this number on, and so many are named
 _METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}
 
 
 def lines(answer: StatusReport, columns: int, *, finals: int | None = None) -> list[str]:
-    """One line a run, notes below, the next command. `finals`: list at most so many finished runs."""
+    """One line per run, then notes and the next command. `finals`: list at most this many finished runs."""
     now_s = unstamp(answer.at)
     rows, hidden = _newest(answer.rows, finals)
     hidden += answer.hidden
@@ -26,8 +29,8 @@ def lines(answer: StatusReport, columns: int, *, finals: int | None = None) -> l
         return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
     several = len({row.site for row in rows}) > 1
     out = table(HEAD, [cells_of(row, now_s, several) for row in rows], columns, right=(2, 4), leave_out=_LEAVE_OUT)
-    notes = [note for row in rows for note in notes_of(row, now_s)]
-    advice = {row.site: row.reach.next for row in rows if row.reach.next}  # once a site
+    notes = list(_notes(rows, now_s))
+    advice = {row.site: row.reach.next for row in rows if row.reach.next}  # once per site
     notes += [f"{clean(site)}: {clean(text)}" for site, text in advice.items()]
     for note in notes:
         out += fold(note, columns)
@@ -51,6 +54,8 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     if row.log_age_s is not None and row.state.is_alive:
         facts.append(("log", f"last written {say_seconds(row.log_age_s)} ago"))
     facts.append(("home", _home_words(row)))
+    if row.at_risk:
+        facts.append(("at risk", _risk_words(row)))
     metered = "" if row.meter.value == "free" else f"; meter {_METERS[row.meter.value]}"
     facts.append(("cost", _cost(row) + metered))
     if row.reach.ok is False:
@@ -61,13 +66,39 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     return [*out, command("next", clean(row.next))] if row.next else out
 
 
+def _risk_words(row: Row) -> str:
+    steps = row.at_risk["steps"]
+    lost = say_seconds(row.at_risk["seconds"]) + ("" if steps is None else f", {count(steps, 'step')}")
+    if row.at_risk["checkpoint"]:
+        return f"{lost}, if the box vanished now (here: {clean(row.at_risk['checkpoint'])})"
+    return f"{lost}, if the box vanished now; sojourn pull {clean(row.id)} --follow brings checkpoints here"
+
+
+def _notes(rows: Sequence[Row], now_s: float) -> Iterator[str]:
+    """The notes of each run; cells of a sweep that ended alike have one together."""
+    ended: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if row.sweep and row.state.is_final and row.reason:
+            ended.setdefault((row.sweep, *alike(row.state.value, row.cause, row.reason)), []).append(row)
+    together = {some[0].id: some for some in ended.values() if len(some) >= _TOGETHER}
+    told = {row.id for some in together.values() for row in some}
+    for row in rows:
+        if row.id in together:
+            some = together[row.id]
+            named = ", ".join(clean(one.id) for one in some[:_TOGETHER]) + ", ..." * (len(some) > _TOGETHER)
+            yield f"{len(some)} cells of {clean(row.sweep)} {row.state.value}: {clean(row.reason)} ({named})"
+        yield from notes_of(replace(row, reason="") if row.id in told else row, now_s)
+
+
 def notes_of(row: Row, now_s: float) -> list[str]:
-    """What a table has no room for: why it ended or stands still, what is missing, that its box does not answer."""
+    """What does not fit a table: why a run ended or stands still, what is missing, that its box does not answer."""
     name = clean(row.id)
     notes = []
     if row.reason:
         notes.append(f"{name}: {clean(row.reason)}")
-    if row.missing and row.state.value == "succeeded":  # where it did not, that is no news
+    if row.budget_pct and row.state.is_alive:
+        notes.append(f"{name}: {row.budget_pct} % of its budget is spent")
+    if row.missing and row.state.value == "succeeded":  # after another end, missing files are expected
         notes.append(f"{name}: no file matches {', '.join(clean(glob) for glob in row.missing)}")
     if row.reach.ok is False:
         notes.append(f"{name}: {_unreached(row, now_s)}")
@@ -75,8 +106,8 @@ def notes_of(row: Row, now_s: float) -> list[str]:
 
 
 def next_of(rows: Sequence[Row]) -> str:
-    """The next command for several runs: for what is final and not home, else for what ended badly, else `watch`. For
-    cells of one sweep it is that of the sweep.
+    """The next command for several runs: for final ones not at home, else for those that ended badly, else `watch`. For
+    cells of one sweep, the sweep's.
     """
     sweep = rows[0].sweep if len(rows) > 1 else ""
     if sweep and all(row.sweep == sweep for row in rows):
@@ -97,7 +128,7 @@ def next_of(rows: Sequence[Row]) -> str:
 
 
 def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
-    """The row of a table under HEAD. `several`: runs of several sites are shown."""
+    """The row of a table under HEAD. `several`: the runs are on several sites."""
     return (
         clean(row.id),
         row.state.value,
@@ -156,12 +187,12 @@ def _unreached(row: Row, now_s: float) -> str:
 
 def _number(value: Any) -> str:
     if value is None:
-        return "not finite"  # what JSON makes of a NaN
+        return "not finite"  # JSON's rendering of a NaN
     return f"{value:.4g}" if isinstance(value, float) else clean(value)
 
 
 def _newest(rows: Sequence[Row], finals: int | None) -> tuple[list[Row], int]:
-    """What is not final, then what is, the newest first, at most `finals` of it; how many are not listed."""
+    """Runs that are not final, then the newest `finals` of the others; how many are not listed."""
     kept = [row for row in rows if not row.state.is_final]
     final = sorted((row for row in rows if row.state.is_final), key=lambda row: row.since, reverse=True)
     most = len(final) if finals is None else finals

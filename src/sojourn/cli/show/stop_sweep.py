@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: StoppedSweep, columns: int) -> list[str]:
-    """How many cells never start, how many ended, what is left, and the next command."""
+    """How many cells never start, how many ended, what remains, and the next command."""
     out = line("sweep", clean(answer.id), columns)
     out += line("ended" if not answer.left else "stopping", clean(answer.why), columns)
     if answer.left:

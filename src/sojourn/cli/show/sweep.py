@@ -10,7 +10,7 @@ from sojourn.cli.show.text import clean, command, count, line, table
 if TYPE_CHECKING:
     from sojourn.verbs.sweep.sweep import Swept
 
-_LISTED = 6  # names of cells in a line
+_LISTED = 6  # names of cells listed in a line
 
 
 def lines(answer: Swept, columns: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A sweep on the screen: cells by state and site, what runs, what ended badly and why, the next command."""
+"""A sweep on the screen: cells by state and site, running ones, those that ended badly and why, the next command."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _STATES = ("queued", "starting", "running", "stalled", "succeeded", "failed", "killed", "oom", "lost", "timeout")
 _REST = ("preempted", "cancelled", "planned")
-_SHOWN = 20  # cells that run
-_LISTED = 8  # names after a cause
+_SHOWN = 20  # running cells
+_LISTED = 8  # names listed after a cause
 
 
 def lines(answer: StatusReport, columns: int) -> list[str]:

@@ -1,14 +1,15 @@
-"""Plain text for terminals and log files: what may reach a terminal, how wide it is there, tables, times. Pure."""
+"""Plain text for terminals and log files: what may reach a terminal, its width there, tables, times. Pure."""
 
 from __future__ import annotations
 
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from sojourn.wire.units import unstamp
+from sojourn.wire.units import say_seconds, unstamp
 
-LABEL = 9  # columns of the first word of a line, its gap included
+LABEL = 9  # columns of a line's first word, including the gap
 _JOINERS = "\u00ad\u200c\u200d"  # invisible, harmless, and needed by real words and emoji
 _DOTS = "..."
 
@@ -16,7 +17,7 @@ _DOTS = "..."
 def clean(text: object) -> str:
     r"""`text` without anything a terminal would obey: controls, bidi overrides and broken bytes are shown as `\x1b`.
 
-    Newlines and tabs too become `\n` and `\t`, so that the result is always one line. Printable text is left as it is.
+    Newlines and tabs also become `\n` and `\t`, so the result is always one line. Printable text is unchanged.
     """
     raw = str(text)
     if raw.isprintable():
@@ -25,14 +26,14 @@ def clean(text: object) -> str:
 
 
 def width(text: str) -> int:
-    """Columns that `text` takes in a terminal: 2 for wide letters (CJK, emoji), 0 for combining marks."""
+    """Columns that `text` takes in a terminal: 2 for wide characters (CJK, emoji), 0 for combining marks."""
     if text.isascii():
         return len(text)
     return sum(_columns(c) for c in text)
 
 
 def cut(text: str, columns: int) -> str:
-    """`text` in at most `columns` columns; what is too long loses its middle, because names differ at their ends."""
+    """`text` in at most `columns` columns; if too long it loses its middle, because names differ at their ends."""
     if width(text) <= columns:
         return text
     if columns <= len(_DOTS):
@@ -43,7 +44,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def cut_start(text: str, columns: int) -> str:
-    """`text` in at most `columns` columns; a name that is too long loses its start, which cells of a sweep share."""
+    """`text` in at most `columns` columns; too long a name loses its start, which the cells of a sweep share."""
     if width(text) <= columns:
         return text
     if columns <= len(_DOTS):
@@ -52,24 +53,24 @@ def cut_start(text: str, columns: int) -> str:
 
 
 def pad(text: str, columns: int, *, right: bool = False) -> str:
-    """`text` filled with spaces up to `columns`; with `right` the text stands at the right."""
+    """`text` padded with spaces to `columns`; with `right` the text is right-aligned."""
     gap = " " * max(0, columns - width(text))
     return gap + text if right else text + gap
 
 
 def line(label: str, text: str, columns: int) -> list[str]:
-    """`label    text`, folded at words below itself so that no line is longer than `columns`."""
+    """`label    text`, folded at spaces below itself so that no line is longer than `columns`."""
     folded = fold(text, columns - LABEL)
     return [(pad(label if i == 0 else "", LABEL) + part).rstrip() for i, part in enumerate(folded)]
 
 
 def command(label: str, text: str) -> str:
-    """A line whose text is to be copied: never folded, never cut."""
+    """A line with text to copy: never folded, never cut."""
     return pad(label, LABEL) + text
 
 
 def fold(text: str, columns: int) -> list[str]:
-    """Lines of at most `columns`, broken at spaces; a word that is longer than a line is broken where it must be."""
+    """Lines of at most `columns`, broken at spaces; a word longer than a line is broken where necessary."""
     lines: list[str] = []
     now = ""
     for word in text.split(" "):
@@ -96,8 +97,8 @@ def table(
 ) -> list[str]:
     """Aligned lines of at most `columns`, `head` first. Cells must be clean; the first one names the row.
 
-    A column that is empty in every row is left out. Where room is short, the first column gives way (down to 16
-    columns, names lose their start), then the columns of `leave_out` go in that order, then the line is cut.
+    A column that is empty in every row is left out. If room is short, the first column shrinks (down to 16 columns,
+    names lose their start), then the columns of `leave_out` go in that order, then the line is cut.
     """
     kept = [i for i in range(len(head)) if i == 0 or any(row[i] for row in rows)]
     wide = {i: max([width(head[i])] + [width(row[i]) for row in rows]) for i in kept}
@@ -126,12 +127,15 @@ def clock(at_s: float, now_s: float) -> str:
     return day + time.strftime("%H:%M %Z", at)
 
 
-def danger_clock(danger: Mapping[str, str], now_s: float) -> str:
-    """What happens to a machine, when (a UTC stamp becomes local time; words stay), and what is lost."""
+def danger_clock(danger: Mapping[str, Any], now_s: float) -> str:
+    """What happens to a machine, when (UTC stamps become local time and the time left), and what is lost."""
     try:
         at = clock(unstamp(danger["at"]), now_s)
     except ValueError:
         at = clean(danger["at"])
+    left_s = danger.get("left_s")
+    if isinstance(left_s, (int, float)):
+        at += f", in {say_seconds(left_s)}" if left_s >= 0 else f", {say_seconds(-left_s)} ago"
     return f"{clean(danger['what'])} ({at}); loses {clean(danger['loses'])}"
 
 
@@ -146,7 +150,7 @@ def _shown(c: str) -> str:
         return "\\n"
     if c == "\t":
         return "\\t"
-    if kind == "Cs":  # a byte that was not UTF-8, as os.fsdecode keeps it
+    if kind == "Cs":  # a byte that was not UTF-8, as kept by os.fsdecode
         return f"\\x{ord(c) - 0xDC00:02x}" if 0xDC80 <= ord(c) <= 0xDCFF else f"\\u{ord(c):04x}"
     if kind in ("Cc", "Zl", "Zp") or (kind == "Cf" and c not in _JOINERS):
         return f"\\x{ord(c):02x}" if ord(c) < 256 else f"\\u{ord(c):04x}"

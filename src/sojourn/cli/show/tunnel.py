@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lines(answer: Open, wanted: int, columns: int) -> list[str]:
-    """Where the port is here, whether it is another one than `wanted`, and how it ends."""
+    """The local port, whether it differs from `wanted`, and how it ends."""
     site = clean(answer.site)
     if not answer.is_forwarded:
         out = line("here", f"http://{answer.address} ({site} is this machine: nothing to forward)", columns)

@@ -1,4 +1,4 @@
-"""Artifacts on the screen: how many load, of which kinds, and every one that does not."""
+"""Artifacts on the screen: how many load, of which types, and every one that does not."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def lines(answer: Verified, columns: int) -> list[str]:
 
 
 def artifacts(found: Sequence[Artifact], columns: int) -> list[str]:
-    """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for all that is bad, read without being loaded, or only
-    known by its bytes.
+    """`loaded  14 of 14  (torch_zip 3, json 11)`, then a line for every artifact that is bad, was only read, or is
+    known by its bytes alone.
     """
     loaded = [a for a in found if a.state == "loaded"]
     out = line("loaded", f"{len(loaded)} of {len(found)}{_kinds(loaded)}", columns)

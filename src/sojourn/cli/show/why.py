@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sojourn.cli.show import findings
 from sojourn.cli.show.text import clean, command, line
+from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
     from sojourn.verbs.explain.why import Why
@@ -14,7 +15,7 @@ OTHERS = 4  # findings after the verdict
 
 
 def lines(answer: Why, columns: int) -> list[str]:
-    """The verdict first; then what else was found; then what is unknown."""
+    """The verdict first; then other findings; then what is unknown."""
     judged = answer.judged
     out = line("read", f"{clean(answer.about)}  ({clean(answer.read)})", columns)
     out += _run(answer, columns)
@@ -24,7 +25,7 @@ def lines(answer: Why, columns: int) -> list[str]:
         out += line("verdict", f"{best.status}: {clean(best.title)} [{clean(best.id)}{number}]", columns)
         out += findings.details(best, columns)
     elif answer.row is not None and answer.row.reach.ok is False:
-        ended = "blind: nothing that can be read now tells why it ended"
+        ended = "blind: no evidence that can be read now shows why it ended"
         unknown = "blind: the box does not answer, so the run's state is unknown"
         out += line("verdict", ended if answer.row.state.is_final else unknown, columns)
     elif judged.is_healthy:
@@ -33,6 +34,19 @@ def lines(answer: Why, columns: int) -> list[str]:
         out += line("verdict", "undetermined: the evidence is inconclusive", columns)
     if answer.said:
         out += line("log said", clean(answer.said), columns)
+    for one in answer.alike:
+        logs = "a known log" if one.logs == 1 else f"{one.logs} known logs"
+        out += line("possible", f"looks like {logs} of: {_title(one.id)} [{clean(one.id)}]", columns)
+        for own in one.lines:
+            out += line("", f"by: {clean(own.strip())}", columns)
+    for missed in answer.kept_home:
+        size = say_bytes(missed.bytes)
+        out += line(
+            "missing", f"{clean(missed.path)} ({size}) is here; an ignore file keeps it from being pushed", columns
+        )
+        out.append(command("push it", clean(missed.push)))
+        if missed.mount:
+            out.append(command("or mount", f"{clean(missed.mount)}  # in {clean(missed.job_file)}"))
     shown = (
         ("confirmed", "conflict")
         if best is not None and best.status == "confirmed"
@@ -41,7 +55,7 @@ def lines(answer: Why, columns: int) -> list[str]:
     others = [f for f in judged.findings if f is not best and f.status in shown][:OTHERS]
     if best is None:
         out += findings.lines(others, columns)
-    else:  # mostly what follows from it
+    else:  # mostly consequences
         for other in others:
             out += line("also", f"{other.status}: {clean(other.title)} [{clean(other.id)}]", columns)
     for finding in judged.findings:
@@ -59,7 +73,7 @@ def lines(answer: Why, columns: int) -> list[str]:
 
 
 def _next(answer: Why) -> str:
-    """The run's own next command, else what the catalog says of the verdict, else a search in it."""
+    """The run's own next command, else the verdict's from the catalog, else a search in it."""
     from sojourn.store.gotchas import gotchas
 
     best = answer.judged.verdict
@@ -67,11 +81,19 @@ def _next(answer: Why) -> str:
         return clean(answer.row.next)
     if best is not None:
         return f"sojourn gotchas show {best.id}" if any(one.id == best.id for one in gotchas()) else ""
+    if answer.alike:
+        return f"sojourn gotchas show {answer.alike[0].id}"
     return "" if answer.judged.is_healthy else "sojourn gotchas search WORDS"
 
 
+def _title(gotcha: str) -> str:
+    from sojourn.store.gotchas import gotchas
+
+    return next((clean(one.title) for one in gotchas() if one.id == gotcha), gotcha)
+
+
 def _run(answer: Why, columns: int) -> list[str]:
-    """The run's state, as `status` has it."""
+    """The run's state, as in `status`."""
     row = answer.row
     if row is None:
         return []

@@ -108,6 +108,32 @@ def _query(probe: Probe) -> dict[str, Any]:
     return found
 
 
+_CARD = re.compile(
+    r"(?P<temp>\d+)C\s+P\d+\s+(?P<draw>\d+)W\s*/\s*(?P<limit>\d+)W\s*\|\s*(?P<used>\d+)MiB\s*/\s*(?P<total>\d+)MiB\s*\|"
+    r"\s*(?P<util>\d+)%"
+)
+
+
+def of_page(text: str) -> dict[str, Any]:
+    """The page for people that `nvidia-smi` alone prints: a card in two or three lines between rules."""
+    found: dict[str, Any] = {"gpu.smi_text": text[-4000:]}
+    named = (("gpu.driver_cuda", r"CUDA Version: (\d+\.\d+)"), ("gpu.driver", r"Driver Version: (\d+[\d.]*)"))
+    for name, regex in named:
+        if version := re.search(regex, text):
+            found[name] = version.group(1)
+    rows = [{key: float(value) for key, value in hit.groupdict().items()} for hit in _CARD.finditer(text)]
+    if rows:
+        found["gpu.count"] = len(rows)
+        found["gpu.mem_total"] = int(min(row["total"] for row in rows) * _MIB)
+        found["gpu.mem_used"] = int(max(row["used"] for row in rows) * _MIB)
+        found["gpu.temp"] = max(row["temp"] for row in rows)
+        found["gpu.util"] = min(row["util"] for row in rows)
+        shares = [row["draw"] / row["limit"] for row in rows if row["util"] >= BUSY_PCT and row["limit"]]
+        if shares:
+            found["gpu.power_frac"] = round(min(shares), 3)
+    return found
+
+
 def per_card(rows: Sequence[Mapping[str, str]]) -> list[list[Mapping[str, str]]]:
     """The looks at each card; a query that loops repeats its rows. Without an index each row is another card."""
     found: dict[str, list[Mapping[str, str]]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sojourn.diagnose.facts.table import Probe, Reader
@@ -24,17 +25,19 @@ _SAID = (
 def _df(probe: Probe) -> Mapping[str, Any]:
     """`df -Pk` and `df -Pi`; the head tells which. The row is that of the run's root, else the fullest."""
     rows = [line.split(None, 5) for line in probe.text.splitlines()]
+    if rows and "Type" in rows[0]:  # df -T
+        rows = [[row[0], *row[2:5], *" ".join(row[5:]).split(None, 1)] for row in rows if len(row) > 5]
     if not rows or len(rows[0]) < 5 or not rows[0][0].startswith("Filesystem"):
         return {}
     is_inodes = rows[0][1].lower().startswith(("inodes", "iused"))
     scale = 1024 if "1024" in rows[0][1] or "1K" in rows[0][1] else 1
     table = [
-        (row[5], int(row[1]), int(row[2]), int(row[3]))
+        (row[5], total, used, free)
         for row in rows[1:]
         if len(row) == 6
-        and row[1].isdigit()
-        and row[2].isdigit()
-        and row[3].lstrip("-").isdigit()
+        and (total := _amount(row[1])) is not None
+        and (used := _amount(row[2])) is not None
+        and (free := _amount(row[3])) is not None
         and not _UNREAL.match(row[0])
     ]
     found: dict[str, Any] = {}
@@ -54,6 +57,12 @@ def _df(probe: Probe) -> Mapping[str, Any]:
     return found
 
 
+def _amount(text: str) -> int | None:
+    """A number of blocks or inodes, or a size as `df -h` and `df -H` write it: 1.8T, 50G, 0."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?)([kKMGTP]?)i?B?", text)
+    return int(float(found.group(1)) * 1024 ** " KMGTP".index(found.group(2).upper() or " ")) if found else None
+
+
 def _used(row: tuple[str, int, int, int]) -> float:
     """Used share for a user: what the reserved blocks take counts as used."""
     _, total, used, free = row
@@ -63,28 +72,41 @@ def _used(row: tuple[str, int, int, int]) -> float:
     return round(used / room, 4) if room else 1.0
 
 
-def _mounts(probe: Probe) -> Mapping[str, Any]:
-    root = str(probe.kept("root", "run.root", "base") or "")
-    best: tuple[str, str, str] | None = None
-    points = []
-    for line in probe.text.splitlines():
+@dataclass(frozen=True)
+class Mount:
+    """One row of a table of mounts."""
+
+    point: str
+    fstype: str
+    options: str
+
+
+def mount_of(text: str, path: str) -> Mount | None:
+    """The mount that holds `path`: the one with the longest point, of these the last; None where none is told."""
+    above = [one for one in _rows(text) if path == one.point or path.startswith(one.point.rstrip("/") + "/")]
+    longest = max((len(one.point) for one in above), default=0)
+    return next((one for one in reversed(above) if len(one.point) == longest), None)
+
+
+def _rows(text: str) -> list[Mount]:
+    """The rows of mountinfo, or of /proc/mounts."""
+    rows = []
+    for line in text.splitlines():
         left, dash, right = line.partition(" - ")
-        if dash:
-            a, b = left.split(), right.split()
-            if len(a) < 6 or len(b) < 3:
-                continue
-            point, options, kind = a[4], a[5] + "," + b[2], b[0]
-        else:
-            a = line.split()
-            if len(a) < 4:
-                continue
-            point, kind, options = a[1], a[2], a[3]
-        points.append(point)
-        if (root == point or root.startswith(point.rstrip("/") + "/")) and (best is None or len(point) >= len(best[0])):
-            best = (point, kind, options)
-    found: dict[str, Any] = {"prov.mounts": points} if points else {}
+        a, b = left.split(), right.split()
+        if dash and len(a) >= 6 and len(b) >= 3:
+            rows.append(Mount(a[4], b[0], a[5] + "," + b[2]))
+        elif not dash and len(a) >= 4:
+            rows.append(Mount(a[1], a[2], a[3]))
+    return rows
+
+
+def _mounts(probe: Probe) -> Mapping[str, Any]:
+    rows, best = _rows(probe.text), mount_of(probe.text, str(probe.kept("root", "run.root", "base") or ""))
+    found: dict[str, Any] = {"prov.mounts": [one.point for one in rows]} if rows else {}
     if best:
-        found.update({"disk.fstype": best[1], "disk.ro": bool({"ro", "emergency_ro"} & set(best[2].split(",")))})
+        is_ro = bool({"ro", "emergency_ro"} & set(best.options.split(",")))
+        found.update({"disk.fstype": best.fstype, "disk.ro": is_ro})
     return found
 
 

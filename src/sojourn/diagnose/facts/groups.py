@@ -31,6 +31,8 @@ def _memory(probe: Probe) -> Mapping[str, Any]:
     if limit is not None:
         found["cg.mem_max"] = limit if 0 < limit < _UNLIMITED else None
         now, peak = _other(probe, _NOW), _other(probe, _PEAK)
+        if peak is not None:
+            found["cg.mem_peak"] = peak
         if 0 < limit < _UNLIMITED:
             if now is not None:
                 found["cg.mem_frac"] = round(max(0, now - _cache(probe)) / limit, 4)

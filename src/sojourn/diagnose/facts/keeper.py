@@ -67,6 +67,10 @@ def _events(probe: Probe) -> Mapping[str, Any]:
                 value = row.get(key)
                 if isinstance(value, (int, float)):
                     found[name] = value
+            for key, name in (("rss_bytes", "run.rss_peak"), ("cgroup_bytes", "cg.mem_beat_peak")):
+                value = row.get(key)
+                if isinstance(value, int) and not isinstance(value, bool):
+                    found[name] = max(value, found.get(name, 0))
             found.update(_progress_of(row.get("progress")))
         elif kind == "restarted":
             found["run.began_anew"] = True

@@ -43,7 +43,17 @@ def _status(probe: Probe) -> Mapping[str, Any]:
         found.update({"run.state": rows["State"][0], "run.alive": rows["State"][0] not in "ZX"})
     if rows.get("Threads", "").isdigit():
         found["run.threads"] = int(rows["Threads"])
+    allowed = _cores(rows.get("Cpus_allowed_list", ""))
+    environ = next((text for name, text in probe.others.items() if name.endswith("/environ")), "")
+    if allowed and _values(environ).get("SLURM_CPUS_PER_TASK"):  # of a step of Slurm, whose share is a cpuset
+        found["sl.cpus_seen"] = allowed
     return found
+
+
+def _cores(ranges: str) -> int:
+    """How many cores a list such as 0-3,8 names; 0 for what is none."""
+    parts = [re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part) for part in ranges.strip().split(",")]
+    return sum(int(one.group(2) or one.group(1)) - int(one.group(1)) + 1 for one in parts if one) if all(parts) else 0
 
 
 def _limits(probe: Probe) -> Mapping[str, Any]:
@@ -52,14 +62,24 @@ def _limits(probe: Probe) -> Mapping[str, Any]:
 
 
 def _environ(probe: Probe) -> Mapping[str, Any]:
-    names = re.findall(r"(?:^|\0|\n)([A-Za-z_]\w*)=?([^\0\n]*)", probe.text)
-    values = dict(names)
-    omp = values.get("OMP_NUM_THREADS", "")
-    return {
+    values = _values(probe.text)
+    omp, cpus = values.get("OMP_NUM_THREADS", ""), values.get("SLURM_CPUS_PER_TASK", "")
+    found: dict[str, Any] = {
         "run.env": dict.fromkeys(values, ""),
         "env.pythonunbuffered": bool(values.get("PYTHONUNBUFFERED")),
         "env.omp": int(omp) if omp.isdigit() else None,
+        "net.mirror_env": {name: values[name] for name in _MIRRORS if values.get(name)} or None,
     }
+    if cpus.isdigit():
+        found["sl.cpus_requested"] = int(cpus)
+    return found
+
+
+_MIRRORS = ("HF_ENDPOINT", "PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "CONDA_CHANNELS", "MODELSCOPE_DOMAIN")
+
+
+def _values(environ: str) -> dict[str, str]:
+    return dict(re.findall(r"(?:^|\0|\n)([A-Za-z_]\w*)=?([^\0\n]*)", environ))
 
 
 def _cmdline(probe: Probe) -> Mapping[str, Any]:
@@ -78,8 +98,21 @@ def _uptime(probe: Probe) -> Mapping[str, Any]:
 
 
 def _meminfo(probe: Probe) -> Mapping[str, Any]:
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", probe.text, re.M)
-    return {"box.mem_available": int(found.group(1)) * 1024} if found else {}
+    rows = dict(re.findall(r"^(Mem\w+):\s+(\d+) kB", probe.text, re.M))
+    named = (("MemAvailable", "box.mem_available"), ("MemTotal", "box.mem_total"))
+    return {name: int(rows[key]) * 1024 for key, name in named if key in rows}
+
+
+def _free(probe: Probe) -> Mapping[str, Any]:
+    """`free`, in KiB unless its numbers carry a unit (-h); the last column is what is available."""
+    found = re.search(r"^\s*Mem:\s+(\S+)\s.*?(\S+)\s*$", probe.text, re.M)
+    if not found or "available" not in probe.text:
+        return {}
+    sizes = [re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)(?:i|B|iB)?", word) for word in found.groups()]
+    if not all(sizes):
+        return {}
+    total, left = (int(float(one.group(1)) * 1024 ** (" KMGT".index(one.group(2) or "K"))) for one in sizes if one)
+    return {"box.mem_total": total, "box.mem_available": left}
 
 
 def _affinity(probe: Probe) -> Mapping[str, Any]:
@@ -138,6 +171,7 @@ READS = (
     Reader(r"loadavg$", _load),
     Reader(r"/uptime$|^uptime$", _uptime),
     Reader(r"meminfo$", _meminfo),
+    Reader(r"^free\b", _free, r"^\s+total\s+used\s+free\b"),
     Reader(r"^nproc$", _nproc),
     Reader(r"^affinity$", _affinity),
     Reader(r"^ps\b", _ps, r"^\s*PID\s+PPID\s+STAT"),

@@ -64,6 +64,9 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
         if waits[0].get("message"):
             found.setdefault("k.events", []).append(f"{waits[0].get('reason', '')}: {waits[0]['message']}")
     specs = _at(pod, "spec", "containers") or []
+    limit = _memory_limit(specs, [str(c.get("name")) for c in containers if _ended_badly(c)])
+    if limit is not None:
+        found["k.mem_limit"] = limit
     if specs:
         limits = [str(limit) for c in specs if (limit := (_at(c, "resources", "limits") or {}).get(_GPU)) is not None]
         found["k.spec_gpu"] = sum(int(word) for word in limits if word.isdigit()) if limits else None
@@ -71,6 +74,30 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
         if line.startswith("PodScheduled False"):
             found.setdefault("k.events", []).append(line)
     return found
+
+
+def _ended_badly(container: Mapping[str, Any]) -> bool:
+    end = _at(container, "lastState", "terminated") or _at(container, "state", "terminated") or {}
+    return bool(end.get("exitCode"))
+
+
+def _memory_limit(specs: Sequence[Mapping[str, Any]], bad: Sequence[str]) -> int | None:
+    """limits.memory in bytes: of a container that ended badly, else of the first that has one."""
+    sizes = {str(c.get("name")): _bytes(str(_at(c, "resources", "limits", "memory") or "")) for c in specs}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    return next((known[name] for name in bad if name in known), next(iter(known.values()), None))
+
+
+def _bytes(quantity: str) -> int | None:
+    """A quantity such as 16Gi, 512M, 1e9 or 128974848000m. Source: apimachinery/pkg/api/resource (2026-11)."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d{1,2})?)(m|[kMGTPE]|[KMGTPE]i)?", quantity)
+    if not found:
+        return None
+    unit = found.group(2) or ""
+    scale = 1000.0 ** "kMGTPE".find(unit[0]) * 1000 if unit in set("kMGTPE") else 1.0
+    if unit.endswith("i"):
+        scale = 1024.0 ** ("KMGTPE".index(unit[0]) + 1)
+    return int(float(found.group(1)) * (0.001 if unit == "m" else scale))
 
 
 def _conditions(item: Mapping[str, Any]) -> list[str]:

@@ -86,6 +86,14 @@ def _holders(probe: Probe) -> Mapping[str, Any]:
         found["gpu.dev_holders"] = [int(row["pid"]) for row in holders]
     if any("kind" in row for row in rows) or probe.more.get("nodes") is not None:
         found["gpu.holders_orphaned"] = [int(row["pid"]) for row in holders if row.get("kind") == "orphan"]
+    if all("run" in row for row in rows) and not probe.more.get("hidden"):
+        pairs = [(device, row) for row in holders for device in row["devices"].split(",") if row["run"] != "-"]
+        runs: dict[str, set[str]] = {device: set() for device, _ in pairs}
+        for device, row in pairs:
+            if row.get("kind") == "run":
+                runs[device].add(row["run"])
+        if runs:
+            found["gpu.runs_on_device"] = max(map(len, runs.values()))
     return found
 
 

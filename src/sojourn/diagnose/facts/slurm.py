@@ -17,12 +17,14 @@ sl.derived | text | rc:signal | slurm | DerivedExitCode, the highest of its step
 sl.reason | text | | slurm | why it waits or ended
 sl.elapsed_frac | float | share | slurm | Elapsed over Timelimit
 sl.maxrss_frac | float | share | slurm | MaxRSS over ReqMem; sampled, may miss the peak
+sl.maxrss | int | bytes | slurm | MaxRSS, the largest of its steps; sampled, may miss the peak
+sl.reqmem | int | bytes | slurm | ReqMem, what the job was granted
+sl.refused | text | | slurm | what sbatch said where it took nothing
 sl.restarts | int | times | slurm | Restarts
 sl.out | text | | slurm | end of the batch output
 sl.cpus_seen | int | cores | slurm | cores a step may use
 sl.cpus_requested | int | cores | slurm | SLURM_CPUS_PER_TASK
 sl.gpus_seen | int | cards | slurm | cards a step sees
-sl.version | text | version | slurm | version of Slurm
 sl.ckpt_on_tmp | bool | | launch | checkpoints lie below TMPDIR or /tmp
 """
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -66,6 +68,10 @@ def _rows(rows: list[dict[str, str]]) -> dict[str, Any]:
         found["sl.elapsed_frac"] = round(elapsed / limit, 4)
     peak = max((_size(row.get("MaxRSS", "")) or 0 for row in rows), default=0)
     asked = next((size for row in rows if (size := _size(row.get("ReqMem", "")))), None)
+    if peak:
+        found["sl.maxrss"] = peak
+    if asked:
+        found["sl.reqmem"] = asked
     if peak and asked:
         found["sl.maxrss_frac"] = round(peak / asked, 4)
     return found
@@ -102,6 +108,11 @@ def _out(probe: Probe) -> Mapping[str, Any]:
     return {"sl.out": probe.text[-65536:]}
 
 
+def _sbatch(probe: Probe) -> Mapping[str, Any]:
+    said = (probe.stderr or probe.text).strip()[-4096:]
+    return {"sl.refused": said} if probe.rc and said else {}
+
+
 def _state(text: str) -> str:
     """The first word; sacct cuts long ones with a plus."""
     word = text.split(" ")[0].rstrip("+")
@@ -127,5 +138,6 @@ READS = (
     Reader(r"\bsacct\b", _sacct, r"^JobID[|\w%]*\|.*State"),
     Reader(r"\bscontrol\b", _scontrol, r"^JobId=\d+"),
     Reader(r"\bsqueue\b", _squeue, r"^\s*JOBID\s+PARTITION"),
+    Reader(r"^sbatch$", _sbatch, hears_silence=True),
     Reader(r"slurm-\S+\.out|sl\.out|slurm.?out", _out),
 )

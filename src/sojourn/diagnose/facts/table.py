@@ -69,10 +69,12 @@ def readers() -> tuple[Reader, ...]:
     return tuple(reader for module in sources() for reader in module.READS)
 
 
-def observe(probe: Probe) -> dict[str, Any]:
-    """Observations of one probe, of every reader whose name fits, else of those that know its text."""
+def observe(probe: Probe, *, is_log: bool = False) -> dict[str, Any]:
+    """Observations of one probe, of every reader whose name fits, else of those that know its text. `is_log`: what a
+    program printed is no probe, whatever it looks like; it is read for events.
+    """
     fitting = [r for r in readers() if re.search(r.named, probe.name)]
-    if not fitting:
+    if not fitting and not is_log:
         fitting = [r for r in readers() if r.begins and re.search(r.begins, probe.text)]
     found: dict[str, Any] = {}
     if probe.is_silent:

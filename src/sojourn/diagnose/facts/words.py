@@ -9,7 +9,8 @@ from typing import Any
 from sojourn.diagnose.facts.table import Probe, Reader
 
 _SSH = (
-    ("hostkey", r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED"),
+    ("hostkey", r"REMOTE HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for .* has changed"),
+    ("hostkey_unknown", r"Host key verification failed|host key is known for"),  # a changed one is always announced
     ("auth", r"Permission denied \(|Too many authentication failures|no matching host key"),
     ("timeout_banner", r"timed out during banner exchange"),
     ("reset_kex", r"(?:kex|ssh)_exchange_identification"),
@@ -34,8 +35,8 @@ def _ssh(probe: Probe) -> Mapping[str, Any]:
     elif probe.rc is not None:
         # 255 without a word of the client may be the far shell's own end, so it proves nothing about the box.
         found["ssh.class"] = "ok" if probe.rc == 0 else "remote_exit"
-    if kind in ("timeout_banner", "reset_kex", "auth", "hostkey"):
-        found.update({"ssh.tcp_ok": True, "ssh.banner_ok": kind in ("auth", "hostkey")})
+    if kind in ("timeout_banner", "reset_kex", "auth", "hostkey", "hostkey_unknown"):
+        found.update({"ssh.tcp_ok": True, "ssh.banner_ok": kind not in ("timeout_banner", "reset_kex")})
     if probe.rc == 0:
         found["box.logins_ok"] = True
     return found
@@ -50,8 +51,8 @@ def _copy(probe: Probe) -> Mapping[str, Any]:
     return found
 
 
-def of_log(text: str) -> dict[str, Any]:
-    """What a run's log tells beside its patterns: children that were killed first, limits, devices, the tracker."""
+def of_end(text: str) -> dict[str, Any]:
+    """What the lines that ended a run tell beside their patterns: children that were killed first, limits, sizes."""
     found: dict[str, Any] = {}
     block = re.search(r"Root Cause \(first observed failure\).*", text, re.S)
     source = block.group(0) if block else text
@@ -63,8 +64,34 @@ def of_log(text: str) -> dict[str, Any]:
         found["run.child_signals"] = signals[:1] if block else signals
     if limit := re.search(r"Watchdog caught collective operation timeout.*?Timeout\(ms\)=(\d+)", text):
         found["mn.timeout_ms"] = int(limit.group(1))
-    if device := re.search(r"NET/(?:Socket|IB) : Using (?:\[\d+\])?(\w[\w.-]*)", text):
-        found["mn.nic"] = device.group(1)
+    found.update(_full_gpu(text))
+    return found
+
+
+def of_notices(text: str) -> dict[str, Any]:
+    """What a log states of its surroundings, whether the run went on or not."""
+    device = re.search(r"NET/(?:Socket|IB) : Using (?:\[\d+\])?(\w[\w.-]*)", text)
+    return {"mn.nic": device.group(1)} if device else {}
+
+
+_SIZE = r"(\d+(?:\.\d+)?) ?(bytes|[KMGT]i?B)"
+# Source: c10/cuda/CUDACachingAllocator.cpp of torch 1.13 to 2.9 ("capacty" up to 2.1), XLA and TensorFlow (2026-11).
+_GPU = (
+    ("run.gpu_tried", re.compile(rf"(?i)tr(?:ied|ying) to allocate {_SIZE}")),
+    ("run.gpu_free", re.compile(rf"(?i)(?:of which |; ){_SIZE} (?:is )?free")),
+    ("run.gpu_total", re.compile(rf"(?i)total capaci?ty of {_SIZE}|{_SIZE} total capacity")),
+)
+_UNITS = {"B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def _full_gpu(text: str) -> dict[str, Any]:
+    """What the last message about a full GPU says: tried, free and total, in bytes."""
+    said = [line for line in text.splitlines() if "out of memory" in line.lower() and _GPU[0][1].search(line)]
+    found: dict[str, Any] = {}
+    for name, regex in _GPU if said else ():
+        if match := regex.search(said[-1]):
+            number, unit = [group for group in match.groups() if group]
+            found[name] = int(float(number) * 1024 ** _UNITS[unit[0].upper()])
     return found
 
 

@@ -1,5 +1,5 @@
-"""Reads folders of torch.distributed.checkpoint without PyTorch: `.metadata` says which tensors there are, in which of
-the `*.distcp` files the bytes of each part lie, and where. Nothing in `.metadata`, which is a pickle, is ever run.
+"""Reads folders of torch.distributed.checkpoint without PyTorch: `.metadata` lists the tensors, and the `*.distcp` file
+and offset of each part's bytes. `.metadata` is a pickle; nothing in it is ever run.
 
 Source: torch/distributed/checkpoint/{metadata,filesystem,planner_helpers}.py of PyTorch 2.13, 2026-11.
 """
@@ -18,8 +18,8 @@ from sojourn.formats.torch.unpickle import Machine
 from sojourn.formats.torch.values import Damaged, Made, Name, Storage, Tensor, tensors
 
 NAME = ".metadata"
-LIMIT_BYTES = 32 << 20  # parsed it takes some ten times that
-# What `.metadata` may name, exactly; none of it is called here, and DCP itself, which unpickles it, runs these only.
+LIMIT_BYTES = 32 << 20  # parsed, it takes about ten times that
+# Exactly what `.metadata` may name; none of it is called here, and DCP itself, which unpickles it, runs only these.
 _CLASSES = """
     Metadata TensorStorageMetadata BytesStorageMetadata TensorProperties ChunkStorageMetadata MetadataIndex StorageMeta
     _MEM_FORMAT_ENCODING
@@ -39,7 +39,7 @@ _ALLOWED = (
 
 
 class Item(NamedTuple):
-    """One thing that lies in a shard file. `shape`: of this part of the tensor; None for what is no tensor."""
+    """One item in a shard file. `shape`: of this part of the tensor; None for anything else."""
 
     name: str
     offset: int
@@ -50,7 +50,7 @@ class Item(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What `.metadata` says. `files`: {relative path: its items by offset}; `shapes`: {tensor: (dtype, shape)}."""
+    """The contents of `.metadata`. `files`: {relative path: items by offset}; `shapes`: {tensor: (dtype, shape)}."""
 
     files: Dict[str, List[Item]]
     shapes: Dict[str, Tuple[str, Tuple[int, ...]]]
@@ -77,14 +77,14 @@ def read_metadata(raw: bytes) -> Checkpoint:
 
 
 def _refuse(foreign: AbstractSet[str]) -> None:
-    """Raises: Unloadable("unsafe") where there are such globals. What cannot be read for them is not called damaged."""
+    """Raises: Unloadable("unsafe") if there are such globals. What they make unreadable is not called damaged."""
     if foreign:
         names = ", ".join(sorted(foreign)[:5])[:300]
         raise Unloadable("unsafe", "it cannot be judged safely: loading it would call {}".format(names))
 
 
 def check_files(found: Checkpoint, sizes: Dict[str, int]) -> None:
-    """Every file that `.metadata` names is there and as large as it says. Raises: Unloadable("missing-shard", ...)."""
+    """Every file in `.metadata` exists with its size. Raises: Unloadable("missing-shard", ...)."""
     missing = sorted(set(found.files) - set(sizes))
     if missing:
         names = ", ".join(missing[:5])
@@ -96,8 +96,8 @@ def check_files(found: Checkpoint, sizes: Dict[str, int]) -> None:
 
 
 def open_items(data: memoryview, path: str, items: List[Item]) -> List[Tuple[str, Tensor]]:
-    """Every tensor in one shard file, its frame, shape and checksums compared, but for the checksums of the tensors'
-    own bytes, which are left to whoever reads these (`Storage.crc32`). Raises: Unloadable.
+    """Every tensor in one shard file, its frame, shape and checksums compared, except the checksums of the tensors' own
+    bytes, which are left to their reader (`Storage.crc32`). Raises: Unloadable.
     """
     _check_size(path, items, len(data))
     out: List[Tuple[str, Tensor]] = []
@@ -194,7 +194,7 @@ def _checkpoint(root: Dict[str, Any]) -> Checkpoint:
     files: Dict[str, List[Item]] = {}
     for index, info in root["storage_data"].items():
         which, where = _state(index), _state(info)
-        begins = which.get("offset")  # left out where it is None
+        begins = which.get("offset")  # left out if None
         key = (which["fqn"], None if begins is None else _sizes(begins))
         if key not in owed:
             raise Unloadable("corrupt", "it says where {} lies, and not what it is".format(str(key[0])[:80]))
@@ -245,7 +245,7 @@ def _volume(shape: Tuple[int, ...]) -> int:
 
 
 class _Reader(Machine):
-    """The machine with what protocols 4 and 5 add; still nothing that calls."""
+    """The machine with the additions of protocols 4 and 5; it still calls nothing."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data, _no_storage)

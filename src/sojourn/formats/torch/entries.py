@@ -1,7 +1,6 @@
-"""The zip container of a PyTorch file: where each entry lies, and whether it is what its CRC says. Sizes over 4 GiB
-included.
+"""The zip container of a PyTorch file: where each entry is, and whether it matches its CRC. Also over 4 GiB.
 
-PyTorch itself reads one part, no encryption, entries stored, or (rarely) deflated; other archives may also be packed by
+PyTorch itself reads only single-part, unencrypted archives, stored or (rarely) deflated; others may also use
 bzip2 or LZMA.
 Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3; PyTorch's own layout as written by torch.save 2.13, 2026-11.
 """
@@ -30,17 +29,15 @@ _DEFLATED, BZIP2, LZMA = 8, 12, 14
 OF_TORCH = (0, _DEFLATED)  # methods
 _METHODS = {9: "deflate64", 93: "zstandard", 95: "xz", 98: "PPMd", 99: "AES"}
 _LZMA_HEADER_BYTES = 9
-_APART_BYTES = 1 << 20  # from so many bytes an entry on, reading a header alone beats reading what is round it
-Read = Callable[[int, int], Iterator[memoryview]]  # (from which byte, how many) -> these, in pieces of any size
-Look = Callable[[int, int], None]  # (from which byte, how many): raises OSError where these cannot be read
-_DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes so much memory; 7-Zip's largest preset asks for 64 MiB
+_APART_BYTES = 1 << 20  # from this entry size on, reading headers alone beats reading their surroundings
+Read = Callable[[int, int], Iterator[memoryview]]  # (first byte, how many) -> these bytes, in pieces of any size
+Look = Callable[[int, int], None]  # (first byte, how many): raises OSError if unreadable
+_DICTIONARY_LIMIT_BYTES = 128 << 20  # of LZMA, which takes that much memory; 7-Zip's largest preset asks for 64 MiB
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file in the archive. `header`: where its local header starts; `offset`: where its bytes start; `packed` of
-    them.
-    """
+    """One file in the archive. `header`: offset of its local header; `offset`, `packed`: its data's offset and size."""
 
     name: str
     header: int
@@ -52,11 +49,11 @@ class Entry:
 
 
 def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH, look: Look | None = None) -> list[Entry]:
-    """The entries of the archive `data`, in the order of its directory; each must be packed by one of `methods`.
+    """The entries of the archive `data`, in directory order; each must be packed by one of `methods`.
 
-    `look` is called before bytes are touched: of a map, touching what cannot be read ends the process.
-    Raises: Damaged ("truncated" where the end is missing, "corrupt", "unparseable" where it is no zip, "unsupported"),
-    and what `look` does.
+    `look` is called before bytes are touched: touching an unreadable part of a map ends the process.
+    Raises: Damaged ("truncated" without an end, "corrupt", "unparseable" if it is not a zip, "unsupported"),
+    and what `look` raises.
     """
     look = look or _trust
     offset, size, count = _directory(data, path, look)
@@ -73,7 +70,7 @@ def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH, lo
         at = offset + CENTRAL.size
         raw = bytes(data[at : at + name_bytes])
         try:
-            # Without flag 11 a name is in the writer's own code page, for which 437 stands (APPNOTE, appendix D).
+            # Without flag 11 a name is in the writer's own code page, here assumed to be 437 (APPNOTE, appendix D).
             name = raw.decode("utf-8" if flags & 0x800 or raw.isascii() else "cp437")
         except UnicodeDecodeError:
             raise Damaged(path, "corrupt", "a name in its directory is broken") from None
@@ -93,9 +90,9 @@ def entries(data: memoryview, path: str, methods: tuple[int, ...] = OF_TORCH, lo
 
 
 def content(data: memoryview, entry: Entry, read: Read | None = None) -> Iterator[memoryview]:
-    """The entry's bytes in pieces of about 1 MiB, by `read` where that is given, which knows the same bytes as `data`.
+    """The entry's bytes in pieces of about 1 MiB, by `read` if given, which reads the same bytes as `data`.
 
-    Raises: zlib.error where a compressed one is broken; what `read` raises.
+    Raises: zlib.error if a compressed entry is broken; what `read` raises.
     """
     packed = read(entry.offset, entry.packed) if read else _slices(data, entry.offset, entry.packed)
     if not entry.method:
@@ -127,7 +124,7 @@ def _deflated(packed: Iterator[memoryview]) -> Iterator[bytes]:
                 yield piece
             if not piece and not pending:
                 break
-    # The last piece may have left up to one match inside, with all input taken.
+    # The last piece may have left up to one match pending, with all input taken.
     while not inflate.eof:
         piece = inflate.decompress(b"", CHUNK)
         if not piece:
@@ -136,7 +133,7 @@ def _deflated(packed: Iterator[memoryview]) -> Iterator[bytes]:
 
 
 def _other(packed: Iterator[memoryview], entry: Entry) -> Iterator[bytes]:
-    """Of bzip2 and LZMA. The latter may end without a mark (APPNOTE 4.4.4, flag 1): then its size is its end."""
+    """For bzip2 and LZMA. LZMA may have no end mark (APPNOTE 4.4.4, flag 1): then its size is its end."""
     rest = b""
     while entry.method == LZMA and len(rest) < _LZMA_HEADER_BYTES and len(rest) < entry.packed:
         rest += bytes(next(packed))
@@ -162,14 +159,15 @@ def _other(packed: Iterator[memoryview], entry: Entry) -> Iterator[bytes]:
 
 
 def _unpacker(packed: bytes, entry: Entry) -> tuple[Any, Any]:
-    """(what takes the entry's bytes, after the first nine of LZMA; what it raises on damage). Raises: zlib.error."""
+    """(what takes the entry's bytes, after the first nine for LZMA; what it raises on damage). Raises: zlib.error."""
     if entry.method == BZIP2:
         import bz2
 
         return bz2.BZ2Decompressor(), (OSError, ValueError)
     import lzma
 
-    # Version of the packer (2 bytes), length of the properties (2), then one byte of three numbers and the dictionary.
+    # Version of the packer (2 bytes), length of the properties (2), then one byte with three numbers, and the
+    # dictionary.
     if len(packed) < _LZMA_HEADER_BYTES or packed[2:4] != b"\x05\x00" or packed[4] >= 225:
         raise zlib.error("its LZMA header is broken")
     size = struct.unpack_from("<I", packed, 5)[0]
@@ -184,7 +182,7 @@ def _unpacker(packed: bytes, entry: Entry) -> tuple[Any, Any]:
 
 
 def damage(data: memoryview, entry: Entry) -> str:
-    """Why the entry is not what the directory says ("" where it is): every byte is read and its CRC taken."""
+    """How the entry differs from the directory ("" if not): every byte is read for its CRC."""
     crc = total = 0
     try:
         for piece in content(data, entry):
@@ -200,29 +198,29 @@ def damage(data: memoryview, entry: Entry) -> str:
 
 
 def release(data: memoryview) -> None:
-    """Give back the memory of what was read of a mapped file; it comes again, from the file, when it is needed.
+    """Free the memory of what was read of a mapped file; if needed again, it is reread from the file.
 
-    So that checking a file of any size takes the memory of its largest entry. Only before anything in the map was
-    written to: what was written to a private map would be gone.
+    So checking a file of any size takes only the memory of its largest entry. Call it before anything is written to the
+    map: writes to a private map would be lost.
     """
     if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def is_spread(data: memoryview, path: str, look: Look) -> bool:
-    """The headers lie so far apart that what the system would read around each is mostly none. Raises as `entries`."""
+    """The headers are so far apart that the system's read-ahead around each mostly misses. Raises as `entries`."""
     return len(data) > _directory(data, path, look)[2] * _APART_BYTES
 
 
 def sparse(data: memoryview) -> memoryview:
-    """The same map, of which only headers here and there will be read: the system then fetches no more than these."""
+    """The same map, of which only scattered headers will be read: turns read-ahead off."""
     if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_RANDOM"):
         data.obj.madvise(mmap.MADV_RANDOM)
     return data
 
 
 def dense(data: memoryview) -> memoryview:
-    """The same map, of which all will be read: what `sparse` said of it is over."""
+    """The same map, all of which will be read: turns read-ahead on again."""
     if isinstance(data.obj, mmap.mmap) and hasattr(mmap, "MADV_NORMAL"):
         data.obj.madvise(mmap.MADV_NORMAL)
     return data
@@ -236,7 +234,7 @@ def _directory(data: memoryview, path: str, look: Look) -> tuple[int, int, int]:
     look(begin, len(data) - begin)
     tail = bytes(data[begin:])
     hit = tail.rfind(b"PK\x05\x06")
-    # A comment may hold the mark too: the end record is the one whose comment ends where the file does.
+    # A comment may contain the mark too: the end record is the one whose comment ends with the file.
     at = hit
     while at >= 0 and (len(tail) - at < END.size or at + END.size + END.unpack_from(tail, at)[7] != len(tail)):
         at = tail.rfind(b"PK\x05\x06", 0, at)
@@ -269,11 +267,11 @@ def _directory(data: memoryview, path: str, look: Look) -> tuple[int, int, int]:
 
 
 def _trust(at: int, count: int) -> None:
-    """Nobody looks."""
+    """Checks nothing."""
 
 
 def _wide(extra: bytes, plain: int, packed: int, header: int) -> tuple[int, int, int]:
-    """The three numbers with what the zip64 field (id 1) of a directory row says about those that did not fit."""
+    """The three numbers, with those that did not fit taken from the directory row's zip64 field (id 1)."""
     at = 0
     while at + 4 <= len(extra):
         kind, size = struct.unpack_from("<2H", extra, at)
@@ -290,7 +288,7 @@ def _wide(extra: bytes, plain: int, packed: int, header: int) -> tuple[int, int,
 
 
 def _data_offset(data: memoryview, header: int, raw: bytes, name: str, path: str, look: Look) -> int:
-    """Where the bytes after the local header at `header` start; the header must be one and must bear the same name."""
+    """The offset of the data after the local header at `header`, which must be valid and bear the same name."""
     if header + LOCAL.size > len(data):
         raise Damaged(path, "corrupt", f"{name} leaves the file")
     look(header, min(LOCAL.size + len(raw), len(data) - header))

@@ -1,8 +1,8 @@
-"""A mapped file that a thread has the system fetch, from its first byte to its last, while others go through it.
+"""A mapped file that a thread has the system fetch, from first byte to last, while others work through it.
 
-One reader who goes in order is what a system reads ahead for. Who asks here for bytes gets them when they are there and
-mapped; a part that cannot be read (a bad sector, a file that became shorter) is then an error. Without this, touching
-it in a map is a signal that ends the process.
+Systems read ahead for one reader in order. Callers here wait until their bytes are fetched and mapped; an unreadable
+part (a bad sector, a file that became shorter) is then an error. Otherwise, touching it in a map raises a signal that
+ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14: madvise(2), 2026-11
 
 
 def look(fd: int, path: str, at: int, count: int) -> None:
-    """Read these bytes of the open file, so that the system has them.   Raises: OSError where it cannot."""
+    """Read these bytes of the open file, so that the system caches them.   Raises: OSError if it cannot."""
     end, buffer = at + count, memoryview(bytearray(min(count, _PIECE_BYTES)))
     while at < end:
         got = os.preadv(fd, [buffer[: end - at]], at)
@@ -28,7 +28,7 @@ def look(fd: int, path: str, at: int, count: int) -> None:
 
 
 class Fetched:
-    """The bytes of the file `path`, of which `data` is a map. A context: inside it the thread is at work."""
+    """The bytes of the file `path`, mapped as `data`. A context manager: the thread works inside it."""
 
     def __init__(self, path: str, data: memoryview) -> None:
         self._path, self._data = path, data
@@ -47,7 +47,7 @@ class Fetched:
         self._thread.join()
 
     def read(self, begin: int, count: int) -> Iterator[memoryview]:
-        """So many bytes from `begin` on, in pieces of about 1 MiB; waits for each.   Raises: OSError."""
+        """`begin` and that many bytes, in pieces of about 1 MiB; waits for each.   Raises: OSError."""
         for at in range(begin, begin + count, _PIECE_BYTES):
             end = min(at + _PIECE_BYTES, begin + count)
             self._wait(end)
@@ -79,11 +79,11 @@ class Fetched:
                 self._moved.notify_all()
 
     def _map(self, at: int, count: int) -> bool:
-        """Have the system read these bytes and put them into the map. False where it does not, for whatever reason."""
+        """Have the system read these bytes into the map. False if it does not, for whatever reason."""
         try:
             import ctypes
-        except ImportError:  # a Python that was built without it
+        except ImportError:  # a Python built without it
             return False
-        # Not by mmap.madvise, which keeps the GIL until the disk has answered.
+        # Not by mmap.madvise, which holds the GIL until the disk answers.
         here = ctypes.addressof(ctypes.c_char.from_buffer(self._data.obj)) + at
         return bool(ctypes.CDLL(None).madvise(ctypes.c_void_p(here), ctypes.c_size_t(count), _POPULATE_READ) == 0)

@@ -1,4 +1,4 @@
-"""Reads PyTorch files of before 1.6 (and of `_use_new_zipfile_serialization=False`) without PyTorch; runs nothing.
+"""Reads PyTorch files from before 1.6 (and from `_use_new_zipfile_serialization=False`) without PyTorch; runs nothing.
 
 Layout: pickles of a magic number, of the protocol 1001, of facts about the machine, of the tree, and of the list of
 storage keys; then for each key, in that order, its number of elements (8 bytes) and its bytes, up to the end.
@@ -23,24 +23,25 @@ More = Callable[[bytes, int, Any], Optional[Tuple[torch_unpickle.Pickled, int]]]
 
 
 class Legacy(NamedTuple):
-    """What the file holds: its `tree`, and (path in the tree, Tensor) of every tensor, looking into a private map."""
+    """The file's contents: its `tree`, and (path in the tree, Tensor) of every tensor, as views of a private map."""
 
     tree: Any
     tensors: Tuple[Tuple[str, Tensor], ...]
-    classes: Tuple[str, ...] = ()  # named in it, and not built
+    classes: Tuple[str, ...] = ()  # named in it, but not built
     remarks: Tuple[str, ...] = ()
 
 
 class _Kept(Storage):
-    """A storage whose place becomes known when the tree has been read."""
+    """A storage whose position is known once the tree is read."""
 
     data = memoryview(b"")
 
 
 def read_legacy(path: str, more: More | None = None) -> Legacy:
-    """Everything the file at `path` holds, every size and end checked.
+    """The contents of the file at `path`, with every size and end checked.
 
-    `more` decodes a tree (of the bytes, from where on) that names more than PyTorch lets pass; None: that is unsafe.
+    `more` decodes a tree (from its bytes and offset) with globals beyond those PyTorch allows; None: such a tree is
+    unsafe.
 
     Raises: Unloadable (empty, truncated, corrupt, unsafe, unsupported), OSError.
     """
@@ -50,7 +51,7 @@ def read_legacy(path: str, more: More | None = None) -> Legacy:
             raise Unloadable("empty", "the file has no bytes")
         data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
     if bytes(data[: len(MAGIC)]) != MAGIC:
-        raise Unloadable("corrupt", "it does not begin as a PyTorch file does")
+        raise Unloadable("corrupt", "it does not start like a PyTorch file")
     kept: Dict[str, _Kept] = {}
 
     def storage(key: str, location: str, size_bytes: int) -> Storage:
@@ -114,7 +115,7 @@ def _pickle(head: bytes, at: int, storage: Any, what: str) -> Tuple[torch_unpick
 
 
 def _refuse(foreign: AbstractSet[str]) -> None:
-    """Raises: Unloadable("unsafe") where there are such globals. What cannot be read for them is not called damaged."""
+    """Raises: Unloadable("unsafe") if there are such globals. What they make unreadable is not called damaged."""
     names = sorted(foreign)
     if names:
         text = ", ".join(names[:5])[:300] + (" ..." if len(names) > 5 else "")

@@ -1,5 +1,5 @@
-"""Write the pickle inside a PyTorch file: protocol 2, only opcodes and globals that `torch.load(weights_only=True)`
-lets pass.
+"""Write the pickle inside a PyTorch file: protocol 2, only opcodes and globals that pass
+`torch.load(weights_only=True)`.
 
 Source: torch/_weights_only_unpickler.py and torch._utils of PyTorch 2.13, 2026-11.
 """
@@ -24,7 +24,7 @@ class Unsaveable(Misuse):
 
 def dumps(tree: Any) -> tuple[bytes, list[Storage]]:
     """(pickle, storages) of a tree as `torch_zip` lists it; storage number n is the entry data/n. A container or
-    storage that occurs twice is written once and shared again after reading.
+    storage that occurs twice is written once, and shared again after reading.
 
     Raises: Unsaveable, with the path of the value in the tree.
     """
@@ -101,7 +101,7 @@ class _Writer:
             self.get(self.memo[(full,)])
             return
         module, _, name = full.rpartition(".")
-        old = {"builtins": "__builtin__"}.get(module, module)  # what protocol 2 calls it
+        old = {"builtins": "__builtin__"}.get(module, module)  # its name in protocol 2
         self.out += pickle.GLOBAL + (f"{old}\n{name}\n").encode("ascii")
         self.put((full,))
 
@@ -136,7 +136,7 @@ class _Writer:
                 self.save(key, where)
                 self.save(item, _below(where, key))
             self.out += pickle.SETITEMS
-        metadata = getattr(value, "_metadata", None)  # versions of modules, which load_state_dict looks at
+        metadata = getattr(value, "_metadata", None)  # module versions, which load_state_dict reads
         if type(value) is OrderedDict and isinstance(metadata, dict):
             self.out += pickle.EMPTY_DICT + pickle.MARK
             self.text("_metadata")

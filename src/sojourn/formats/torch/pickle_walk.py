@@ -1,7 +1,7 @@
-"""Read any pickle, of any protocol, without building one class of it: no import, no call, no attribute of anything.
+"""Read any pickle, of any protocol, without building any of its classes: no import, no call, no attribute access.
 
-The stack machine of `torch_unpickle` with every opcode that Python knows. A global becomes a Name; what a call or a
-construction would make becomes a Made, with all that would be set on it; plain containers are what they are. What a
+The stack machine of `torch_unpickle` with every opcode in Python. A global becomes a Name; what a call or a
+construction would make becomes a Made, with everything that would be set on it; plain containers stay. What a
 load would call is noted in order in `calls`, for `pickle_calls` to judge: this file decides nothing.
 Source: Lib/pickle.py and Lib/pickletools.py of Python 3.14, 2026-11.
 """
@@ -18,9 +18,9 @@ from sojourn.formats.torch.values import Made, Name, Storage
 
 
 class Call(NamedTuple):
-    """One thing that a load would do. how: "call" (REDUCE, INST, OBJ), "new" (a class's __new__ alone), "state"
-    and "items" (set on what `what` is), "extension" (a code of copyreg), "persistent" (an id that is no storage),
-    "name" (a global behind dots: args is its module, and the way to it).
+    """One thing that a load would do. how: "call" (REDUCE, INST, OBJ), "new" (a class's __new__ alone), "state" and
+    "items" (set on `what`), "extension" (a code of copyreg), "persistent" (an id that is not a storage), "name" (a
+    dotted global: args is its module, and the path in it).
     """
 
     how: str
@@ -29,7 +29,7 @@ class Call(NamedTuple):
 
 
 class Walked(torch_unpickle.Pickled):
-    """What a pickle held; with `calls`, and `end`: where it stops."""
+    """The contents of a pickle; with `calls`, and `end`: where it stops."""
 
     def __init__(self, machine: Walker, tree: Any) -> None:
         super().__init__(tree, machine.globals)
@@ -37,9 +37,9 @@ class Walked(torch_unpickle.Pickled):
 
 
 def walk(data: bytes, storage: Callable[[str, str, int], Storage] | None = None, begin: int = 0) -> Walked:
-    """Take the pickle at byte `begin` of `data` apart. `storage`: as of `torch_unpickle.loads`; None: it has none.
+    """Take apart the pickle at byte `begin` of `data`. `storage`: as in `torch_unpickle.loads`; None: it has none.
 
-    Raises: ValueError (cut off, or no pickle).
+    Raises: ValueError (cut off, or not a pickle).
     """
     machine = Walker(data, storage or _no_storage)
     machine.at = begin
@@ -57,7 +57,7 @@ def _no_storage(key: str, location: str, size_bytes: int) -> Storage:
 
 
 class Walker(Machine):
-    """The stack machine; `calls` and `beside` grow as it runs, and are what they are where it breaks off."""
+    """The stack machine; `calls` and `beside` grow as it runs, and survive a failure."""
 
     def __init__(self, data: bytes, storage: Callable[[str, str, int], Storage]) -> None:
         super().__init__(data, storage)
@@ -70,7 +70,7 @@ class Walker(Machine):
         self.name(module, name)
 
     def name(self, module: str, name: str) -> None:
-        """Push the global, under the name that Python 3 has for it."""
+        """Push the global under its Python 3 name."""
         module, name = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))
         module = _compat_pickle.IMPORT_MAPPING.get(module, module)
         full = "{}.{}".format(module, name)
@@ -128,7 +128,7 @@ class Walker(Machine):
         self.set_on(target, state)
 
     def set_on(self, target: Any, value: Any, how: str = "state") -> None:
-        """What is set on an object that is not built is kept beside it: tensors in it are tensors of the file."""
+        """State set on an object that is not built is kept beside it: its tensors belong to the file."""
         self.calls.append(Call(how, target, (value,)))
         if not isinstance(target, Made):
             self.beside.append(value)
@@ -159,7 +159,7 @@ class Walker(Machine):
     def do_persid(self) -> None:
         saved = self.stack[-1]
         if isinstance(saved, tuple) and len(saved) == 4 and saved[0] == "module" and isinstance(saved[1], Name):
-            self.stack[-1] = saved[1]  # of before 1.6: a class, and its source, which PyTorch only compares
+            self.stack[-1] = saved[1]  # before 1.6: a class, and its source, which PyTorch only compares
             return
         if not isinstance(saved, tuple) or saved[:1] != ("storage",):
             self.calls.append(Call("persistent", self.stack[-1], ()))
@@ -195,13 +195,13 @@ class Walker(Machine):
         return int.from_bytes(self.raw(width), "little", signed=True)
 
     def escaped(self) -> bytes:
-        """A line as its bytes are."""
+        """A line, unchanged."""
         end = self.data.index(b"\n", self.at)
         raw, self.at = self.data[self.at : end], end + 1
         return raw
 
     def quoted(self) -> str:
-        """The text of protocol 0, as `repr` wrote it under Python 2."""
+        """A text of protocol 0, as Python 2's `repr` wrote it."""
         raw = self.escaped().strip()
         if len(raw) < 2 or raw[:1] != raw[-1:] or raw[:1] not in (b"'", b'"'):
             raise ValueError("a text without its quotes")

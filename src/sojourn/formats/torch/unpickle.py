@@ -1,9 +1,8 @@
-"""Read the pickle inside a PyTorch file without running any of it: no import, no call, nothing but plain values comes
-out.
+"""Read the pickle inside a PyTorch file without running any of it: no import, no call, only plain values come out.
 
-A stack machine of the opcodes that `torch.load(weights_only=True)` knows. A global becomes a Name, a call of one
-becomes what it stands for where that is plain (OrderedDict, set, a tensor view) and a Made otherwise; so even a hostile
-file can be listed. Source: torch/_weights_only_unpickler.py of PyTorch 2.13, 2026-11.
+A stack machine of the opcodes in `torch.load(weights_only=True)`. A global becomes a Name, a call of one becomes its
+plain value if it has one (OrderedDict, set, a tensor view) and a Made otherwise; so even a hostile file can be listed.
+Source: torch/_weights_only_unpickler.py of PyTorch 2.13, 2026-11.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Callable
 
 from sojourn.formats.torch.values import DTYPES, Made, Name, Storage, Tensor
 
-# Globals that weights_only lets pass; any other makes a file unsafe to load with PyTorch.
+# Globals that weights_only allows; any other makes a file unsafe to load with PyTorch.
 _PLAIN = """
     collections.OrderedDict collections.Counter builtins.bytearray builtins.set builtins.complex _codecs.encode
     torch.Size torch.Tensor torch.device torch.nn.parameter.Parameter torch.serialization._get_layout
@@ -33,7 +32,7 @@ SAFE = frozenset(
     + ["torch." + dtype for dtype in DTYPES]
     + ["torch." + storage for _, storage in DTYPES.values() if storage]
 )
-# What the machine raises, beside ValueError, on bytes that are no such pickle.
+# What the machine raises, besides ValueError, on bytes that are not such a pickle.
 MALFORMED = (IndexError, KeyError, TypeError, AttributeError, OverflowError, struct.error, RecursionError)
 OLD_NAMES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _STORAGE_DTYPES = {storage: dtype for dtype, (_, storage) in DTYPES.items() if storage}
@@ -41,13 +40,13 @@ _STORAGE_DTYPES["UntypedStorage"] = "uint8"
 
 
 class Pickled:
-    """What a pickle held: `tree`, and `globals`, every global it names."""
+    """The contents of a pickle: `tree`, and `globals`, every global it names."""
 
     def __init__(self, tree: Any, names: set[str]) -> None:
         self.tree = tree
         self.globals = names
-        self.beside: list[Any] = []  # what is set on plain values, which they have no place for
-        self.classes: list[str] = []  # those it names that were not built
+        self.beside: list[Any] = []  # set on plain values, which have no place for it
+        self.classes: list[str] = []  # classes it names that were not built
         self.remarks: tuple[str, ...] = ()
 
     @property
@@ -57,7 +56,7 @@ class Pickled:
 
 
 def loads(data: bytes, storage: Callable[[str, str, int], Storage]) -> Pickled:
-    """Decode `data`. `storage(key, location, bytes)` gives the storage a tensor looks into.
+    """Decode `data`. `storage(key, location, bytes)` returns a tensor's storage.
 
     Raises: ValueError (not such a pickle, or an opcode outside the list).
     """
@@ -69,7 +68,7 @@ def loads(data: bytes, storage: Callable[[str, str, int], Storage]) -> Pickled:
 
 
 class Machine:
-    """The stack machine; `steps` is what it knows, one function an opcode."""
+    """The stack machine; `steps` has one function per opcode it knows."""
 
     def __init__(self, data: bytes, storage: Callable[[str, str, int], Storage]) -> None:
         self.data, self.at, self.storage = data, 0, storage
@@ -149,7 +148,7 @@ class Machine:
     def do_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if isinstance(target, Made):
-            target.state = items  # a mapping of a class we do not know
+            target.state = items  # a mapping of an unknown class
         elif not isinstance(target, dict):
             raise ValueError("it sets items of something that is no mapping")
         else:
@@ -177,7 +176,7 @@ class Machine:
 
 
 def result_of_call(name: str, args: tuple[Any, ...]) -> Any:
-    """What calling the global would give, where that is plain; a Made otherwise."""
+    """What calling the global would return, if that is plain; a Made otherwise."""
     short = name.rpartition(".")[2]
     if name == "collections.OrderedDict" and not args:
         return OrderedDict()
@@ -202,7 +201,7 @@ def result_of_call(name: str, args: tuple[Any, ...]) -> Any:
         has_scales = short == "_rebuild_qtensor" and isinstance(args[4], tuple)
         requires_grad, quantizer = (False, args[4]) if has_scales else (len(args) > 4 and args[4] is True, ())
         return Tensor(dtype, _sizes(shape), _sizes(stride), int(offset), storage, requires_grad, quantizer)
-    has_more = short == "_rebuild_parameter_with_state" and len(args) > 3 and bool(args[3])  # attributes, tensors too
+    has_more = short == "_rebuild_parameter_with_state" and len(args) > 3 and bool(args[3])  # attributes and tensors
     if (
         short in ("_rebuild_parameter", "_rebuild_parameter_with_state")
         and isinstance(args[0], Tensor)

@@ -1,4 +1,4 @@
-"""What a tensor is without PyTorch: a dtype by PyTorch's own word, a shape, strides, and bytes that lie somewhere."""
+"""A tensor without PyTorch: a dtype by PyTorch's name, a shape, strides, and bytes stored somewhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Callable, Iterator, Mapping
 
 from sojourn.wire.errors import BadResult
 
-# dtype -> (bytes an element, name of the typed storage class that PyTorch pickles it with; "" where it uses an untyped
-# one). Source: torch.storage._dtype_to_storage_type_map and _new_dtypes, PyTorch 2.13, 2026-11.
+# dtype -> (bytes per element, name of the typed storage class that PyTorch pickles it with; "" for an untyped one).
+# Source: torch.storage._dtype_to_storage_type_map and _new_dtypes, PyTorch 2.13, 2026-11.
 DTYPES: dict[str, tuple[int, str]] = {
     "float64": (8, "DoubleStorage"),
     "float32": (4, "FloatStorage"),
@@ -59,14 +59,14 @@ class Damaged(BadResult):
 
 @dataclass(eq=False)
 class Storage:
-    """Bytes that one or more tensors look into. Tensors that share a Storage share memory; identity is what counts.
+    """Bytes that one or more tensors view. Tensors that share a Storage share memory; identity matters.
 
-    `view()` gives all of it as a flat memoryview of bytes: at no cost where it lies in memory, by a copy where it comes
-    from a GPU (so a writer asks for one storage at a time). `key` is its name in the file it was read from; `location`
-    the device it came from. `array`: None, or for what was a numpy array {"dtype": numpy's dtype.str, "shape": [...],
-    "scalar": bool}; a dtype that PyTorch lacks is kept as uint8 bytes, so it may differ from what the tensor says.
-    `is_mapped`: False where `view()` takes as much memory as it has bytes. `begin`: where they lie, as they are, in the
-    file, -1 where not known; `crc32`: theirs, where nobody has compared it yet.
+    `view()` returns all of it as a flat memoryview of bytes: at no cost if it is in memory, by a copy if it comes from
+    a GPU (so a writer requests one storage at a time). `key` is its name in its file; `location` its original device.
+    `array`: None, or for a former numpy array {"dtype": numpy's dtype.str, "shape": [...], "scalar": bool}; a dtype
+    that PyTorch lacks is kept as uint8 bytes, so it may differ from the tensor's. `is_mapped`: False if `view()` takes
+    as much memory as it has bytes. `begin`: their offset in the file if stored unchanged, -1 if unknown; `crc32`:
+    theirs, if not yet compared.
     """
 
     bytes: int
@@ -81,9 +81,9 @@ class Storage:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A strided view into a Storage. dtype: PyTorch's word; stride and offset count elements, not bytes.
+    """A strided view of a Storage. dtype: PyTorch's name; stride and offset count elements, not bytes.
 
-    quantizer: of a quantized one, how its whole numbers are meant: numbers, and tensors for each channel.
+    quantizer: of a quantized one, the meaning of its integers: numbers, and tensors for each channel.
     """
 
     dtype: str
@@ -96,7 +96,7 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many elements it shows."""
+        """How many elements it views."""
         count = 1
         for size in self.shape:
             count *= size
@@ -104,7 +104,7 @@ class Tensor:
 
     @property
     def is_contiguous(self) -> bool:
-        """Its elements lie in order without gaps (dimensions of size 1 do not matter)."""
+        """Its elements are in order without gaps (dimensions of size 1 do not matter)."""
         want = 1
         for size, stride in zip(reversed(self.shape), reversed(self.stride)):
             if size != 1 and stride != want:
@@ -114,14 +114,14 @@ class Tensor:
 
     @property
     def contiguous_bytes(self) -> memoryview:
-        """The bytes it shows, where `is_contiguous`. Raises: ValueError otherwise."""
+        """The bytes it views, if `is_contiguous`. Raises: ValueError otherwise."""
         if not self.is_contiguous:
             raise ValueError(f"not contiguous: shape {self.shape!r}, stride {self.stride!r}")
         width = DTYPES[self.dtype][0]
         return self.storage.view()[self.offset * width : (self.offset + self.elements) * width]
 
     def problem(self) -> str:
-        """Why this view cannot be: it leaves its storage, or its numbers make no sense. "" where all is well."""
+        """Why this view is invalid: it leaves its storage, or its numbers make no sense. "" if valid."""
         if self.dtype not in DTYPES:
             return f"unknown dtype {self.dtype}"
         if len(self.shape) != len(self.stride) or min(self.shape + self.stride + (self.offset,)) < 0:
@@ -141,9 +141,7 @@ class Name:
 
 @dataclass(eq=False)
 class Made:
-    """What a pickle would make by calling a global: its name, the arguments, and the state set on it. Nothing was
-    called.
-    """
+    """What a pickle would make by calling a global: its name, arguments and the state set on it. It was not called."""
 
     name: str
     args: tuple[Any, ...]

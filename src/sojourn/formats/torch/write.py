@@ -1,15 +1,15 @@
-"""Write a PyTorch file: a stored zip, storages aligned, every piece with its CRC, small ones with a sha256 too.
+"""Write a PyTorch file: a stored zip, storages aligned, every piece with its CRC, small ones also with a sha256.
 
-Below `archive/`, in this order: data.pkl, byteorder, version, data/0 ... data/n, .sojourn/sums.json. The last
-is {"schema", "frame": 1, "facts", "arrays": {key: numpy's view}, "locations": {key: device}, "pieces": [[name, bytes,
-sha256, or "" for a piece over 1 MiB, which its CRC alone guards: a sha256 takes longer than a fast disk]]}; torch.load
-asks only for names it knows, so it never sees it. All sizes, and so all offsets, are known before the first byte is
-written. Frame 1: entries follow each other without gaps, but for zeros in a header's extra field "FB"; the alignment is
-the writer's choice.
+Below `archive/`, in this order: data.pkl, byteorder, version, data/0 ... data/n, .sojourn/sums.json. The last is
+{"schema", "frame": 1, "facts", "arrays": {key: numpy's view}, "locations": {key: device}, "pieces": [[name, bytes,
+sha256, or "" for a piece over 1 MiB, guarded by its CRC alone: a sha256 takes longer than a fast disk]]}; torch.load
+requests only names it knows, so it never sees this. All sizes, and so all offsets, are known before the first byte is
+written. Frame 1: entries follow each other without gaps, except zeros in a header's extra field "FB"; the writer
+chooses the alignment.
 
-There are two ways to write a `Plan`. `write_to(fd)` asks for one storage at a time and makes no second copy of the
+There are two ways to write a `Plan`. `write_to(fd)` requests one storage at a time and makes no second copy of the
 state. Or the pieces are copied into an image of the file, each to its offset (`places`), and another process, given
-`outline()`, makes the same plan (`again`), lets `seal(image)` put in what stands round the pieces, and writes it.
+`outline()`, makes the same plan (`again`), lets `seal(image)` fill in what surrounds the pieces, and writes it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import os
 import struct
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
@@ -33,15 +34,14 @@ FRAME = 1
 ALIGN = 64
 _FOLDER = "archive/"
 _CHUNK = 1 << 20
+_SPAN = 16 << 20  # written at once
 _HASHERS = 2
 _UTF8 = 0x800
 _DATE = 0x21  # 1980-01-01: the same state gives the same bytes
 
 
 class Plan:
-    """A file that is laid out and not written yet. `bytes`: its exact size. `sums_sha256` after writing: names the
-    content.
-    """
+    """A file laid out but not yet written. `bytes`: its exact size. `sums_sha256` after writing: the content's id."""
 
     def __init__(
         self, pieces: Sequence[tuple[str, int, Callable[[], memoryview]]], document: Mapping[str, Any]
@@ -63,9 +63,7 @@ class Plan:
         self.bytes = at + len(_directory(self.entries, at))
 
     def write_to(self, fd: int) -> None:
-        """Write the whole file to `fd` from its start. One storage is asked for at a time. Not fsynced.   Raises:
-        OSError.
-        """
+        """Write the whole file to `fd` from its start, one storage at a time. Not fsynced.   Raises: OSError."""
         out = _Out(fd)
         rows: list[list[Any]] = []
         done: list[Entry] = []
@@ -85,12 +83,12 @@ class Plan:
         self.entries = done
 
     def places(self) -> Iterator[tuple[int, int, Callable[[], memoryview]]]:
-        """(offset in the file, bytes, view) of every piece but the sums, in the file's order."""
+        """(offset in the file, bytes, view) of every piece but the sums, in file order."""
         for entry, (_, size, view) in zip(self.entries, self._pieces):
             yield entry.offset, size, view
 
     def outline(self) -> bytes:
-        """All that `again` needs to make this plan anew: JSON."""
+        """JSON from which `again` can rebuild this plan."""
         if not self._outline:
             pieces = [[name, size] for name, size, _ in self._pieces]
             text = json.dumps({"pieces": pieces, "document": self._document}, allow_nan=False)
@@ -98,10 +96,10 @@ class Plan:
         return self._outline
 
     def seal(self, image: memoryview, placed: Callable[[int, int], None]) -> None:
-        """Put headers, sums and directory round the pieces, which lie at their `places` in `image` already.
+        """Add headers, sums and directory around the pieces, which are already at their `places` in `image`.
 
-        `placed(start, stop)` is called, with growing numbers, behind each span of them that was put there. Large pieces
-        are hashed by two threads: it is sooner done, and a training that computes on every core waits for the slowest.
+        `placed(start, stop)` is called, with growing numbers, after each finished span. Two threads hash large pieces:
+        it is faster, and a training that computes on every core waits for the slowest.
         """
         rows: list[list[Any]] = []
         done: list[Entry] = []
@@ -135,10 +133,9 @@ class Plan:
 
 
 def plan(tree: Any, facts: Mapping[str, Any]) -> Plan:
-    """Lay out a file that holds `tree` (see `torch_zip`) and says `facts` (plain JSON) of itself.
+    """Lay out a file with `tree` (see `torch_zip`) and its `facts` (plain JSON).
 
-    Nothing is copied: storages are asked for their bytes when they are written.   Raises: torch_pickle.Unsaveable,
-    ValueError (facts).
+    Nothing is copied: storages supply their bytes when written.   Raises: torch_pickle.Unsaveable, ValueError (facts).
     """
     pickled, storages = torch_pickle.dumps(tree)
     pieces: list[tuple[str, int, Callable[[], memoryview]]] = [
@@ -158,14 +155,14 @@ def plan(tree: Any, facts: Mapping[str, Any]) -> Plan:
 
 
 def again(outline: bytes) -> Plan:
-    """The plan that gave this `outline`, without its state: only to `seal` an image.   Raises: ValueError."""
+    """The plan that returned this `outline`, without its state: only to `seal` an image.   Raises: ValueError."""
     said = json.loads(outline.decode("ascii"))
     return Plan([(name, size, lambda: memoryview(b"")) for name, size in said["pieces"]], said["document"])
 
 
 def frame_problems(data: memoryview, entries: Sequence[Entry]) -> list[str]:
-    """What lies between the pieces of a file of frame 1 and is not what `Plan` writes: built anew from its entries and
-    compared.
+    """Whatever lies between the pieces of a frame 1 file and differs from what `Plan` writes: it is rebuilt from the
+    entries and compared.
     """
     at = 0
     for entry in entries:
@@ -183,12 +180,12 @@ def frame_problems(data: memoryview, entries: Sequence[Entry]) -> list[str]:
 
 
 def entry_with(entry: Entry, crc32: int) -> Entry:
-    """The same entry with its CRC known."""
+    """The same entry with its CRC filled in."""
     return Entry(entry.name, entry.header, entry.offset, entry.bytes, entry.packed, entry.method, crc32)
 
 
 class _Out:
-    """Appends to a descriptor; gathers small pieces so that a thousand small tensors are not a thousand writes."""
+    """Appends to a descriptor; gathers small pieces so that a thousand small tensors do not cost a thousand writes."""
 
     def __init__(self, fd: int) -> None:
         self.fd, self.pending = fd, bytearray()
@@ -210,15 +207,30 @@ class _Out:
             self.add(_local(entry.name, entry.bytes, crc, pad))
             self.add(data)
             return crc, hashlib.sha256(data).hexdigest()
-        crc = 0
         self.add(_local(entry.name, entry.bytes, 0, pad))
         self.flush()
-        for at in range(0, len(data), _CHUNK):
-            chunk = data[at : at + _CHUNK]
-            crc = crc32(chunk, crc)
-            _write(self.fd, chunk)
+        crc_of = _beside(lambda: crc32(data))
+        for at in range(0, len(data), _SPAN):
+            _write(self.fd, data[at : at + _SPAN])
+        crc = crc_of()
         os.pwrite(self.fd, _local(entry.name, entry.bytes, crc, pad), entry.header)
         return crc, ""
+
+
+def _beside(work: Callable[[], int]) -> Callable[[], int]:
+    """Start `work`, which does not raise, in a thread if there is one to be had; a call waits for what it returns."""
+    done: list[int] = []
+    thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return work
+
+    def wait() -> int:
+        thread.join()
+        return done[0] if done else work()
+
+    return wait
 
 
 def _write(fd: int, data: memoryview) -> None:
@@ -227,7 +239,7 @@ def _write(fd: int, data: memoryview) -> None:
 
 
 def _local(name: str, size: int, crc: int, pad: int) -> bytes:
-    """A local header whose extra field ends with `pad` bytes (0, or 4 and more) of padding."""
+    """A local header whose extra field ends with `pad` bytes (0, or at least 4) of padding."""
     raw, wide = name.encode("utf-8"), b""
     if size >= BIG:
         wide, size = struct.pack("<2H2Q", 1, 16, size, size), BIG
@@ -237,7 +249,7 @@ def _local(name: str, size: int, crc: int, pad: int) -> bytes:
 
 
 def _directory(entries: Sequence[Entry], at: int) -> bytes:
-    """Central directory and end records, as they stand at offset `at`."""
+    """Central directory and end records for offset `at`."""
     rows = []
     for e in entries:
         raw = e.name.encode("utf-8")

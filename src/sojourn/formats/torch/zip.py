@@ -8,10 +8,9 @@
 
 Writing: `torch_write.plan(tree, facts).write_to(fd)`.
 
-A tree is made of None, bool, int, float, complex, str, bytes, list, tuple, set, dict, OrderedDict, Counter, `Tensor`
+A tree consists of None, bool, int, float, complex, str, bytes, list, tuple, set, dict, OrderedDict, Counter, `Tensor`
 (whose storage gives a memoryview; the caller makes an array of it), `Name` (a dtype: "torch.float32") and `Made`
-(torch.device). All that `read_zip` hands out looks into one private map of the file, which
-lives as long as anything in it.
+(torch.device). All results of `read_zip` view one private map of the file, which lives as long as any of them.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ SUMS = torch_write.SUMS
 SCHEMA = torch_write.SCHEMA
 LIMIT_PICKLE_BYTES = 1 << 30
 _LIMIT_SMALL_BYTES = 64 << 20
-_RELEASE_BYTES = 64 << 20  # how much of a mapped file may stay in memory while it is read
-_CHECKERS = 2  # threads that look at entries; one alone is slower than a fast disk, or than memory that is new
+_RELEASE_BYTES = 64 << 20  # of a mapped file kept in memory while it is read
+_CHECKERS = 2  # threads that check entries; one is slower than a fast disk, or than new memory
 See = Callable[[str, int, memoryview], None]
 Watch = Callable[[Tuple[Tuple[str, Tensor], ...]], See]
 Verdict = Tuple[List[str], List[str]]
@@ -48,13 +47,12 @@ Loads = Callable[[bytes, Callable[[str, str, int], Storage]], torch_unpickle.Pic
 
 @dataclass(frozen=True)
 class Structure:
-    """What a PyTorch file holds, and `problems`: (word of the `verify` document, what it is) of all that is wrong.
+    """The contents of a PyTorch file, and `problems`: (word of the `verify` document, description) of each.
 
     entries: in the directory's order. tensors: (path in the tree, Tensor) in the tree's order. globals: every global
-    the pickle names; `unsafe`: those weights_only refuses. facts: what sojourn wrote beside the tensors ({} where
-    `ours` is false). tree: what the pickle makes (None where it is broken).
-    `proved` says what was really looked at: "bytes" (every CRC, and every sha256 where `ours`),
-    "structure" (pickle and views).
+    the pickle names; `unsafe`: those weights_only refuses. facts: what sojourn wrote beside the tensors ({} unless
+    `ours`). tree: the pickle's result (None if broken). `proved` says what was actually checked: "bytes" (every CRC,
+    and every sha256 if `ours`), "structure" (pickle and views).
     """
 
     path: str
@@ -68,13 +66,13 @@ class Structure:
     problems: tuple[tuple[str, str], ...] = ()
     proved: tuple[str, ...] = ()
     tree: Any = None
-    classes: tuple[str, ...] = ()  # named in the pickle, and not built
-    remarks: tuple[str, ...] = ()  # of whoever decoded the pickle
+    classes: tuple[str, ...] = ()  # named in the pickle, but not built
+    remarks: tuple[str, ...] = ()  # from the pickle's decoder
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A file that was read: its `tree`, the `facts` sojourn wrote (or {}), its size."""
+    """A file after reading: its `tree`, the `facts` sojourn wrote (or {}), its size."""
 
     path: str
     bytes: int
@@ -89,12 +87,12 @@ def walk(
     read: torch_entries.Read | None = None,
     loads: Loads = torch_unpickle.loads,
 ) -> Structure:
-    """List any PyTorch zip and say everything that is wrong with it; with `crc` every byte is read.
+    """List any PyTorch zip and report everything wrong with it; with `crc` every byte is read.
 
-    `watch`, where the pickle is sound, is given the tensors, and what it returns every storage as it is read, in the
-    same pass: (the storage's key, where in it, a piece of its bytes). `read`: another way to the bytes of the file than
-    a map of it. `loads`: another decoder of the pickle, which may not refuse all that PyTorch does.
-    Raises: OSError, and what `read` does.
+    `watch` gets the tensors of a sound pickle; what it returns gets every storage as it is read, in the same pass: (the
+    storage's key, offset in it, a piece of its bytes). `read`: an alternative to a map of the file. `loads`: another
+    decoder of the pickle, which may refuse less than PyTorch.
+    Raises: OSError, and what `read` raises.
     """
     data = _map(path)
     if read:
@@ -139,8 +137,7 @@ def walk(
 
 
 def read_zip(path: str, check: bool = True) -> Opened:
-    """Read the whole tree. With `check` every byte is compared with its CRC, and with its sha256 where sojourn wrote
-    the file.
+    """Read the whole tree. With `check` every byte is compared with its CRC, and its sha256 if sojourn wrote the file.
 
     Raises: Damaged (also "unsafe": weights_only would refuse it), OSError.
     """
@@ -162,9 +159,7 @@ def read_zip(path: str, check: bool = True) -> Opened:
 
 
 def is_ours(path: str) -> bool:
-    """True where `path` is a whole zip that sojourn.train wrote. Cheap: only its end and its sums are read. Raises:
-    OSError.
-    """
+    """True if `path` is a whole zip by sojourn.train. Cheap: reads only its end and its sums. Raises: OSError."""
     try:
         return _looked_at(path, _map(path)).ours
     except Damaged:
@@ -172,23 +167,23 @@ def is_ours(path: str) -> bool:
 
 
 def facts(path: str) -> Mapping[str, Any]:
-    """What sojourn wrote into it beside the tensors; {} where another program wrote it. Raises: Damaged, OSError."""
+    """What sojourn wrote beside the tensors; {} if another program wrote the file. Raises: Damaged, OSError."""
     return _looked_at(path, _map(path)).facts
 
 
 def _looked_at(path: str, data: memoryview) -> _Archive:
-    """The archive that `data` maps, where a part that cannot be read is an error.   Raises: Damaged, OSError."""
+    """The archive mapped by `data`, in which an unreadable part is an error.   Raises: Damaged, OSError."""
     with open(path, "rb", buffering=0) as f:
         look = functools.partial(fetched.look, f.fileno(), path)
         if torch_entries.is_spread(data, path, look):
-            torch_entries.sparse(data)  # else the system reads up to megabytes round each header, one after the other
+            torch_entries.sparse(data)  # else the system reads up to megabytes around each header, one by one
         found = _Archive(path, data, look=look)
     torch_entries.dense(data)
     return found
 
 
 def _map(path: str) -> memoryview:
-    """The file's bytes, private and copy-on-write, so that what is made of them may be written to."""
+    """The file's bytes, private and copy-on-write, so that views of them are writable."""
     with open(path, "rb") as f:
         f.seek(0, 2)
         if not f.tell():
@@ -197,9 +192,7 @@ def _map(path: str) -> memoryview:
 
 
 class _Archive:
-    """One PyTorch zip that is open: its entries by the name below the archive's own folder. Raises Damaged where it is
-    none.
-    """
+    """An open PyTorch zip: its entries by name below the archive's own folder. Raises Damaged for other files."""
 
     def __init__(
         self,
@@ -228,7 +221,7 @@ class _Archive:
         self.facts: Mapping[str, Any] = self.sums.get("facts", {}) if self.ours else {}
 
     def small(self, name: str) -> bytes:
-        """The bytes of a small entry below the archive's folder, b"" where there is none."""
+        """The bytes of a small entry below the archive's folder, b"" if it does not exist."""
         entry = self.by_name.get(self.prefix + name)
         return torch_entries.read_all(self.data, entry, LIMIT_PICKLE_BYTES, self.path, self.read) if entry else b""
 
@@ -242,8 +235,8 @@ class _Archive:
         return value if isinstance(value, dict) else {}
 
     def damages(self, crc: bool = True, see: See | None = None, keep: bool = False) -> list[str]:
-        """Read every entry once: what by its CRC, or in a file of ours its sha256, is damaged. `see`: as in `walk`.
-        `keep`: what was read is used next, so its pages stay mapped; large entries are then looked at two at a time.
+        """Read every entry once and report damage, by its CRC or, in our files, its sha256. `see`: as in `walk`.
+        `keep`: the data is used next, so its pages stay mapped; large entries are then checked two at a time.
         """
         rows = {row[0]: row for row in self.sums.get("pieces", [])} if self.ours and crc else {}
         judge = functools.partial(self._judge, rows, crc, see)
@@ -264,14 +257,14 @@ class _Archive:
         return out
 
     def _in_threads(self, judge: Callable[[Entry], Verdict]) -> Iterator[Verdict]:
-        """What `judge` says of each entry, in their order."""
+        """The result of `judge` for each entry, in order."""
         with ThreadPoolExecutor(_CHECKERS) as pool:
             large = {e.header: pool.submit(judge, e) for e in self.entries if e.bytes > torch_entries.CHUNK}
             for entry in self.entries:
                 yield large[entry.header].result() if entry.header in large else judge(entry)
 
     def _judge(self, rows: Mapping[str, Any], crc: bool, see: See | None, entry: Entry) -> Verdict:
-        """What is wrong with an entry by the directory, and by its row of the sums."""
+        """What is wrong with an entry, by the directory and by its row of the sums."""
         row = rows.get(entry.name)
         by_crc: list[str] = []
         by_sums: list[str] = []
@@ -301,7 +294,7 @@ class _Archive:
         return by_crc, by_sums
 
     def pickled(self, loads: Loads = torch_unpickle.loads) -> torch_unpickle.Pickled:
-        """The decoded pickle, its tensors looking into the map. Raises: Damaged."""
+        """The decoded pickle, whose tensors view the map. Raises: Damaged."""
         order = self.small("byteorder").decode("ascii", "replace").strip()
         if order and order != sys.byteorder:
             raise Damaged(self.path, "unsupported", f"written on a machine of the other byte order ({order})")

@@ -1,1 +1,1 @@
-"""The job file: text to a checked job, with the place of every mistake."""
+"""The job file: from text to a checked job, with the location of every mistake."""

@@ -1,6 +1,6 @@
-"""The cells of a job's sweep: a name, values and a job file each. Reads the queue file; refuses names that meet.
+"""The cells of a job's sweep: a name, values and a job file for each. Reads the queue file; refuses names that collide.
 
-A cell's name comes from its own values alone, so that it stays the same whatever is added beside it.
+A cell's name comes only from its own values, so it stays the same whatever cells are added.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from sojourn.core.draw import draw
 from sojourn.store.job.fill import fill, fill_shell, undeclared
 from sojourn.store.job.values import QUEUE_NAMES, JobFile
 from sojourn.wire import names
 from sojourn.wire.errors import Misuse
 
 LONGEST = 63  # characters of a run's name
-MARK = 10  # hex digits of the values' digest, where a name alone would not tell them apart
+MARK = 10  # hex digits of the values' digest, where the name alone is ambiguous
 LIMIT_BYTES = 8 << 20
 _PLAIN = re.compile(r"[a-z0-9.]([a-z0-9._-]*[a-z0-9])?|-[a-z0-9.]*[a-z0-9]")
 _NOT_EACH = ("site", "workdir", "candidates", "file_mounts")
@@ -37,7 +38,7 @@ class BadCells(Misuse):
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. `name`: of its run; `where`: the line of the queue file, or its place in the job file, for people."""
+    """One cell. `name`: its run's; `where`: its line in the queue file or place in the job file, for people."""
 
     name: str
     values: Mapping[str, str] = field(default_factory=dict)
@@ -46,22 +47,24 @@ class Cell:
 
 
 def sweep_name(job: JobFile) -> str:
-    """The name of the job's sweep: the job's, without what a cell fills in."""
+    """The name of the job's sweep: the job's, without the parts a cell fills in."""
     return names.as_name(re.sub(r"[._-]*\$\{[^}]*\}", "", job.name))
 
 
 def expand(job: JobFile) -> tuple[Cell, ...]:
     """Every cell of the job's sweep, in the order written; matrices by their last name first.
 
-    10,000 in well under a second. Raises: BadQueue (every bad line), BadCells (two of one name, none at all, a place
-    of the job file that cannot differ from cell to cell).
+    10,000 in well under a second. Raises: BadQueue (every bad line), BadCells (duplicate names, no cells, a part of the
+    job file that must be the same for all cells).
     """
     sweep = job.sweep
     assert sweep is not None
     declared = sweep.names
     for key in _NOT_EACH:
         if any(name in declared for text in _texts(getattr(job, key)) for _, name in undeclared(text, ())):
-            raise BadCells(path=job.path, what=f"`{key}` is the same for every cell: no ${{NAME}} of the sweep in it")
+            raise BadCells(
+                path=job.path, what=f"`{key}` applies to every cell: it cannot contain a ${{NAME}} of the sweep"
+            )
     if sweep.queue:
         return _of_queue(job, sweep.queue)
     rows: Iterator[tuple[str, Mapping[str, str]]]
@@ -70,6 +73,11 @@ def expand(job: JobFile) -> tuple[Cell, ...]:
             (_joined(dict(zip(sweep.matrix, row, strict=True))), dict(zip(sweep.matrix, row, strict=True)))
             for row in itertools.product(*sweep.matrix.values())
         )
+    elif sweep.random:
+        drawn = (
+            {name: draw(space, sweep.seed, n, name) for name, space in sweep.random.items()} for n in range(sweep.count)
+        )
+        rows = ((f"r{n}", values) for n, values in enumerate(drawn))  # by number: two may draw the same
     else:
         rows = iter(sweep.cells)
     cells = tuple(
@@ -77,7 +85,7 @@ def expand(job: JobFile) -> tuple[Cell, ...]:
         for n, (text, values) in enumerate(rows, 1)
     )
     if not cells:
-        raise BadCells(path=job.path, what="the sweep has no cell")
+        raise BadCells(path=job.path, what="the sweep has no cells")
     known: dict[str, Cell] = {}
     for cell in cells:
         other = known.setdefault(cell.name, cell)
@@ -88,7 +96,7 @@ def expand(job: JobFile) -> tuple[Cell, ...]:
 
 
 def job_of(job: JobFile, cell: Cell) -> JobFile:
-    """The job file as it stands for one cell: its name, its values in `envs` and wherever `${NAME}` stood."""
+    """The job file for one cell: its name, its values in `envs` and in place of `${NAME}`."""
     values = {**job.envs, **cell.values}
     envs = {name: fill(value, cell.values) for name, value in job.envs.items()}
     return replace(
@@ -134,7 +142,7 @@ def _of_queue(job: JobFile, path: str) -> tuple[Cell, ...]:
 
 
 def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
-    """(line number, words) of every line that holds a cell; a comment takes a line, and none of the numbers."""
+    """(line number, words) of every line with a cell; a comment occupies a line, but no cell number."""
     try:
         with open(path, "rb") as file:
             data = file.read(LIMIT_BYTES + 1)
@@ -145,7 +153,7 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
         at = data[: error.start].count(b"\n") + 1
         raise BadQueue(path=path, line=at, what="this is not UTF-8 text", more="") from error
     if len(data) > LIMIT_BYTES or "\0" in text:
-        raise BadQueue(path=path, line=1, what="no queue file: it is over 8 MiB, or not text", more="")
+        raise BadQueue(path=path, line=1, what="not a queue file: over 8 MiB, or not text", more="")
     for number, line in enumerate(text.split("\n"), 1):
         words = list(itertools.takewhile(lambda word: not word.startswith("#"), line.split()))
         if words:
@@ -153,9 +161,9 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _named(job: JobFile, text: str, values: Mapping[str, str], parts: Mapping[str, str] | None = None) -> str:
-    """The run's name of a cell: the sweep's and `text`, or what the job's `name` makes of the values.
+    """The name of a cell's run: the sweep's and `text`, or the job's `name` with the values filled in.
 
-    Where letters had to change, or the name is too long, a digest of the values ends it.
+    If characters had to change, or the name is too long, it ends with a digest of the values.
     """
     stem = sweep_name(job)
     if "${" in job.name:
@@ -179,7 +187,7 @@ def _joined(values: Mapping[str, str], *, bare: bool = False) -> str:
 
 
 def _epochs(values: Mapping[str, str]) -> int | None:
-    """What a cell states as its epochs, if it does."""
+    """The epochs that a cell states, if any."""
     stated = next((value for name, value in values.items() if name.lower() == "epochs"), "")
     return int(stated) if _is_count(stated) else None
 

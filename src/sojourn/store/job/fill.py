@@ -1,7 +1,7 @@
-"""`${NAME}` in a job file: declared names are replaced, a near miss is an error, the rest is the shell's.
+"""`${NAME}` in a job file: declared names are replaced, a near miss is an error, the rest is left to the shell.
 
-In the shell's own texts (run, setup, smoke) a value that holds characters the shell acts on is left for the shell to
-fill in: every declared name is an environment variable of the run, and quotes then do what they say.
+In shell texts (run, setup, smoke) a value with characters special to the shell is left for the shell to fill in: every
+declared name is an environment variable of the run, so quotes work as written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OWN = (
     "SOJOURN_NODE_RANK",
     "SOJOURN_NODE_IPS",
 )
-# Of every shell and login; never a misspelt name of ours.
+# Set by every shell or login; never a misspelling of our names.
 _STANDARD = frozenset("HOME HOSTNAME LANG LOGNAME MAIL OLDPWD PATH PWD SHELL TERM TMPDIR TZ UID USER".split())
 # `$$` is the shell's own number and `\$` its escape.
 _BRACED = re.compile(r"(?<![\\$])\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -30,12 +30,12 @@ _HARMLESS = re.compile(r"[A-Za-z0-9_./:=@%+, -]*")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """`text` of a field that no shell reads, with its declared names replaced."""
+    """`text` of a field that no shell reads, with declared names replaced."""
     return _BRACED.sub(lambda hit: values.get(hit.group(1), hit.group(0)), text)
 
 
 def fill_shell(text: str, values: Mapping[str, str]) -> str:
-    """`text` for the shell, with those declared names replaced whose values mean the same in any quotes."""
+    """`text` for the shell, replacing declared names whose values mean the same in any quotes."""
 
     def value(hit: re.Match[str]) -> str:
         known = values.get(hit.group(1))
@@ -45,15 +45,15 @@ def fill_shell(text: str, values: Mapping[str, str]) -> str:
 
 
 def undeclared(text: str, declared: Iterable[str]) -> list[tuple[int, str]]:
-    """(offset, name) of every `${NAME}` in `text` that is not declared, in order."""
+    """(offset, name) of every undeclared `${NAME}` in `text`, in order."""
     known = set(declared)
     return [(hit.start(), hit.group(1)) for hit in _BRACED.finditer(text) if hit.group(1) not in known]
 
 
 def near_misses(text: str, declared: Iterable[str]) -> list[tuple[int, str, str]]:
-    """(offset, name, nearest declared name) of every `${NAME}` that looks like a declared name misspelt.
+    """(offset, name, nearest declared name) of every `${NAME}` that looks like a misspelled declared name.
 
-    Names that the text itself sets, and those of every shell, are none.
+    Names that the text itself sets, and every shell's own, do not count.
     """
     known = [*declared, *OWN]
     excused = _STANDARD | {hit.group(1) or hit.group(2) for hit in _SET.finditer(text)}
@@ -66,7 +66,7 @@ def near_misses(text: str, declared: Iterable[str]) -> list[tuple[int, str, str]
 
 
 def _is_near(name: str, other: str) -> bool:
-    """The same but for case, one letter too much, one too few, two swapped, or (in longer names) one wrong."""
+    """Equal but for case, one letter added, one missing, two swapped, or (in longer names) one wrong."""
     a, b = name.lower(), other.lower()
     if a == b:
         return True

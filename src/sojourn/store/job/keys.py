@@ -1,50 +1,66 @@
-"""The keys of a job file: what each may hold, and how it is read out of a tree with the place of every mistake."""
+"""The keys of a job file: what each may hold, and how it is read from a tree with the location of every mistake."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Retry
+from sojourn.store import platforms
 from sojourn.store.job import fill
 from sojourn.store.job.reader import Reader
-from sojourn.store.job.scalars import accelerator, amount, gib, glob, inside, pattern, target, whole, without_zero
+from sojourn.store.job.scalars import (
+    accelerator,
+    amount,
+    gib,
+    glob,
+    inside,
+    long_option,
+    pattern,
+    signal_before,
+    target,
+    whole,
+    without_zero,
+)
 from sojourn.store.job.skypilot import SKYPILOT, SKYPILOT_RESOURCES
+from sojourn.store.job.sweeps import read_sweep
 from sojourn.store.job.tree import Scalar, Table, Tree, is_null
-from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule, SweepSpec
+from sojourn.store.job.values import NAME_RULE, JobFile, Mount, Rule
 from sojourn.wire import names, units
 
 KEYS = (
-    "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run resume outputs"
-    " scratch persist progress protect retry stall_after max_duration budget rules hooks notify after sweep"
+    "name workdir site candidates resources num_nodes envs secrets file_mounts setup smoke run resume signal outputs"
+    " scratch persist progress protect retry stall_after max_duration budget max_price rules hooks"
+    " notify after slurm sweep"
 ).split()
 RESOURCES = ["accelerators", "cpus", "memory", "disk_size"]
 ENDS = ["preempted", "node-failure", "network"]
 ACTIONS = ["retry", "fail", "exclude-site"]
 HOOKS = ["before_down"]
 PROTECTS = ["saves"]
-SWEEPS = ["matrix", "cells", "queue"]
 
 
 def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
-    """The job of a tree; only to be used when `r.problems` stays empty. None where it is not even a mapping."""
+    """The job in a tree; only valid if `r.problems` stays empty. None if the tree is not even a mapping."""
     if not isinstance(tree, Table):
         r.wrong(tree, "a job file is a mapping: `run: python train.py` and so on")
         return None
-    found = r.table(tree, KEYS, foreign=SKYPILOT)
+    own = platforms.job_keys()
+    found = r.table(tree, [*KEYS, *own], foreign=[key for key in SKYPILOT if key not in own])
     if "run" not in found:
         r.wrong(tree, "`run` is missing: the command that trains")
     if "site" in found and "candidates" in found:
         r.wrong(found["candidates"], "`site` and `candidates` exclude each other")
     if isinstance(found.get("outputs"), Table):
         r.ignored(found.pop("outputs"), "outputs", "SkyPilot's sizes; here it is a list of what must come home")
-    sweep = _sweep(r, found["sweep"]) if "sweep" in found else None
+    sweep = read_sweep(r, found["sweep"]) if "sweep" in found else None
     r.declared = sweep.names if sweep else []
     envs = _envs(r, found.get("envs"), env)
-    # What a cell sets stands until there is a cell, though `envs` gives the others a value.
+    # What a cell sets stays until there is a cell, even if `envs` has a value for it.
     r.values = {name: value for name, value in envs.items() if name not in r.declared}
     return JobFile(
         path=os.path.join(r.folder, os.path.basename(r.path)),
@@ -52,6 +68,7 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         workdir=_workdir(r, found.get("workdir")),
         run=r.shell(found.get("run"), "run"),
         resume=r.shell(found.get("resume"), "resume"),
+        signal=r.value(found.get("signal"), "signal", signal_before, ""),
         site=r.value(found.get("site"), "site", str, ""),
         candidates=r.words(found.get("candidates"), "candidates", str),
         need=_need(r, found["resources"]) if "resources" in found else Need(),
@@ -70,17 +87,20 @@ def read_tree(r: Reader, tree: Tree, env: Mapping[str, str]) -> JobFile | None:
         stall_after_s=r.value(found.get("stall_after"), "stall_after", units.seconds, None),
         max_duration_s=r.value(found.get("max_duration"), "max_duration", units.seconds, None),
         budget=r.value(found.get("budget"), "budget", money.read_money, None),
+        max_price=r.value(found.get("max_price"), "max_price", money.read_rate, None),
         rules=tuple(rule for item in r.items(found.get("rules"), "rules", tables=True) for rule in _rule(r, item)),
         hooks=_hooks(r, found.get("hooks")),
         notify=r.words(found.get("notify"), "notify", str),
         after=r.words(found.get("after"), "after", str),
+        scheduling=_slurm(r, found.get("slurm")),
+        site_options={key: _plain(r, found[key]) for key in own if key in found},
         sweep=sweep,
         warnings=tuple(r.warnings),
     )
 
 
 def _envs(r: Reader, tree: Tree | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Values in the order written; each may use those before it. What is `given` by --env wins, and may add."""
+    """Values in the order written; each may use those before it. `given` by --env wins, and may add names."""
     envs: dict[str, str] = {}
     for key, inner in r.entries(tree, "`envs` takes a mapping of names to values"):
         if not r.is_env_name(key, "envs"):
@@ -100,7 +120,7 @@ def _name(r: Reader, tree: Tree | None) -> str:
     if tree is None:
         return names.as_name(os.path.basename(r.folder))
     name = r.value(r.filled(tree), "name", str, "run")
-    # What a sweep fills in is judged when its cells are.
+    # What a sweep fills in is checked with its cells.
     if not names.is_name(fill.fill(name, dict.fromkeys(r.declared, "0"))):
         r.wrong(tree, f"{name!r} {NAME_RULE}; the nearest is {names.as_name(name)!r}")
     return name
@@ -120,7 +140,7 @@ def _workdir(r: Reader, tree: Tree | None) -> str:
 
 def _secrets(r: Reader, tree: Tree | None) -> tuple[str, ...]:
     if isinstance(tree, Table):
-        # SkyPilot's form: NAME: null, or NAME: the secret itself, which we take from no file.
+        # SkyPilot's form: NAME: null, or NAME: the secret itself, which we accept from no file.
         for key, inner in tree.entries:
             if not is_null(inner):
                 r.ignored(key, f"the value of secrets.{key.text}", "it is taken from your environment, not from a file")
@@ -150,13 +170,13 @@ def _mounts(r: Reader, tree: Tree | None) -> tuple[Mount, ...]:
         if source and not os.path.exists(source):
             r.wrong(inner, f"`file_mounts`: there is no {source}")
         if any(_overlap(to, other.target) for other in found):
-            r.wrong(key, f"`file_mounts`: {to} lies in another target, or holds it")
+            r.wrong(key, f"`file_mounts`: {to} is inside another target, or contains it")
         found.append(Mount(to, source))
     return tuple(found)
 
 
 def _persist(r: Reader, found: Mapping[str, Tree]) -> tuple[str, ...]:
-    """Folders of the working copy, none inside another one or inside a mount."""
+    """Folders of the working copy, none inside another or inside a mount."""
     kept: list[str] = []
     mounted = [key.text.removeprefix("./").rstrip("/") for key, _ in r.entries(found.get("file_mounts"), "")]
     for item in r.items(found.get("persist"), "persist"):
@@ -233,43 +253,27 @@ def _hooks(r: Reader, tree: Tree | None) -> dict[str, str]:
     return {key: r.value(inner, f"hooks.{key}", without_zero, "") for key, inner in found.items()}
 
 
-def _sweep(r: Reader, tree: Tree) -> SweepSpec:
-    """Exactly one kind of sweep; mistakes are noted in `r`."""
-    found = r.table(tree, [*SWEEPS, "budget"], "sweep")
-    given = [kind for kind in SWEEPS if kind in found]
-    if len(given) != 1:
-        r.wrong(
-            tree, f"`sweep` takes exactly one of {', '.join(SWEEPS)}{', not ' if given else ''}{' and '.join(given)}"
-        )
-    queue = r.value(found.get("queue"), "sweep.queue", r.local_path, "")
-    if queue and not os.path.isfile(queue):
-        r.wrong(found["queue"], f"`sweep.queue`: there is no file {queue}")
-    budget = r.value(found.get("budget"), "sweep.budget", money.read_money, None)
-    return SweepSpec(_matrix(r, found.get("matrix")), _cells(r, found.get("cells")), queue, budget)
-
-
-def _matrix(r: Reader, tree: Tree | None) -> dict[str, tuple[str, ...]]:
-    out: dict[str, tuple[str, ...]] = {}
-    for key, inner in r.entries(tree, "`sweep.matrix` takes a mapping of names to lists"):
-        where = f"sweep.matrix.{key.text}"
-        values = tuple(r.value(item, where, without_zero, "") for item in r.items(inner, where))
-        if not values or len(set(values)) < len(values):
-            r.wrong(inner, f"`{where}` takes different values, at least one")
-        if r.is_env_name(key, "sweep.matrix"):
-            out[key.text] = values
+def _slurm(r: Reader, tree: Tree | None) -> dict[str, str | bool]:
+    """Options of sbatch by their long names. `true`, or no value: an option without one; the launcher checks them."""
+    out: dict[str, str | bool] = {}
+    for key, inner in r.entries(tree, "`slurm` takes a mapping of sbatch's long options to their values"):
+        name = r.value(key, "slurm", long_option, "")
+        text = "true" if is_null(inner) else r.value(r.filled(inner), f"slurm.{key.text}", without_zero, "")
+        out[name] = {"true": True, "false": False}.get(text, text)
     return out
 
 
-def _cells(r: Reader, tree: Tree | None) -> tuple[tuple[str, Mapping[str, str]], ...]:
-    out: dict[str, Mapping[str, str]] = {}
-    for item in r.items(tree, "sweep.cells", tables=True):
-        found = r.table(item, ["name", "envs"], "sweep.cells")
-        name = r.value(found.get("name"), "sweep.cells.name", without_zero, "")
-        if not name or name in out:
-            r.wrong(item, "a cell needs a `name` of its own")
-        envs = {}
-        for key, inner in r.entries(found.get("envs"), "`sweep.cells.envs` takes a mapping of names to values"):
-            if r.is_env_name(key, "sweep.cells.envs"):
-                envs[key.text] = r.value(inner, f"sweep.cells.envs.{key.text}", without_zero, "")
-        out[name] = envs
-    return tuple(out.items())
+def _plain(r: Reader, tree: Tree) -> Any:
+    """A tree as the values that YAML makes of it, for who judges them later; `true` and `false` alone are booleans."""
+    if isinstance(tree, Table):
+        return {key.text: _plain(r, inner) for key, inner in tree.entries}
+    if not isinstance(tree, Scalar):
+        return [_plain(r, inner) for inner in tree.items]
+    if is_null(tree):
+        return None
+    text = r.value(r.filled(tree), tree.text, str, "")
+    if tree.kind == "bool" and text in ("true", "false"):
+        return text == "true"
+    if tree.kind == "int" and re.fullmatch(r"-?[0-9]{1,18}", text):
+        return int(text)
+    return text

@@ -1,7 +1,7 @@
-"""The job file: what the user asks for, read whole or refused with the place of every mistake.
+"""The job file: what the user asks for, read whole or refused with the location of every mistake.
 
-The keys are those of the public interface; docs/job-file.md explains each. Where a key means the same as in a SkyPilot
-task file it has the same name; keys of such a file that mean nothing here are warned about and ignored.
+The keys are those of the public interface; docs/job-file.md explains each. A key that means the same as in a SkyPilot
+task file has the same name; keys of such a file that mean nothing here are ignored with a warning.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class NoJobFile(Misuse):
 
 
 def read_job(path: str, env: Mapping[str, str] = NOTHING) -> JobFile:
-    """The job file at `path`; `env` (`--env K=V`) wins over its `envs`.
+    """The job file at `path`; `env` (`--env K=V`) overrides its `envs`.
 
-    Raises: NoJobFile (missing, a folder, unreadable), BadJobFile (its `problems` field holds all that was found).
+    Raises: NoJobFile (missing, a folder, unreadable), BadJobFile (its `problems` field lists every mistake).
     """
     data = _bytes(path)
     # Not at the top: `status` never reads a job file.
@@ -45,7 +45,7 @@ def read_job(path: str, env: Mapping[str, str] = NOTHING) -> JobFile:
 
 
 def read_command(command: Sequence[str], env: Mapping[str, str] = NOTHING) -> JobFile:
-    """The job of one command in the folder where we are, as a job file would say it with `run` alone.
+    """A job for one command in the current folder, like a job file with `run` alone.
 
     Raises: BadJobFile (a zero byte).
     """
@@ -61,7 +61,7 @@ def read_command(command: Sequence[str], env: Mapping[str, str] = NOTHING) -> Jo
 
 
 def find_job(folder: str = ".") -> str:
-    """The job file of a folder: sojourn.yaml, or sojourn.yml. Raises: NoJobFile."""
+    """The job file of a folder: sojourn.yaml or sojourn.yml. Raises: NoJobFile."""
     for name in ("sojourn.yaml", "sojourn.yml"):
         path = os.path.join(folder, name) if folder != "." else name
         if os.path.lexists(path):
@@ -70,7 +70,7 @@ def find_job(folder: str = ".") -> str:
 
 
 def check_name(name: str) -> str:
-    """`name`, if a run may be called so. Raises: Misuse that names the nearest valid one."""
+    """`name`, if valid for a run. Raises: Misuse, which names the nearest valid one."""
     if not names.is_name(name):
         raise Misuse(detail=f"{name!r} {NAME_RULE}; the nearest is {names.as_name(name)!r}")
     return name
@@ -80,7 +80,7 @@ def _bad(path: str, problems: tuple[Problem, ...]) -> BadJobFile:
     first, *rest = sorted(set(problems), key=lambda p: (p.line, p.column))
     error = BadJobFile(path=path, line=first.line, column=first.column, what=first.what)
     places = [f"{path}:{p.line}:{p.column}: {p.what}" for p in (first, *rest)]
-    error.fields.update(problems=places, lines=places[1:])  # each on a line of its own
+    error.fields.update(problems=places, lines=places[1:])  # each on its own line
     return error
 
 
@@ -88,7 +88,7 @@ def _bytes(path: str) -> bytes:
     if "\x00" in path:
         raise NoJobFile(path=path.replace("\x00", "\\0"), what="a path cannot contain a zero byte")
     try:
-        # Asked before it is opened: opening a pipe would wait for a writer.
+        # Checked before opening: opening a pipe would wait for a writer.
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
             inside = os.path.join(path, "sojourn.yaml")

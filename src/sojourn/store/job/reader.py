@@ -1,4 +1,4 @@
-"""Reads values out of the tree of a job file, and keeps the place of every mistake."""
+"""Reads values from the tree of a job file, and keeps the location of every mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Reader:
-    """Notes go to `problems` and `warnings`. `values`, and what cells will declare, is what `${NAME}` may mean."""
+    """Records `problems` and `warnings`. `values`, and the names cells will declare, are what `${NAME}` may mean."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -33,11 +33,11 @@ class Reader:
         self.problems.append(Problem(at.line, at.column, what))
 
     def ignored(self, at: Tree, key: str, why: str) -> None:
-        """Warn of something that is read over."""
+        """Warn about an ignored entry."""
         self.warnings.append(f"{self.path}:{at.line}:{at.column}: `{key}` is ignored: {why}")
 
     def table(self, tree: Tree, valid: Sequence[str], where: str = "", foreign: Iterable[str] = ()) -> dict[str, Tree]:
-        """The entries with a valid key and a value. `foreign` keys are warned about, others are mistakes."""
+        """The entries with a valid key and a value. `foreign` keys get a warning, other keys are mistakes."""
         if not isinstance(tree, Table):
             if not is_null(tree):
                 self.wrong(tree, f"`{where}` takes a mapping of {', '.join(valid)}")
@@ -63,7 +63,7 @@ class Reader:
         return ()
 
     def value(self, tree: Tree | None, key: str, read: Callable[[str], T], default: T) -> T:
-        """One value through `read`, whose ValueError says what is wrong; `default` where there is none or a bad one."""
+        """One value through `read`, whose ValueError says what is wrong; `default` if missing or bad."""
         if tree is None:
             return default
         if not isinstance(tree, Scalar):
@@ -85,7 +85,7 @@ class Reader:
         return tree.items if isinstance(tree, Items) else (tree,)
 
     def words(self, tree: Tree | None, key: str, read: Callable[[str], str]) -> tuple[str, ...]:
-        """A list of texts, each filled in and read."""
+        """A list of texts, each filled in and passed to `read`."""
         return tuple(self.value(self.filled(item), key, read, "") for item in self.items(tree, key))
 
     def one_of(self, tree: Tree, key: str, valid: Sequence[str]) -> str:
@@ -99,7 +99,7 @@ class Reader:
         return self.value(tree, key, read, "")
 
     def filled(self, tree: Tree, values: Mapping[str, str] | None = None) -> Tree:
-        """A text that no shell reads, with declared names filled in; one that is not declared is a mistake."""
+        """A text that no shell reads, with declared names filled in; an undeclared one is a mistake."""
         if not isinstance(tree, Scalar):
             return tree
         known = self.values if values is None else values
@@ -111,7 +111,7 @@ class Reader:
         return Scalar(tree.line, tree.column, fill.fill(tree.text, known), tree.is_null)
 
     def shell(self, tree: Tree | None, key: str) -> str:
-        """A text for bash, with declared names filled in where that is safe; a near miss is a mistake."""
+        """A text for bash, with declared names filled in where safe; a near miss is a mistake."""
         if tree is None:
             return ""
         text = self.value(tree, key, without_zero, "")
@@ -122,13 +122,13 @@ class Reader:
         return fill.fill_shell(text, self.values)
 
     def local_path(self, text: str) -> str:
-        """A path of this machine, absolute; relative ones start at the job file's folder. Raises: ValueError."""
+        """A path on this machine, absolute; relative paths start at the job file's folder. Raises: ValueError."""
         if not text or "\x00" in text:
             raise ValueError("not a path")
         return os.path.normpath(os.path.join(self.folder, os.path.expanduser(text)))
 
     def is_env_name(self, key: Scalar, where: str) -> bool:
-        """Whether `key` may be an environment variable of the user's; noted where not."""
+        """Whether `key` may be a user's environment variable; if not, it is recorded."""
         if not _ENV_NAME.fullmatch(key.text):
             self.wrong(key, f"`{where}`: {key.text!r} is not a valid environment variable name")
         elif key.text.startswith("SOJOURN_"):

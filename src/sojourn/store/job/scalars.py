@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from sojourn.wire import units
 from sojourn.wire.manifest import is_safe
@@ -13,6 +14,29 @@ def whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text) or int(text) < 1:
         raise ValueError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def signal_before(text: str) -> str:
+    """NAME@SECONDS from "USR1@120" or "SIGTERM@90": the warning before a time limit. Raises: ValueError."""
+    hit = re.fullmatch(r"(?:B:)?(?:SIG)?(TERM|INT|HUP|USR1|USR2)@([1-9][0-9]{0,4})", text.strip())
+    if not hit:
+        raise ValueError(f"{text!r} is not a signal and the seconds before the limit (write TERM@120)")
+    return f"{hit[1]}@{hit[2]}"
+
+
+def long_option(text: str) -> str:
+    """A long option of sbatch without its dashes, as sbatch writes it. Raises: ValueError."""
+    name = text.strip().lstrip("-").replace("_", "-")
+    if not re.fullmatch(r"[a-z][a-z0-9-]+", name):
+        raise ValueError(f"{text!r} is not a long option of sbatch (write partition, time, gres ...)")
+    return name
+
+
+def option_words(options: Mapping[str, str | bool]) -> list[str]:
+    """The options as words of a command line."""
+    return [
+        word for name, value in options.items() for word in ("--slurm", name if value is True else f"{name}={value}")
+    ]
 
 
 def amount(text: str) -> tuple[float, bool]:
@@ -79,7 +103,7 @@ def pattern(text: str) -> str:
 
 
 def without_zero(text: str) -> str:
-    """`text`, unless it has a zero byte, which no argument and no environment can hold. Raises: ValueError."""
+    """`text`, unless it contains a zero byte, which no argument or environment can hold. Raises: ValueError."""
     if "\x00" in text:
         raise ValueError("there is a zero byte in it")
     return text

@@ -1,7 +1,7 @@
-"""A YAML text -> a small tree that knows where each thing stands. What the text means is for `keys` to say.
+"""A YAML text -> a small tree that knows the location of each part. `keys` decides what the text means.
 
 Scalars keep their text as written, so none of YAML 1.1's guesses happen: `on` and `yes` are words, 12:30 is 12:30, 0.10
-keeps its zero. Aliases and merge keys work, within bounds that no bomb of them passes.
+keeps its zero. Aliases and merge keys work, within bounds that stop YAML bombs.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Scalar:
     column: int
     text: str
     is_null: bool = False
+    kind: str = "str"  # what YAML would make of it: int, bool, float, str, ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ Tree = Scalar | Items | Table
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong at a place."""
+    """Something wrong at one location."""
 
     line: int
     column: int
@@ -67,7 +68,7 @@ class Problem:
 
 
 class Problems(Exception):
-    """What stands in the way of a tree. Internal: `spec.read_job` turns it into BadJobFile."""
+    """What prevents a tree. Internal: `spec.read_job` turns it into BadJobFile."""
 
     def __init__(self, *problems: Problem) -> None:
         self.problems = problems
@@ -83,7 +84,7 @@ def parse(data: bytes) -> Tree:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
         line, column = _place(text, error.position)
-        what = f"the character U+{ord(text[error.position]):04X} may not stand here"
+        what = f"the character U+{ord(text[error.position]):04X} is not allowed here"
         raise Problems(Problem(line, column, what)) from None
     except yaml.MarkedYAMLError as error:
         raise Problems(_marked(error)) from None
@@ -126,7 +127,7 @@ def _marked(error: Any) -> Problem:
 
 
 class _Grower:
-    """yaml nodes -> Tree, counting what is visited: an alias counts each time it is used."""
+    """yaml nodes -> Tree. Counts each visit: an alias counts every time it is used."""
 
     def __init__(self) -> None:
         self._visited = 0
@@ -142,7 +143,7 @@ class _Grower:
         if not node.tag.startswith(_CORE) or node.tag.startswith(_CORE + "python"):
             raise Problems(Problem(line, column, f"a job file cannot use the tag {node.tag}"))
         if isinstance(node, yaml.ScalarNode):
-            return Scalar(line, column, node.value, node.tag == _CORE + "null")
+            return Scalar(line, column, node.value, node.tag == _CORE + "null", node.tag.removeprefix(_CORE))
         if isinstance(node, yaml.SequenceNode):
             return Items(line, column, tuple(self.grow(item, depth + 1) for item in node.value))
         return Table(line, column, tuple(self._entries(node, depth).values()))
@@ -166,7 +167,7 @@ class _Grower:
 
 
 def _merged(value: Tree) -> dict[str, tuple[Scalar, Tree]]:
-    """Entries that `<<:` brings in; of several mappings the first one wins."""
+    """Entries that `<<:` brings in; the first of several mappings wins."""
     tables = value.items if isinstance(value, Items) else (value,)
     found: dict[str, tuple[Scalar, Tree]] = {}
     for table in reversed(tables):
@@ -177,5 +178,5 @@ def _merged(value: Tree) -> dict[str, tuple[Scalar, Tree]]:
 
 
 def is_null(tree: Tree) -> bool:
-    """Nothing is written there."""
+    """Whether nothing is written there."""
     return isinstance(tree, Scalar) and tree.is_null

@@ -18,6 +18,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from sojourn.core.ports import ArrayTask, Handle, LaunchRequest
 from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site
 from sojourn.wire.errors import WorldError
 
-SOON_S = 60.0  # a launcher comes back at once; this is for slow machines, and schedulers
+SOON_S = 120.0  # a launcher comes back at once; this is for slow machines, and schedulers
 LONG = ["sh", "-c", 'echo "began $1"; exec sleep 300', "sojourn", "here"]
 Log = Callable[[str], bytes]
 TRAITS = {"link-drop", "client-exit", "logout", "reboot"}
@@ -248,12 +249,14 @@ class BatchSystemContract(SchedulerContract):
         text = launcher.script(["the-keeper", "supervise"], root, LaunchRequest())
         assert "the-keeper" in text and "SOJOURN_SEAT" in text
 
-    def test_one_call_tells_of_all(self, launcher: Any, transport: Any, mute: Place, started: Handle) -> None:
-        """Where each costs a login."""
+    def test_one_call_tells_of_all(
+        self, launcher: Any, place: Place, transport: Any, mute: Place, started: Handle
+    ) -> None:
+        """Where each costs a login; one that has an API needs none."""
         counting = Counting(transport)
-        launcher.states(at(counting), [started, started])
-        assert counting.calls == 1
-        assert isinstance(launcher.used(at(transport), [started]), str) and launcher.used(mute, [started]) == ""
+        launcher.states(replace(place, way=counting), [started, started])
+        assert counting.calls <= 1
+        assert isinstance(launcher.used(place, [started]), str) and launcher.used(mute, [started]) == ""
 
     def test_many_roots_are_asked_for_at_once_and_never_twice(
         self, launcher: Any, place: Place, transport: Any, root: str

@@ -1,4 +1,5 @@
-"""What every transport must hold to. Use: subclass `TransportContract` in a test file and give it the fixtures.
+"""What every transport must hold to. Use: subclass `TransportContract`, or `StreamContract` for one with `stream`, in a
+test file and give it the fixtures.
 
     class TestMine(TransportContract):
         @pytest.fixture
@@ -11,6 +12,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +181,33 @@ class TransportContract:
                 transport.get(f"{there}/{name}", str(tmp_path / name), limit_bytes=1000, timeout_s=SOON_S)
             assert not (tmp_path / name).exists()
         assert ended(transport.call(["echo", "still here"])).stdout == b"still here\n"
+
+
+class StreamContract(TransportContract):
+    """The same for a transport that also has `stream`."""
+
+    def test_a_stream_goes_both_ways_and_keeps_its_bytes(self, transport: Any) -> None:
+        """What is read from a file arrives, and what comes back comes piece by piece."""
+        found = bytearray()
+        source = io.BytesIO(EVERY_BYTE * 20)
+        answer = transport.stream(
+            ["sh", "-c", "cat; echo err >&2; exit 7"], stdin=source, out=found.extend, timeout_s=SOON_S
+        )
+        assert (ended(answer).rc, answer.stdout, answer.stderr) == (7, b"", b"err\n")
+        assert bytes(found) == EVERY_BYTE * 20
+
+    def test_a_stream_ends_with_what_its_reader_raises(self, transport: Any) -> None:
+        """A full disk here is no answer of the box."""
+
+        def full(data: bytes) -> None:
+            raise OSError(28, "full")
+
+        began = time.monotonic()
+        with pytest.raises(OSError, match="full"):
+            transport.stream(["sh", "-c", "echo out; sleep 60"], out=full, timeout_s=SOON_S)
+        assert time.monotonic() - began < 30
+
+    def test_a_stream_in_which_nothing_moves_is_given_up(self, transport: Any) -> None:
+        """After `quiet_s`, long before its time is over."""
+        answer = transport.stream(["sleep", "60"], out=bytearray().extend, timeout_s=SOON_S, quiet_s=1.0)
+        assert isinstance(answer, NoAnswer) and answer.kind == "timeout"

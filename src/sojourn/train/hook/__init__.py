@@ -1,1 +1,1 @@
-"""What every Python of a payload loads first where its job says `protect: saves`: PYTHONPATH names this folder."""
+"""Loaded first by every Python of a payload if the job says `protect: saves`: PYTHONPATH names this folder."""

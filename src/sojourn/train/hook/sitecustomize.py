@@ -1,8 +1,8 @@
-"""`protect: saves`: saves that write a file in place write it aside instead, sync it, and put it in its place at once.
+"""`protect: saves`: saves that would overwrite a file in place write a new one, sync it, and then replace the old.
 
-Python loads this file by its name at every start, before the script. It stands alone, imports nothing until a library
-that saves is imported, and steps aside wherever it is in doubt. Protected: torch.save, numpy.save, savez and
-savez_compressed, safetensors' save_file, joblib.dump; each where it is given the path of a regular file or a new one.
+Python loads this file by its name at every start, before the script. It is self-contained, imports nothing until a
+library that saves is imported, and steps aside when in doubt. Protected: torch.save, numpy.save, savez and
+savez_compressed, safetensors' save_file, joblib.dump; each when given the path of a regular or new file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NAME = "sitecustomize"
-# Module that was imported -> (owner of the function, its name, place and name of the path, ending it appends).
+# imported module -> (owner of the function, its name, place and name of the path, ending it appends).
 _SAVERS = {
     "torch": (("torch", "save", 1, "f", ""), ("torch.serialization", "save", 1, "f", "")),
     "numpy": (
@@ -29,12 +29,12 @@ _SAVERS = {
     "safetensors.numpy": (("safetensors.numpy", "save_file", 1, "filename", ""),),
     "joblib": (("joblib", "dump", 1, "filename", ""),),
 }
-_TRIED_AGAIN = (28, 122, 18)  # ENOSPC, EDQUOT, EXDEV: there is no room for two, or no rename; written as it always was
-_told: set[str] = set()  # what was said already
+_TRIED_AGAIN = (28, 122, 18)  # ENOSPC, EDQUOT, EXDEV: no room for two, or no rename; written in place as before
+_told: set[str] = set()  # already reported
 
 
 def _install() -> None:
-    """Watch for the libraries, then load the sitecustomize that ours hides. Raises: nothing of our own."""
+    """Watch for the libraries, then load the sitecustomize hidden by ours. Raises: nothing of our own."""
     sys.meta_path.insert(0, _Finder())
     for name in _SAVERS:
         if name in sys.modules:
@@ -43,7 +43,7 @@ def _install() -> None:
 
 
 def _chain() -> None:
-    """Run the sitecustomize that would have been loaded without us, as if it were alone."""
+    """Run the sitecustomize that would be loaded without ours, as if it were alone."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 
@@ -56,13 +56,13 @@ def _chain() -> None:
 
 
 class _Finder:
-    """Finds nothing by itself: lets the others find a library of ours, and wraps its functions once it is loaded."""
+    """Finds nothing itself: lets the others find a library we protect, and wraps its functions once it is loaded."""
 
     def __init__(self) -> None:
         self.busy: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """As `importlib.abc.MetaPathFinder` has it."""
+        """As in `importlib.abc.MetaPathFinder`."""
         if name not in _SAVERS or name in self.busy:
             return None
         from importlib.util import find_spec
@@ -81,7 +81,7 @@ class _Finder:
 
 
 class _Loader:
-    """The library's own loader, and our step behind it."""
+    """The library's own loader, followed by our step."""
 
     def __init__(self, inner: Any, name: str) -> None:
         self._inner = inner
@@ -91,11 +91,11 @@ class _Loader:
         return getattr(self._inner, name)
 
     def create_module(self, spec: Any) -> Any:
-        """As the library's own loader does it."""
+        """As the library's own loader does."""
         return self._inner.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Load the library, then protect what it saves by."""
+        """Load the library, then protect its functions that save."""
         module.__spec__.loader = module.__loader__ = self._inner  # type: ignore[union-attr]
         self._inner.exec_module(module)
         _protect(self._name)
@@ -110,7 +110,7 @@ def _protect(name: str) -> None:
 
 
 def _whole(function: Callable[..., Any], place: int, keyword: str, ending: str) -> Callable[..., Any]:
-    """`function`, which writes to the path among its arguments; whole or not at all."""
+    """`function`, which writes to the path among its arguments, made to write whole or not at all."""
     import functools
 
     @functools.wraps(function)
@@ -146,7 +146,7 @@ def _whole(function: Callable[..., Any], place: int, keyword: str, ending: str) 
 
 
 def _path_of(target: Any, ending: str) -> str:
-    """The real path of what is to be written; "" for what is none, or is something else than a regular file."""
+    """The real path to write to; "" if there is none, or it is not a regular file."""
     if not isinstance(target, (str, bytes, os.PathLike)):
         return ""
     try:
@@ -155,7 +155,7 @@ def _path_of(target: Any, ending: str) -> str:
             path += ending
         path = os.path.realpath(path)
         if os.path.lexists(path) and not os.path.isfile(path):
-            _say("%s is no regular file: not protected" % path)
+            _say("%s is not a regular file: not protected" % path)
             return ""
         return path if os.path.isdir(os.path.dirname(path)) else ""
     except (TypeError, ValueError, OSError):
@@ -163,18 +163,18 @@ def _path_of(target: Any, ending: str) -> str:
 
 
 def _aside(path: str) -> str:
-    """A folder of our own beside the file: its name stays, which torch.save writes into it. Raises: OSError."""
+    """A folder of ours beside the file: the name stays, because torch.save writes it into the file. Raises: OSError."""
     import tempfile
 
     folder, attempt = os.path.dirname(path), os.environ.get("SOJOURN_ATTEMPT", "0")
-    for name in os.listdir(folder):  # of an earlier attempt, which was killed in the middle
+    for name in os.listdir(folder):  # from an earlier attempt, killed in between
         if name.startswith(".saving-") and not name.startswith(".saving-%s-" % attempt):
             _remove(os.path.join(folder, name))
     return tempfile.mkdtemp(prefix=".saving-%s-" % attempt, dir=folder)
 
 
 def _put(other: str, path: str) -> None:
-    """Sync what was written, keep the one before, and put it in its place. Raises: OSError."""
+    """Sync the new file, keep the old one, and replace it. Raises: OSError."""
     if os.path.exists(path):
         os.chmod(other, os.stat(path).st_mode & 0o7777)
     fd = os.open(other, os.O_RDONLY)
@@ -192,7 +192,7 @@ def _put(other: str, path: str) -> None:
 
 
 def _keep(path: str) -> None:
-    """A second name for the one before, in the run's own folder: it is never owed. Only where that costs no copy."""
+    """A second name for the old file, in the run's own folder: it is never owed. Only if that costs no copy."""
     run, attempt = os.environ.get("SOJOURN_RUN_DIR", ""), os.environ.get("SOJOURN_ATTEMPT", "")
     here = os.path.join(os.path.realpath(run), "attempts", attempt)
     inner = os.path.relpath(path, here)
@@ -209,12 +209,12 @@ def _keep(path: str) -> None:
 
 
 def _named_as_before(result: Any, other: str, path: str) -> Any:
-    """joblib.dump tells the names of what it wrote."""
+    """joblib.dump returns the names of the files it wrote."""
     return [path if one == other else one for one in result] if isinstance(result, list) else result
 
 
 def _is_full(error: BaseException) -> bool:
-    """torch and safetensors say a full disk in words of their own."""
+    """torch and safetensors report a full disk in their own words."""
     text = str(error)
     return any(word in text for word in ("No space left", "os error 28", "unexpected pos", "requested and"))
 

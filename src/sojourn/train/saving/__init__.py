@@ -1,1 +1,1 @@
-"""A checkpoint on its way to the disk: copied, written aside by another process, committed whole."""
+"""A checkpoint on its way to disk: copied, written aside by another process, committed whole."""

@@ -1,4 +1,4 @@
-"""Live values and what a checkpoint file holds: `Freezer` turns tensors and arrays into views of them, `thaw` back.
+"""Live values and a checkpoint file's content: `Freezer` turns tensors and arrays into views of them, `thaw` back.
 
 PyTorch and numpy are looked up in `sys.modules`: what the process has not imported cannot be in its state.
 """
@@ -14,7 +14,8 @@ from typing import Any
 from sojourn.formats.torch.pickle import Unsaveable
 from sojourn.formats.torch.values import DTYPES, Made, Name, Storage, Tensor
 
-# numpy's kind and width -> PyTorch's word. Other dtypes (dates, texts, long double, foreign order) go as raw bytes.
+# numpy's kind and width -> PyTorch's name. Other dtypes (dates, texts, long double, foreign byte order) are stored as
+# raw bytes.
 _FROM_NUMPY = {
     "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16",
     "u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64",
@@ -30,13 +31,13 @@ class Freezer:
 
     def __init__(self) -> None:
         self._storages: dict[tuple[Any, ...], Storage] = {}
-        self._scalars: dict[str, tuple[bytearray, Storage]] = {}  # numpy scalars by dtype, all of one in one storage
+        self._scalars: dict[str, tuple[bytearray, Storage]] = {}  # numpy scalars by dtype, one storage for each
         self._done: dict[
             int, tuple[Any, Any]
         ] = {}  # id -> (the value, kept alive so that its id stays its own; its tree)
 
     def freeze(self, value: Any, where: str = "") -> Any:
-        """The tree of `value`; `where` is its path for messages. Raises: Unsaveable."""
+        """The tree of `value`; `where` is its path, for messages. Raises: Unsaveable."""
         if value is None or type(value) in (bool, int, float, str, bytes, bytearray, complex):
             return value
         if id(value) in self._done:
@@ -110,7 +111,7 @@ class Freezer:
         return Tensor(native, shape, tuple(strides if order == "C" else strides[::-1]), 0, storage)
 
     def _scalar(self, array: Any, native: str) -> Tensor:
-        """A numpy scalar: one place in the storage of all scalars of its dtype, since each may well have thousands."""
+        """A numpy scalar: one place in the storage of its dtype's scalars, of which a state may have thousands."""
         said = {"dtype": array.dtype.str, "shape": [], "order": "C", "scalar": True}
         if said["dtype"] not in self._scalars:
             fresh = bytearray()
@@ -126,7 +127,7 @@ class Freezer:
     def _tensor(self, value: Any, where: str, torch: Any) -> Tensor:
         if type(value) not in _tensor_types(torch):
             raise Unsaveable(
-                where=where, detail=f"a {type(value).__qualname__} is no plain tensor (sharded states come later)"
+                where=where, detail=f"a {type(value).__qualname__} is not a plain tensor (sharded states come later)"
             )
         if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
             raise Unsaveable(where=where, detail="a tensor that is sparse, quantized or without memory")
@@ -144,10 +145,10 @@ class Freezer:
 
 
 def thaw(tree: Any, share: bool = False) -> Any:
-    """Live values of a tree: numpy arrays, tensors, dtypes, devices, in containers of their own.
+    """Live values of a tree: numpy arrays, tensors, dtypes, devices, in new containers.
 
-    With `share` tensors and arrays look into the file's private map instead of owning a copy: for what copies them
-    anyway. Raises: ImportError where the tree holds tensors and PyTorch is not installed.
+    With `share`, tensors and arrays view the file's private map instead of owning a copy: for callers that copy them
+    anyway. Raises: ImportError if the tree has tensors and PyTorch is not installed.
     """
     return _Thawer(share).thaw(tree)
 
@@ -227,9 +228,9 @@ def _tensor_types(torch: Any) -> tuple[type, ...]:
 
 
 class _TorchView:
-    """Bytes of a PyTorch storage: in place where they lie in this machine's memory, else copied when asked for.
+    """Bytes of a PyTorch storage: in place if in this machine's memory, else copied on request.
 
-    `raw` is the storage, for who copies it in a better way.
+    `raw` is the storage, for callers with a better way to copy.
     """
 
     def __init__(self, raw: Any) -> None:

@@ -1,6 +1,6 @@
-"""Items of which each process has a part (FSDP, DTensor): written and read by torch.distributed.checkpoint.
+"""Items split over processes (FSDP, DTensor): written and read by torch.distributed.checkpoint.
 
-What it writes is a folder that any number of processes can read, since it is kept by the names of the parameters.
+It writes a folder that any number of processes can read, since it is organized by parameter names.
 Source: torch/distributed/checkpoint/{state_dict,filesystem}.py of PyTorch 2.13, 2026-11.
 """
 
@@ -18,11 +18,11 @@ from sojourn.formats.torch.write import Plan
 from sojourn.train.distributed import Alone
 from sojourn.train.saving import sealed
 
-REST = "sojourn.pt"  # in the folder: all that is not sharded
+REST = "sojourn.pt"  # in the folder: everything not sharded
 
 
 class Shards:
-    """The sharded ones among a training's items: modules, and the optimizers of their parameters, by item name."""
+    """The sharded ones among a training's items: modules, and their parameters' optimizers, by item name."""
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         torch = sys.modules.get("torch")
@@ -37,22 +37,22 @@ class Shards:
         self.names = sorted({*self._modules, *self._optimizers})
 
     def bytes(self) -> int:
-        """Bytes of the modules and of what the optimizers keep by now, over all processes. Asks none of them."""
+        """Bytes of the modules and current optimizer states over all processes, without asking them."""
         kept = [p for module in self._modules.values() for p in _kept(module)]
         kept += [p for _, item in self._optimizers.values() for state in item.state.values() for p in state.values()]
-        # A DTensor tells the size of the whole, the first FSDP's flat parameters that of this process's part.
+        # A DTensor reports the size of the whole, the first FSDP's flat parameters that of this process's part.
         is_part = any(map(_is_flat, self._modules.values()))
         parts = int(sys.modules["torch.distributed"].get_world_size()) if is_part else 1
         return parts * sum(int(p.numel() * p.element_size()) for p in kept if hasattr(p, "element_size"))
 
     def write(self, path: str, team: Alone) -> None:
-        """This process's part into the folder `path`; all of `team` at once.   Raises: RankLost; OSError, in all."""
+        """This process's part into the folder `path`; all of `team` together.   Raises: RankLost; OSError, in all."""
         self._run("save", path, team, self._state())
 
     def restore(self, path: str, team: Alone) -> None:
-        """Put everything back, in place, from the folder `path`; all of `team` at once.
+        """Restore everything, in place, from the folder `path`; all of `team` together.
 
-        Raises: RankLost; OSError; ValueError where it does not fit.
+        Raises: RankLost; OSError; ValueError if it does not fit.
         """
         state, how = self._state(), importlib.import_module("torch.distributed.checkpoint.state_dict")
         self._run("load", path, team, state)
@@ -71,7 +71,7 @@ class Shards:
         dcp = importlib.import_module("torch.distributed.checkpoint")
         try:
             team.ask(lambda: getattr(dcp, verb)(state, checkpoint_id=path, process_group=team.group))
-        except dcp.api.CheckpointException as e:  # no Exception: it would pass every handler
+        except dcp.api.CheckpointException as e:  # not an Exception: it would pass every handler
             first = next(iter(e.failures.values()))[0]
             number = first.errno if isinstance(first, OSError) and first.errno else errno.EIO
             if verb == "load" and not isinstance(first, OSError):
@@ -81,18 +81,18 @@ class Shards:
 
 @dataclass(frozen=True)
 class ShardedPlan:
-    """What is to be saved where items are sharded: them, and the plan of all the rest."""
+    """What to save when items are sharded: these, and the plan of the rest."""
 
     shards: Shards
     rest: Plan
 
     @property
     def bytes(self) -> int:
-        """About what it takes, over all processes."""
+        """About its size, over all processes."""
         return self.rest.bytes + self.shards.bytes()
 
     def write_rest(self, folder: str) -> None:
-        """All that is not sharded, as a file in the folder.   Raises: OSError."""
+        """Everything not sharded, as a file in the folder.   Raises: OSError."""
         fd = os.open(os.path.join(folder, REST), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             self.rest.write_to(fd)
@@ -101,7 +101,7 @@ class ShardedPlan:
 
 
 def open_shards(path: str, is_checked: bool = False) -> torch_zip.Opened:
-    """A checkpoint of ours: a file, or a sealed folder, whose every byte is compared (unless that `is_checked`).
+    """A checkpoint of ours: a file, or a sealed folder, with every byte compared (unless it `is_checked`).
 
     Raises: Damaged, OSError.
     """

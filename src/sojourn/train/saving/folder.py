@@ -1,8 +1,8 @@
-"""A folder of checkpoints: what is in it is whole, durable, and named so that the newest of the latest attempt wins.
+"""A folder of checkpoints: whole, durable, and named so that the newest of the latest attempt wins.
 
-A checkpoint `ckpt-t000003-s00000120.pt` was written by the attempt with fencing token 3 at step 120. It appears under
-that name when all its bytes are on the disk (`Shelf.commit`). The highest (token, step) that is valid wins; the pointer
-`latest.json` is for others to look at and never believed here.
+A checkpoint `ckpt-t000003-s00000120.pt` was written by the attempt with fencing token 3 at step 120. It gets this name
+once all its bytes are on disk (`Shelf.commit`). The highest valid (token, step) wins; the pointer `latest.json` is for
+others to read and never trusted here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sojourn.formats.torch import zip as torch_zip
 from sojourn.formats.torch.values import Damaged
 from sojourn.formats.torch.write import Plan
 from sojourn.train.saving import distributed_shards
-from sojourn.train.saving.commit import BEST, Shelf, highest_token
-from sojourn.wire import atomic, units
+from sojourn.train.saving.commit import BEST, Shelf, highest_token, make_folder
+from sojourn.wire import units
 from sojourn.wire.errors import Misuse, WorldError
 
 LOCK_WAIT_S = 10.0
 T = TypeVar("T")
-_here: dict[str, Folder] = {}  # this process's folders by their real path
+_here: dict[str, Folder] = {}  # this process's folders by real path
 
 
 class FolderBusy(Misuse):
@@ -41,17 +41,17 @@ class NoPlace(WorldError):
 
 
 class Folder:
-    """The checkpoints below `path`, as the attempt with fencing token `token` sees them. Creates the folder.
+    """The checkpoints below `path`, as seen by the attempt with fencing token `token`. Creates the folder.
 
-    With `token` None (no sojourn around) the folder is locked for this process and the token is the next free one.
-    `say` gets one line for everything worth telling. `shelf` is where commits go.   Raises: NoPlace, FolderBusy.
+    With `token` None (without sojourn) the folder is locked for this process and the token is the next free one. `say`
+    gets one line for everything worth reporting. `shelf` makes commits.   Raises: NoPlace, FolderBusy.
     """
 
     def __init__(self, path: str, token: int | None, keep: int, say: Callable[[str], None]) -> None:
         self.path, self.say = os.path.abspath(path), say
         self._lock = -1
         try:
-            _make(self.path)
+            make_folder(self.path)
         except OSError as e:
             raise NoPlace(folder=self.path, detail=e.strerror) from e
         if not os.access(self.path, os.W_OK | os.X_OK):
@@ -59,7 +59,7 @@ class Folder:
         self._is_open = True
         before = _here.get(os.path.realpath(self.path))
         if before is not None:
-            before.close()  # a cell of a notebook that is run again; whoever still uses the old one is told
+            before.close()  # a notebook cell run again; users of the old one get an error
         is_locked = token is None and self._take_lock()
         _here[os.path.realpath(self.path)] = self
         self.token = token if token is not None else highest_token(self.path) + 1
@@ -69,22 +69,21 @@ class Folder:
         self.shelf.sweep()
 
     def close(self) -> None:
-        """Release the folder: nothing more is written here. Idempotent."""
+        """Release the folder: nothing more is written through it. Idempotent."""
         self._is_open = False
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def check_open(self) -> None:
-        """Raises: FolderBusy where it was closed, or taken over by a later Folder of this process."""
+        """Raises: FolderBusy if it was closed, or taken over by a later Folder of this process."""
         if not self._is_open:
             raise FolderBusy(folder=self.path)
 
     def latest_valid(self) -> torch_zip.Opened | None:
-        """The newest checkpoint every byte of which is as it was written; says which are not.
+        """The newest checkpoint whose every byte is unchanged; reports those that are not.
 
-        best.pt is the last resort. None where there is nothing.   Raises: Damaged where nothing of what is there is
-        valid; Superseded.
+        best.pt is the last resort. None if there is nothing.   Raises: Damaged if nothing is valid; Superseded.
         """
         return self.newest(distributed_shards.open_shards)
 
@@ -99,19 +98,19 @@ class Folder:
                 return read(os.path.join(self.path, name))
             except Damaged as e:
                 self.shelf.damaged.add(name)
-                self.say(f"{name} is damaged and passed over: {e.fields['detail']}")
+                self.say(f"{name} is damaged and skipped: {e.fields['detail']}")
                 last = e
             except OSError as e:
-                self.say(f"{name} cannot be read and is passed over: {e.strerror}")
+                self.say(f"{name} cannot be read and is skipped: {e.strerror}")
                 last = e
         if last is not None:
-            # Starting from nothing would throw away work without asking.
+            # Starting from nothing would discard work without asking.
             detail = f"none of its {len(names)} checkpoints can be read; move them away to start from the beginning"
             raise Damaged(self.path, "corrupt", detail) from last
         return None
 
     def commit(self, plan: Plan, step: int, at_s: float) -> str:
-        """Write a checkpoint here and now, straight from the state, so that it survives a power cut; its name.
+        """Write a checkpoint right here, straight from the state, so that it survives a power cut; returns its name.
 
         On any error nothing half-written stays and nothing is pruned.   Raises: OSError, Superseded, FolderBusy.
         """
@@ -129,9 +128,9 @@ class Folder:
         return self.shelf.commit(write, plan.bytes, step, at_s)
 
     def budget(self, size_bytes: int, with_best: bool) -> str:
-        """What checkpoints of this size will take at most, beside what is free: one line, loud where it does not fit.
+        """The most that checkpoints of this size will take, and the free space: one line, loud if it does not fit.
 
-        One more than is kept, since the new one is whole before an old one goes.
+        One more than kept, since the new one is whole before an old one goes.
         """
         keep = self.shelf.keep
         kinds = f"the newest {keep}" + (" and best.pt" if with_best else "")
@@ -141,23 +140,23 @@ class Folder:
         return line if free >= need or not disk.f_blocks else f"{line}: TOO LITTLE ROOM, saves will fail"
 
     def best(self) -> torch_zip.Opened | None:
-        """best.pt, every byte checked; None where there is none.   Raises: Damaged, OSError."""
+        """best.pt, every byte checked; None if there is none.   Raises: Damaged, OSError."""
         try:
             return torch_zip.read_zip(os.path.join(self.path, BEST))
         except FileNotFoundError:
             return None
 
     def best_facts(self) -> Any:
-        """What best.pt says of itself; {} where there is none or it cannot be read."""
+        """The facts stored in best.pt; {} if it is missing or unreadable."""
         try:
             return torch_zip.facts(os.path.join(self.path, BEST))
         except (OSError, Damaged):
             return {}
 
     def _take_lock(self) -> bool:
-        """A lock that lasts as long as this process, whatever it forks.
+        """A lock for as long as this process lives, whatever it forks.
 
-        False where the file system has no locks: then the fence of the later of two trainings ends the earlier one.
+        False if the file system has no locks: then the fence of the later of two trainings ends the earlier one.
         Raises: FolderBusy.
         """
         fd = os.open(os.path.join(self.path, ".lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -175,31 +174,11 @@ class Folder:
         raise FolderBusy(folder=self.path)
 
 
-def _make(path: str) -> None:
-    """The folder and what is missing above it, so that a power cut leaves it where its checkpoints are.
-
-    Raises: OSError.
-    """
-    if os.path.isdir(path):
-        return
-    above = os.path.dirname(path)
-    _make(above)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
-    try:
-        atomic.sync_folder(above)
-    except OSError:
-        pass  # one that may not be read, or a file system without: as durable as it gets
-
-
 def _in_child() -> None:
-    """A forked child (a worker of a loader) must not hold the lock on when the training was killed."""
+    """A forked child (a worker of a loader) must not hold the lock after the training was killed."""
     for folder in _here.values():
         if folder._lock >= 0:
-            os.close(folder._lock)  # the lock itself is its parent's
+            os.close(folder._lock)  # the lock itself belongs to its parent
             folder._lock = -1
 
 
@@ -207,7 +186,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def _waits(total_s: float) -> Iterator[float]:
-    """Growing pauses that sum up to about `total_s`."""
+    """Growing pauses that add up to about `total_s`."""
     pause_s, spent_s = 0.05, 0.0
     while spent_s < total_s:
         yield pause_s

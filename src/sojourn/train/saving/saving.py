@@ -1,6 +1,6 @@
-"""Saves under way: here at once where the state is tiny, else copied and left to the writer process.
+"""Saves under way: made here at once if the state is tiny, else copied and left to the writer process.
 
-The `Checkpointer` says what to save and when; this says what came of it, at the next `poll` or `land`.
+The `Checkpointer` decides what to save and when; the results appear here, at the next `poll` or `land`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, Callable, Mapping
 
 from sojourn.formats.torch.write import Plan
 from sojourn.train.pace import Pace
-from sojourn.train.saving import shared_memory
+from sojourn.train.saving import commit, shared_memory
 from sojourn.train.saving.background import Background, WriterEnded, wait
 from sojourn.train.saving.commit import Superseded
 from sojourn.train.saving.folder import Folder
 from sojourn.wire import units
 from sojourn.wire.errors import WorldError
 
-HERE_BYTES = 1 << 20  # up to here writing takes hardly longer than handing over, and leaves the other cores alone
+HERE_BYTES = 1 << 20  # up to this size, writing takes hardly longer than handing over, and leaves the other cores alone
 _RESERVE_S = 600.0
-_DEATHS = 3  # writers that may die one after the other before saves are made without one
+_DEATHS = 3  # writers that may die in a row before saves are made without one
 
 
 class NotSaved(WorldError):
@@ -32,7 +32,7 @@ class NotSaved(WorldError):
 
 @dataclass(frozen=True)
 class Flight:
-    """A save that another process makes. Times on the monotonic clock."""
+    """A save made by another process. Times on the monotonic clock."""
 
     step: int
     place: tuple[int, ...]
@@ -43,10 +43,10 @@ class Flight:
 
 
 class Saver:
-    """Saves plans into `folder`, in the background or not (None: by size), and tells `pace` what it took.
+    """Saves plans into `folder`, in the background or not (None: by size), and reports the time taken to `pace`.
 
-    `latest`: {"name", "step", "bytes"} of the newest that is durable, None before there is one. `place`: what the
-    Checkpointer said of it. `why_not`: of the latest failure.
+    `latest`: {"name", "step", "bytes"} of the newest durable one, None before the first. `place`: the Checkpointer's
+    label for it. `why_not`: of the latest failure.
     """
 
     def __init__(self, folder: Folder, pace: Pace, background: bool | None, say: Callable[[str], None]) -> None:
@@ -54,10 +54,12 @@ class Saver:
         self.latest: dict[str, Any] | None = None
         self.place: tuple[int, ...] = ()
         self.why_not = ""
+        self.listeners: list[Callable[[str, int], None]] = []  # called with path and step of each durable one
         self._wanted = background
         self._background: Background | None = None
         self._reserving = 0
         self._deaths = self._failures = 0
+        self._is_next_here = False  # a writer died of the latest save: do not give the next one to another
         self._flight: Flight | None = None
         self._is_behind_told = False
 
@@ -68,16 +70,30 @@ class Saver:
 
     def has(self, place: tuple[int, ...]) -> bool:
         """The state at `place` is saved, or being saved."""
-        return place == (self.place if self._flight is None else self._flight.place)
+        if self._flight is not None:
+            return place == self._flight.place
+        return place == self.place and (self.latest is None or os.path.exists(self.latest["path"]))
 
     def goes_on(self, name: str, step: int, size_bytes: int, place: tuple[int, ...]) -> None:
-        """The training goes on from this checkpoint."""
+        """The training resumes from this checkpoint."""
         self.place = place
         self.latest = {"name": name, "step": step, "bytes": size_bytes, "path": os.path.join(self.folder.path, name)}
 
+    def expect(self, size_bytes: int) -> None:
+        """Saves of about this size will come: the writer starts and reserves memory meanwhile, if there is room."""
+        if not size_bytes or self._background is not None or not self._is_wanted(size_bytes):
+            return
+        try:
+            self._check_room(size_bytes)
+            self._background = Background()
+            self._background.reserve(size_bytes)
+            self._reserving = size_bytes
+        except OSError:
+            self._background = None  # `prepare` says what is missing, once the size is known
+
     def prepare(self, plan: Plan) -> str:
-        """Get ready for saves like this: the writer starts and gets its memory meanwhile. What it takes, in words."""
-        if not self._is_wanted(plan) or not self._start(plan):
+        """Get ready for saves like this: the writer starts and reserves memory meanwhile. Returns the size in words."""
+        if not self._is_wanted(plan.bytes) or not self._start(plan):
             return ""
         return (
             f"written by another process from a copy of {units.say_bytes(shared_memory.wanted_bytes(plan))} of memory"
@@ -86,14 +102,14 @@ class Saver:
     def save(
         self, plan: Plan, step: int, at_s: float, place: tuple[int, ...], is_best: bool, undo: Callable[[], None]
     ) -> bool:
-        """Save, or copy and let save; False where it failed by now. `undo` is called where it fails, now or later.
+        """Save, or have a copy saved; False if it has already failed. `undo` is called on failure, now or later.
 
-        A save that is under way is waited for first.   Raises: Superseded, FolderBusy, Orphaned.
+        Waits first for any save under way.   Raises: Superseded, FolderBusy, Orphaned.
         """
         self.land()
         self.folder.check_open()
         began_s = time.monotonic()
-        if self._is_wanted(plan) and self._start(plan):
+        if self._is_wanted(plan.bytes) and not self._is_next_here and self._start(plan):
             try:
                 if self._hand_over(plan, step, at_s, is_best):
                     stall_s = time.monotonic() - began_s
@@ -113,6 +129,9 @@ class Saver:
         self._saved(name, step, plan.bytes, place)
         if is_best:
             self.link_best(name)
+        if self._is_next_here:
+            self._is_next_here = False
+            self.prepare(plan)  # another writer gets ready meanwhile
         return True
 
     def save_folder(
@@ -124,9 +143,9 @@ class Saver:
         place: tuple[int, ...],
         facts: Mapping[str, Any],
     ) -> bool:
-        """Save what `fill` writes (`Shelf.commit_folder`), here and now; False where it failed.
+        """Save what `fill` writes (`Shelf.commit_folder`), right here; False if it failed.
 
-        Raises: Superseded, FolderBusy, and what `fill` raises but for OSError.
+        Raises: Superseded, FolderBusy, and what `fill` raises except OSError.
         """
         self.folder.check_open()
         began_s = time.monotonic()
@@ -142,11 +161,11 @@ class Saver:
         return True
 
     def poll(self) -> None:
-        """Take up what came of a save under way, if anything did. A few microseconds.   Raises: Superseded."""
+        """Take up the result of a save under way, if there is one. A few microseconds.   Raises: Superseded."""
         if self._background is None or not (self._flight or self._reserving):
             return
         try:
-            answer = self._background.hear()
+            answer = self._background.receive()
         except WriterEnded as e:
             self._lost(e)
             return
@@ -156,7 +175,7 @@ class Saver:
             self._landed(answer)
 
     def land(self) -> None:
-        """Wait until nothing is under way.   Raises: Superseded."""
+        """Wait until no save is under way.   Raises: Superseded."""
         flight = self._flight
         if flight is None or self._background is None:
             return
@@ -166,7 +185,7 @@ class Saver:
             self._lost(e)
 
     def hold(self) -> None:
-        """As `land`; of several processes, none but the one that writes."""
+        """Like `land`; of several processes, only for the one that writes."""
         self.land()
 
     def tell_behind(self) -> None:
@@ -180,14 +199,14 @@ class Saver:
             )
 
     def link_best(self, name: str) -> None:
-        """Let best.pt be `name`; what stands in the way is told."""
+        """Make best.pt `name`; report what prevents it."""
         try:
             self.folder.shelf.make_best(name)
         except OSError as e:
             self.say(f"best.pt is NOT brought up to date: {e.strerror}; {name} holds the best state")
 
     def close(self) -> None:
-        """Wait for what is under way and end the writer. Idempotent.   Raises: Superseded."""
+        """Wait for any save under way and end the writer. Idempotent.   Raises: Superseded."""
         try:
             self.land()
         finally:
@@ -195,13 +214,13 @@ class Saver:
                 self._background.close()
                 self._background = None
 
-    def _is_wanted(self, plan: Plan) -> bool:
+    def _is_wanted(self, size_bytes: int) -> bool:
         if self._deaths >= _DEATHS:
             return False
-        return plan.bytes > HERE_BYTES if self._wanted is None else self._wanted
+        return size_bytes > HERE_BYTES if self._wanted is None else self._wanted
 
     def _start(self, plan: Plan) -> bool:
-        """Have a writer with enough memory, or with that on its way."""
+        """Have a writer with enough memory, or memory on its way."""
         wanted = shared_memory.wanted_bytes(plan)
         try:
             if self._background is None:
@@ -225,7 +244,7 @@ class Saver:
             raise OSError(0, text)
 
     def _hand_over(self, plan: Plan, step: int, at_s: float, is_best: bool) -> bool:
-        """Copy the state and send it off. False where there is no memory for it.   Raises: WriterEnded."""
+        """Copy the state and send it off. False if there is no memory for it.   Raises: WriterEnded."""
         while self._background is not None and self._reserving:
             self._reserved(wait(self._background, "memory for a copy of the state", _RESERVE_S))
             if self._background is not None:
@@ -239,25 +258,20 @@ class Saver:
         return True
 
     def _reserved(self, answer: dict[str, Any]) -> None:
-        assert self._background is not None
-        if not answer["ok"]:
-            self._without(str(answer["detail"]))
-            return
-        try:
-            self._background.arena.adopt(self._reserving)
+        if answer["ok"]:
             self._reserving = 0
-        except OSError as e:  # this process may not have so much
-            self._without(e.strerror or str(e))
+        else:
+            self._without(str(answer["detail"]))
 
     def _landed(self, answer: dict[str, Any]) -> None:
         flight, self._flight = self._flight, None
         assert flight is not None
+        for text in answer.get("said", ()):
+            self.say(text)
         if answer["ok"]:
             self._deaths = 0
             self.folder.shelf.damaged.clear()
             self.pace.saved(flight.stall_s, time.monotonic() - flight.began_s)
-            for text in answer["said"]:
-                self.say(text)
             self._saved(answer["name"], flight.step, flight.bytes, flight.place)
         elif "superseded" in answer:
             raise Superseded(theirs=answer["superseded"], ours=self.folder.token, folder=self.folder.path)
@@ -265,14 +279,15 @@ class Saver:
             self._failed(flight.step, f"{answer['detail']} ({answer['file'] or self.folder.path})", flight.undo)
 
     def _lost(self, error: WriterEnded) -> None:
-        """The writer is gone, and with it what it was at. The next save starts another one."""
+        """The writer is gone, with the save it was making. The next save starts another writer."""
         flight, self._flight = self._flight, None
         if self._background is not None:
             self._background.close()
         self._background, self._reserving = None, 0
         self._deaths += 1
         if flight is not None:
-            self._failed(flight.step, error.strerror or str(error), flight.undo)
+            self._is_next_here = True
+            self._failed(flight.step, error.strerror or str(error), flight.undo, is_lost=True)
         if self._deaths == _DEATHS:
             self._without(error.strerror or str(error))
 
@@ -287,14 +302,21 @@ class Saver:
     def _saved(self, name: str, step: int, size_bytes: int, place: tuple[int, ...]) -> None:
         self._failures, self.why_not = 0, ""
         self.goes_on(name, step, size_bytes, place)
+        for call in self.listeners:
+            call(os.path.join(self.folder.path, name), step)
         news = self.pace.news()
         if news:
             self.say(f"a checkpoint is now written {news}")
 
-    def _failed(self, step: int, why: str, undo: Callable[[], None]) -> None:
+    def _failed(self, step: int, why: str, undo: Callable[[], None], is_lost: bool = False) -> None:
+        """`is_lost`: not for lack of anything, so the next step can be saved at once."""
         self._failures, self.why_not = self._failures + 1, why
-        self.pace.failed()
+        (self.pace.lost if is_lost else self.pace.failed)()
         undo()
-        before = "nothing is saved yet" if self.latest is None else f"{self.latest['name']} stands"
         times = f" ({self._failures} times now)" if self._failures > 1 else ""
-        self.say(f"step {step} is NOT SAVED: {why}{times}; {before}, training goes on")
+        then = "; it saves the next step itself" if is_lost else ""
+        self.say(f"step {step} is NOT SAVED: {why}{times}; {self.stands()}, training continues{then}")
+
+    def stands(self) -> str:
+        """The existing checkpoint, in words."""
+        return commit.stands(self.latest, self.folder.path)

@@ -1,7 +1,7 @@
-"""Sealed folders: a folder whose every file is listed with its sha256 in the one file that is written last.
+"""Sealed folders: every file is listed with its sha256 in one file, which is written last.
 
-For checkpoints that another library writes as a folder of files. It counts only with its seal, and only while every
-byte is as it was sealed.
+For checkpoints that another library writes as a folder of files. A folder counts only with its seal, and only while
+every byte is as sealed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SCHEMA = "sojourn/seal/v1"
 
 
 def seal(path: str, facts: Mapping[str, Any]) -> tuple[str, int]:
-    """Make everything below `path` durable and write its seal; (sha256 that names the content, bytes of all files).
+    """Make everything below `path` durable and write its seal; (sha256 of the content, bytes of all files).
 
-    `facts`: plain values that `check` gives back. What is in the folder must not change any more.   Raises: OSError.
+    `facts`: plain values that `check` returns. The folder's content must not change any more.   Raises: OSError.
     """
     unseal(path)
     rows, total = [], 0
@@ -42,7 +42,7 @@ def seal(path: str, facts: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def check(path: str) -> tuple[dict[str, Any], int]:
-    """(facts, bytes of all files) of a sealed folder, every file read and compared; files besides are none of ours.
+    """(facts, bytes of all files) of a sealed folder, every file read and compared; other files are not ours.
 
     Raises: Damaged (missing, truncated, corrupt), OSError.
     """

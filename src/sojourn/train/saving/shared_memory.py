@@ -1,7 +1,7 @@
-"""Memory that the training and its writer process share, in which the file of a checkpoint takes shape.
+"""Memory shared by the training and its writer process, in which a checkpoint file takes shape.
 
-One copy of the state, made once and used for every save. Linux only (memfd). On CUDA the memory is registered with the
-driver, so that copies from a GPU go at full speed.
+One copy of the state, allocated once and used for every save. Linux only (memfd). With CUDA the memory is registered
+with the driver, so that copies from a GPU run at full speed.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import Any, Callable, Iterator
 from sojourn.formats.torch.write import Plan
 
 PAGE = 4096
-# PyTorch's copy uses its threads, of which two are no faster than one memmove; for small tensors it is slower.
+# PyTorch's copy uses its threads: two of them are no faster than one memmove, and small tensors are slower.
 _TORCH_COPY_BYTES, _TORCH_THREADS = 4 << 20, 4
 _MIB = 1 << 20
-_ALONE = 0.375  # that part of the copy is made before the writer begins
-_GRAIN, _GRAINS = 64 * _MIB, 64  # copied between two words to the writer; of these so many at most, whatever the size
+_ALONE = 0.375  # this part of the copy is made before the writer starts
+_GRAIN, _GRAINS = 64 * _MIB, 64  # copied between two messages to the writer; at most so many of them, whatever the size
 _PORTABLE = 1  # cudaHostRegisterPortable, driver_types.h of CUDA
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14, asm-generic/mman-common.h
 
 
 def is_possible() -> bool:
-    """Whether this system has memory that two processes can share without a name."""
+    """Whether this system has nameless memory that two processes can share."""
     return hasattr(os, "memfd_create") and sys.platform == "linux"
 
 
 class Arena:
-    """The shared memory `fd`, mapped here. It has no pages until the writer process has reserved them.
+    """The shared memory `fd`, mapped here. It has no pages until the writer process reserves them.
 
     Raises: OSError.
     """
@@ -41,11 +41,11 @@ class Arena:
         self.bytes = 0
         self._map: mmap.mmap | None = None
         self._at = 0
-        self._is_pinned: bool | None = None  # not asked for yet
+        self._is_pinned: bool | None = None  # not yet requested
         self._touching: threading.Thread | None = None
 
     def adopt(self, size_bytes: int) -> None:
-        """Map the first `size_bytes`, which are reserved by now; a thread touches them meanwhile.   Raises: OSError."""
+        """Map the first `size_bytes`, now reserved; a thread touches them meanwhile.   Raises: OSError."""
         self._settle()
         self._unpin()
         self._map = mmap.mmap(self.fd, size_bytes)
@@ -57,7 +57,7 @@ class Arena:
         try:
             touching.start()
         except RuntimeError:
-            return  # no thread is to be had: the first copy touches them
+            return  # no thread available: the first copy touches them
         self._touching = touching
 
     def _settle(self) -> None:
@@ -66,7 +66,7 @@ class Arena:
             self._touching = None
 
     def outline(self, plan: Plan) -> tuple[int, int]:
-        """Put the plan's outline behind the place of its pieces: (offset, bytes)."""
+        """Put the plan's outline after the place of its pieces: (offset, bytes)."""
         assert self._map is not None
         self._settle()
         outline, behind = plan.outline(), -(-plan.bytes // PAGE) * PAGE
@@ -74,11 +74,11 @@ class Arena:
         return behind, len(outline)
 
     def fill(self, plan: Plan, copied: Callable[[int], None]) -> None:
-        """Copy all pieces of the plan to their places. `copied(n)` is called, with growing n, when all that lies in the
-        first `n` bytes is there, at last with the plan's bytes. Not before over a third of it is: whoever reads memory
-        meanwhile slows the copy down, for which the training stands still.
+        """Copy all pieces of the plan to their places. `copied(n)` is called, with growing n, once the first `n` bytes
+        are complete, finally with the plan's bytes. Not before over a third is: reading memory meanwhile slows the
+        copy, during which the training stands still.
 
-        The state may change when this returns.   Raises: ValueError (a piece changed its size).
+        The state may change once this returns.   Raises: ValueError (a piece changed size).
         """
         told, grain, gpus = int(plan.bytes * _ALONE), max(_GRAIN, plan.bytes // _GRAINS), set()
         for at, size, view in plan.places():
@@ -92,7 +92,7 @@ class Arena:
         copied(plan.bytes)
 
     def _copy(self, at: int, size: int, view: Callable[[], memoryview], grain: int) -> Iterator[tuple[int, Any]]:
-        """Copy one piece, a grain at a time: (how far it came, the GPU from which that is on its way)."""
+        """Copy one piece, a grain at a time: (how far it got, the GPU that the bytes are coming from)."""
         assert self._map is not None
         raw, torch = getattr(view, "raw", None), sys.modules.get("torch")
         if raw is None or torch is None:
@@ -117,7 +117,7 @@ class Arena:
             yield at + start + count, raw.device if is_cuda else None
 
     def close(self) -> None:
-        """Give the memory back. Idempotent."""
+        """Free the memory. Idempotent."""
         self._settle()
         self._unpin()
         self._map = None
@@ -126,13 +126,13 @@ class Arena:
             self.fd = -1
 
     def _pin(self, torch: Any, device: Any) -> None:
-        """Register with the driver, for all GPUs. Where it refuses, copies are slower and just as right."""
+        """Register with the driver, for all GPUs. If it refuses, copies are slower but just as correct."""
         if self._is_pinned is not None:
             return
         self._is_pinned = not int(torch.cuda.cudart().cudaHostRegister(self._at, self.bytes, _PORTABLE))
         if not self._is_pinned:
             try:
-                torch.zeros(1, device=device)  # the refusal stands as the latest error, for which the next kernel fails
+                torch.zeros(1, device=device)  # the refusal stays as the latest error, and would fail the next kernel
             except RuntimeError:
                 pass
 
@@ -143,33 +143,37 @@ class Arena:
 
 
 def _arrive(gpus: set[Any]) -> None:
-    """Wait until what is on its way from them has arrived: the copies are queued on the stream that is current here."""
+    """Wait for the copies under way from these GPUs: they are queued on the stream that is current here."""
     for device in gpus:
         sys.modules["torch"].cuda.current_stream(device).synchronize()
     gpus.clear()
 
 
 def _touch(at: int, size_bytes: int) -> None:
-    """Let this process's page tables know the pages, so that the first copy need not. Without the GIL.
+    """Put the pages into this process's page tables, so the first copy need not. Without the GIL.
 
-    Where the kernel is too old for it, the first copy takes longer.
+    If the kernel is too old for it, the first copy takes longer.
     """
     ctypes.CDLL(None).madvise(ctypes.c_void_p(at), ctypes.c_size_t(size_bytes), _POPULATE_WRITE)
 
 
 def least_bytes(plan: Plan) -> int:
-    """How much an arena for this plan takes."""
+    """The least that an arena for this plan takes."""
     return -(-plan.bytes // PAGE) * PAGE + len(plan.outline())
 
 
 def wanted_bytes(plan: Plan) -> int:
     """The same with some room to grow, in whole pages."""
-    least = least_bytes(plan)
-    return -(-(least + least // 64 + _MIB) // PAGE) * PAGE
+    return with_room(least_bytes(plan))
+
+
+def with_room(least: int) -> int:
+    """So many bytes with some room to grow, in whole pages; 0 for 0."""
+    return -(-(least + least // 64 + _MIB) // PAGE) * PAGE if least else 0
 
 
 def room_bytes() -> int:
-    """Memory that can still be taken before this machine, or this process's cgroup, is out of it. Linux."""
+    """Memory still available to this machine and this process's cgroup. Linux."""
     found = []
     text = _read("/proc/meminfo")
     for line in text.splitlines():
@@ -187,7 +191,7 @@ def room_bytes() -> int:
 
 
 def _left(folder: str, limit: str, usage: str, cache: str) -> list[int]:
-    """[limit - usage + cache that would be dropped], or [] where there is no limit."""
+    """[limit - usage + reclaimable cache], or [] without a limit."""
     most, used = _read(os.path.join(folder, limit)).strip(), _read(os.path.join(folder, usage)).strip()
     if not most.isdigit() or not used.isdigit():
         return []

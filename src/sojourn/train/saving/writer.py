@@ -1,15 +1,14 @@
-"""The writer process: takes the copy of a checkpoint from shared memory, while it is made, and does all that is slow.
+"""The writer process: takes a checkpoint's copy from shared memory, while it is being made, and does everything slow.
 
-A fresh Python (never a fork of the training) with the standard library alone, and isal where the training has it. It
-ignores the signals the training gets, and dies with it: by the kernel's word where Linux gives it, else because its
-socket ends; and before anything becomes visible it looks whether the training still lives.
-Messages are JSON, one a packet:
+A fresh Python (never a fork of the training) with only the standard library, and isal if the training has it. It
+ignores the training's signals, and dies with it: by a kernel signal where Linux provides it, else because its socket
+ends; and before anything becomes visible it checks that the training still lives. Messages are JSON, one per packet:
 
     {"op": "reserve", "bytes"}                                -> {"ok": true}
     {"op": "save", "path", "token", "keep", "damaged", "step", "at_s", "bytes", "outline": [offset, bytes], "best"},
-        followed by {"copied": bytes} ... up to all of them, or null where no more will come
+        followed by {"copied": bytes} ... up to all of them, or null if no more will come
                                                               -> {"ok": true, "name", "direct", "cpu_s", "said": [...]}
-    where it did not go well                                  -> {"ok": false, "errno", "detail", "file"}
+    if it did not go well                                     -> {"ok": false, "errno", "detail", "file"}
                                                               or {"ok": false, "superseded": token}
 """
 
@@ -40,9 +39,9 @@ START = (
 PACKET_BYTES = 128 << 10
 _BLOCK = 4096
 _CHUNK = 32 << 20  # written at once while the copy is made
-_TAIL = 64 << 20  # and when it is there: a disk rests between two of them
-_LARGE = 64 << 20  # from here on O_DIRECT is worth a probe, and hashing goes on beside writing
-_LATE = 4096  # spans to be written again; with more of them, writing waits for hashing
+_TAIL = 64 << 20  # and once it is complete: a disk rests between two of them
+_LARGE = 64 << 20  # from here on O_DIRECT is worth a probe, and hashing runs beside writing
+_LATE = 4096  # spans to rewrite; with more of them, writing waits for hashing
 _DIRECT = getattr(os, "O_DIRECT", 0)
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 
@@ -53,18 +52,13 @@ def main(argv: list[str]) -> None:
     """
     channel, memory, parent = socket.socket(fileno=int(argv[0])), int(argv[1]), int(argv[2])
     if sys.platform == "linux":
-        if argv[3] == "1":  # the kernel sends it when the *thread* ends that made the child
+        if argv[3] == "1":  # the kernel sends it when the *thread* that made the child ends
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-        try:
-            with open("/proc/self/oom_score_adj", "w") as f:
-                f.write("500")  # a save can be lost, the training not
-        except OSError:
-            pass
     Writer(channel, memory, parent).serve()
 
 
 class Writer:
-    """Answers requests from `channel` until it ends. `memory` is the shared memory; `parent` the training's pid."""
+    """Answers requests from `channel` until it closes. `memory` is the shared memory; `parent` the training's pid."""
 
     def __init__(self, channel: socket.socket, memory: int, parent: int) -> None:
         self.channel, self.memory, self.parent = channel, memory, parent
@@ -72,9 +66,12 @@ class Writer:
         self.is_direct: bool | None = None  # unknown until probed
         self.copied = 0
         self.prune: Callable[[], None] = lambda: None
+        self.said: list[str] = []
+        self.usual = _score()
 
     def serve(self) -> None:
         """Until the training ends."""
+        _be_victim(self.usual, True)
         while os.getppid() == self.parent:
             packet = self.channel.recv(PACKET_BYTES)
             if not packet:
@@ -91,29 +88,38 @@ class Writer:
             self.prune()  # nobody waits for that
 
     def answer(self, job: dict[str, Any]) -> dict[str, Any]:
-        """What came of one request.   Raises: Orphaned."""
+        """The result of one request.   Raises: Orphaned."""
+        self.said = []
         try:
             return self.reserve(int(job["bytes"])) if job["op"] == "reserve" else self.save(job)
         except Superseded as e:
             return {"ok": False, "superseded": e.fields["theirs"]}
         except OSError as e:
-            return {"ok": False, "errno": e.errno, "detail": e.strerror or str(e), "file": e.filename}
-        except (ValueError, KeyError, MemoryError, RuntimeError):  # the last: no thread is to be had
+            return {
+                "ok": False,
+                "errno": e.errno,
+                "detail": e.strerror or str(e),
+                "file": e.filename,
+                "said": self.said,
+            }
+        except (ValueError, KeyError, MemoryError, RuntimeError):  # the last: no thread available
             return {"ok": False, "errno": None, "detail": traceback.format_exc()[-2000:], "file": None}
 
     def reserve(self, size_bytes: int) -> dict[str, Any]:
-        """Get the pages now: what is not to be had is an error here, and not a SIGBUS in the training."""
+        """Get the pages now: a shortage is an error here, rather than a SIGBUS in the training."""
         os.ftruncate(self.memory, size_bytes)
         os.posix_fallocate(self.memory, 0, size_bytes)
         return {"ok": True}
 
     def save(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Seal the image while it is copied, write it, publish it; `best`: let best.pt be it."""
+        """Seal the image while it is copied, write it, publish it; `best`: make it best.pt."""
         self.copied = 0
+        _be_victim(self.usual, False)
         try:
             return self._save(job)
         finally:
             self.await_copy(job["bytes"], None)
+            _be_victim(self.usual, True)
 
     def _save(self, job: dict[str, Any]) -> dict[str, Any]:
         size = os.fstat(self.memory).st_size
@@ -123,9 +129,8 @@ class Writer:
         plan = torch_write.again(bytes(self.image[at : at + length]))
         if plan.bytes != job["bytes"]:
             raise ValueError(f"the outline says {plan.bytes} bytes, the request {job['bytes']}")
-        said: list[str] = []
         place = (job["path"], job["token"], job["keep"])
-        shelf = Shelf(*place, said.append, set(job["damaged"]), self.check, prunes_later=True)
+        shelf = Shelf(*place, self.said.append, set(job["damaged"]), self.check, prunes_later=True)
         self.prune = shelf.prune
 
         def write(aside: str) -> str:
@@ -138,15 +143,15 @@ class Writer:
             try:
                 shelf.make_best(name)
             except OSError as e:
-                said.append(f"best.pt is NOT brought up to date: {e.strerror}; {name} holds the best state")
+                self.said.append(f"best.pt is NOT brought up to date: {e.strerror}; {name} holds the best state")
         used = resource.getrusage(resource.RUSAGE_SELF)
         cpu_s = used.ru_utime + used.ru_stime
-        return {"ok": True, "name": name, "direct": bool(self.is_direct), "cpu_s": cpu_s, "said": said}
+        return {"ok": True, "name": name, "direct": bool(self.is_direct), "cpu_s": cpu_s, "said": self.said}
 
     def await_copy(self, size_bytes: int, there: Callable[[int], None] | None) -> None:
-        """Hear how far the copy of that size has come, until it is whole; `there` None: nobody needs it any more.
+        """Follow the copy of that size until it is complete; `there` None: nobody needs it any more.
 
-        Raises: Orphaned; ValueError where it will not be whole.
+        Raises: Orphaned; ValueError if it will never be complete.
         """
         while self.copied < size_bytes:
             packet = self.channel.recv(PACKET_BYTES)
@@ -160,7 +165,7 @@ class Writer:
                 there(self.copied)
 
     def check(self) -> None:
-        """Raises: Orphaned where the training is gone."""
+        """Raises: Orphaned if the training is gone."""
         if os.getppid() != self.parent:
             raise Orphaned
         try:
@@ -170,7 +175,7 @@ class Writer:
             pass
 
     def choose(self, aside: str, size_bytes: int) -> int:
-        """The flags to open with: O_DIRECT where the disk proves faster so, asked once by writing both ways."""
+        """The flags to open with: O_DIRECT if the disk is faster with it, tested once by writing both ways."""
         if size_bytes < _LARGE or not _DIRECT:
             return 0
         if self.is_direct is None:
@@ -184,6 +189,28 @@ class Writer:
         return _DIRECT if self.is_direct else 0
 
 
+def _score() -> int | None:
+    """How likely the kernel is to kill this process when out of memory; None if it does not say."""
+    try:
+        with open("/proc/self/oom_score_adj") as f:
+            return int(f.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _be_victim(usual: int | None, is_idle: bool) -> None:
+    """Without a save under way this process is the one to kill when memory runs out: nothing is lost with it. While it
+    holds the only copy of a state it is as valuable as the training.
+    """
+    if usual is None:
+        return
+    try:
+        with open("/proc/self/oom_score_adj", "w") as f:
+            f.write(str(max(usual, 500) if is_idle else usual))
+    except OSError:
+        pass
+
+
 def put(
     plan: torch_write.Plan,
     image: memoryview,
@@ -193,11 +220,11 @@ def put(
     arrive: Callable[[Callable[[int], None]], None] = lambda there: None,
 ) -> None:
     """Seal the image and write it as the file `aside`, fsynced. A large one is written while it is copied, and hashed
-    when it is there: what hashing changes of what was written by then is written again.
+    once complete: parts already written that hashing changes are written again.
 
-    `image` reaches at least to the next whole block behind the plan's bytes. `arrive(there)` returns when all pieces
-    are in it, and calls `there(n)` meanwhile when all that lies in the first `n` bytes is.
-    Raises: OSError, and what `check` and `arrive` do.
+    `image` reaches at least to the next whole block after the plan's bytes. `arrive(there)` returns once all pieces are
+    in it, and meanwhile calls `there(n)` once the first `n` bytes are complete.
+    Raises: OSError, and what `check` and `arrive` raise.
     """
     at_byte, moved = {"there": 0, "sealed": 0, "issued": 0}, threading.Condition()
     late: list[tuple[int, int]] = []
@@ -248,7 +275,7 @@ def put(
 
 
 def _rewrite(aside: str, image: memoryview, spans: list[tuple[int, int]]) -> None:
-    """Write these spans again, in whole blocks. Not O_DIRECT, for which each would be waited for."""
+    """Rewrite these spans, in whole blocks. Not with O_DIRECT, which would wait for each."""
     fd = os.open(aside, os.O_WRONLY | os.O_CLOEXEC)
     try:
         for start, stop in spans:
@@ -263,7 +290,7 @@ def _pwrite(fd: int, image: memoryview, at: int, stop: int) -> None:
 
 
 def _timed(aside: str, data: memoryview, flags: int) -> float:
-    """Seconds to write and fsync `data` as a new file, which is gone afterwards.   Raises: OSError."""
+    """Seconds to write and fsync `data` as a new file, then removed.   Raises: OSError."""
     began_s = time.monotonic()
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
     try:

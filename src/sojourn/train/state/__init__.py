@@ -1,1 +1,1 @@
-"""What a checkpoint holds, and how it is put back: items, random numbers, the position in the data."""
+"""What a checkpoint contains, and how it is restored: items, random numbers, the position in the data."""

@@ -1,6 +1,4 @@
-"""Where the random number generators stand: of python, numpy, PyTorch, CUDA, and those the script names or its loader
-has.
-"""
+"""The state of random number generators: python's, numpy's, PyTorch's, CUDA's, and a script's or its loader's own."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ def capture(named: Mapping[str, Any], of_loader: Iterable[Any]) -> dict[str, Any
 
 
 def restore(saved: Mapping[str, Any], named: Mapping[str, Any], of_loader: Iterable[Any]) -> list[str]:
-    """Put every generator back; what could not be (a GPU that is not there) comes back as words. Raises: KeyError for a
-    name.
-    """
+    """Restore every generator; returns in words what could not be (a missing GPU). Raises: KeyError for a name."""
     _put(random, saved["python"])
     if saved["numpy"] is not None:
         numpy = importlib.import_module("numpy")
@@ -58,8 +54,27 @@ def restore(saved: Mapping[str, Any], named: Mapping[str, Any], of_loader: Itera
     return (
         []
         if there >= len(states)
-        else [f"the random numbers of {len(states) - there} GPUs that are not here start anew"]
+        else [f"the random numbers of {len(states) - there} GPUs that are not here start over"]
     )
+
+
+class Sources:
+    """The process-wide generators, those `named`, and a loader's, taken together."""
+
+    def __init__(self, named: Mapping[str, Any], of_loader: Iterable[Any]) -> None:
+        self.named, self.of_loader = named, list(of_loader)
+
+    def own(self) -> list[Any]:
+        """The generators that are not process-wide."""
+        return [*self.named.values(), *self.of_loader]
+
+    def capture(self) -> dict[str, Any]:
+        """Plain values of every generator's state."""
+        return capture(self.named, self.of_loader)
+
+    def restore(self, saved: Mapping[str, Any]) -> list[str]:
+        """Restore every generator; returns in words what could not be."""
+        return restore(saved, self.named, self.of_loader)
 
 
 def _of(source: Any) -> Any:
@@ -94,7 +109,7 @@ def _plain(state: Any) -> Any:
 
 
 def _like(saved: Any, now: Any) -> Any:
-    """The saved state with bytes as arrays again, of the dtype that the generator has now."""
+    """The saved state with its bytes as arrays, in the generator's current dtype."""
     if isinstance(saved, dict):
         return {
             key: _like(value, now[key] if isinstance(now, dict) and key in now else None)

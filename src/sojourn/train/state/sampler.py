@@ -1,4 +1,4 @@
-"""A sampler that can begin in the middle of a pass: for a DataLoader with workers, whose batches take long to load."""
+"""A sampler that can start in the middle of a pass: for a DataLoader with workers, whose batches are slow to load."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Iterable, Iterator
 
 
 class ResumableSampler:
-    """Wraps a sampler or batch sampler of a map-style DataLoader, so that nothing is loaded to find a place again.
+    """Wraps a sampler or batch sampler of a map-style DataLoader, so that resuming a position loads nothing.
 
         loader = DataLoader(data, sampler=ResumableSampler(RandomSampler(data)), batch_size=32, num_workers=8)
 
-    The order stays the wrapped one's, drawn anew with the random numbers its pass began with. What it gives up against
-    a plain DataLoader with workers: random numbers that the data set draws *in the workers* do not go on where they
-    stood, since the batches before are not loaded. Right where the data set draws none, or draws them by the index.
-    Everything else is asked of the wrapped sampler (`generator`, `set_epoch`, `batch_size` ...).
+    The order remains the wrapped sampler's, redrawn with the random numbers of the pass's start. The cost against a
+    plain DataLoader with workers: random numbers drawn by the data set *in the workers* do not continue, since the
+    batches before are not loaded. Right if the data set draws none, or draws by index. Everything else is passed to the
+    wrapped sampler (`generator`, `set_epoch`, `batch_size` ...).
     """
 
     def __init__(self, sampler: Iterable[Any]) -> None:
@@ -22,17 +22,17 @@ class ResumableSampler:
         self._skip = 0
 
     def skip_next(self, count: int) -> None:
-        """Let the next pass begin behind its first `count` entries."""
+        """Let the next pass skip its first `count` entries."""
         self._skip = count
 
     def __iter__(self) -> Iterator[Any]:
-        """One pass, from where `skip_next` said or from its start."""
-        # All of it when first asked for an entry: a DataLoader with workers makes two iterators and uses one.
+        """One pass, after what `skip_next` skips."""
+        # On the first request for an entry: a DataLoader with workers creates two iterators and uses one.
         skip, self._skip = self._skip, 0
         yield from islice(self.sampler, skip, None)
 
     def __len__(self) -> int:
-        """Entries of a whole pass."""
+        """Entries in a whole pass."""
         return len(self.sampler)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:

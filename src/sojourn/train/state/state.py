@@ -1,4 +1,4 @@
-"""The items a script names: what of them goes into a checkpoint, and how it is put back into the very same objects."""
+"""The items a script names: what of them is saved, and how it is restored into the very same objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Mapping
 
 from sojourn.train.saving import arrays
 from sojourn.train.saving.distributed_shards import Shards
-from sojourn.train.state import rng
+from sojourn.train.state import rng, size
+from sojourn.train.state.gradients import Gradients
 from sojourn.wire.errors import Misuse
 
 
@@ -28,13 +29,14 @@ class Items:
     """The state of a training: objects with `state_dict`, arrays, tensors, dicts and lists of these; generators apart.
 
     An item is restored in place, so that every other reference to it in the script sees it.
-    Raises: BadItem for what could be saved and not put back (a bare number, a text, None).
+    Raises: BadItem for what could be saved but not restored (a bare number, a text, None).
     """
 
     def __init__(self, items: Mapping[str, Any]) -> None:
         self.generators = {name: value for name, value in items.items() if rng.is_generator(value)}
         self.kept = {name: _bare(value) for name, value in items.items() if name not in self.generators}
         self.shards = Shards(self.kept)
+        self.gradients = Gradients(self.kept, bool(self.shards.names))
         for name, value in self.kept.items():
             if not (_has_state(value) or isinstance(value, (dict, list)) or _is_array(value)):
                 kind = type(value).__qualname__
@@ -42,13 +44,17 @@ class Items:
                     name=name, detail=f"a {kind} cannot be put back in place; keep it in a dict, {name}={{...}}"
                 )
 
+    def expected_bytes(self) -> int:
+        """About the bytes of a checkpoint with them after an optimizer's first step; 0 if some are sharded."""
+        return 0 if self.shards.names else size.expected_bytes(self.kept)
+
     def capture(self) -> dict[str, Any]:
-        """The live state by item name, without what is sharded; nothing is copied."""
+        """The live state by item name, without sharded items; nothing is copied."""
         here = {name: value for name, value in self.kept.items() if name not in self.shards.names}
         return {name: value.state_dict() if _has_state(value) else value for name, value in here.items()}
 
     def check(self, saved: Mapping[str, Any], own: Mapping[str, Any], where: str) -> None:
-        """Raises: OtherState unless the same items were saved. A checkpoint that fits in part is not used in part."""
+        """Raises: OtherState unless the same items were saved. A partial match is not used at all."""
         generators, sharded = own["rng"]["named"], own.get("sharded") or []
         if sharded != self.shards.names:
             theirs, ours = ", ".join(sharded) or "nothing", ", ".join(self.shards.names) or "nothing"
@@ -59,24 +65,22 @@ class Items:
             raise OtherState(where=where, detail=f"it holds {theirs}; the Checkpointer was given {ours}.")
 
     def restore(self, saved: Mapping[str, Any], where: str) -> None:
-        """Put back what is not sharded from a tree that was read.   Raises: OtherState, and what a `load_state_dict`
-        raises.
-        """
+        """Restore everything not sharded from a tree.   Raises: OtherState, and what a `load_state_dict` raises."""
         for name, value in self.kept.items():
             if name in self.shards.names:
                 continue
             if _has_state(value):
-                # A module copies what it is given; others may keep it, so they get memory of their own.
+                # A module copies its input; others may keep it, so they get their own memory.
                 value.load_state_dict(arrays.thaw(saved[name], share=_is_module(value)))
             else:
                 tree = arrays.thaw(saved[name], share=True)
                 if not _takes_all(value, tree):
-                    tree = arrays.thaw(saved[name])  # what takes a place itself needs memory of its own
+                    tree = arrays.thaw(saved[name])  # what replaces a value needs its own memory
                 _put_back(value, tree, f"{where}: {name}")
 
 
 def _bare(value: Any) -> Any:
-    """What DistributedDataParallel wraps, so that a script without it can read the checkpoint."""
+    """The module inside DistributedDataParallel, so that a script without it can read the checkpoint."""
     parallel = sys.modules.get("torch.nn.parallel")
     return value.module if parallel is not None and isinstance(value, parallel.DistributedDataParallel) else value
 
@@ -98,9 +102,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _fits(now: Any, saved: Any) -> bool:
-    """Both are arrays, or both tensors, of the same dtype and shape: the saved one can be copied into the present
-    one.
-    """
+    """Both are arrays, or both tensors, of equal dtype and shape: the saved one can be copied into the present one."""
     return (
         _is_array(now)
         and _is_array(saved)
@@ -110,7 +112,7 @@ def _fits(now: Any, saved: Any) -> bool:
 
 
 def _takes_all(now: Any, saved: Any) -> bool:
-    """Every array in `saved` can be copied into one that is there: none has to take a place itself."""
+    """Every array in `saved` can be copied into an existing one: none has to replace one."""
     if isinstance(saved, dict):
         return isinstance(now, dict) and all(_takes_all(now.get(key), value) for key, value in saved.items())
     if isinstance(saved, (list, tuple, set)):
@@ -142,7 +144,7 @@ def _put_back(now: Any, saved: Any, where: str) -> None:
 
 
 def _merged(now: Any, saved: Any, where: str) -> Any:
-    """What takes the place of `now` inside a container: `now` itself, brought up to date, wherever it can be."""
+    """The replacement for `now` inside a container: `now` itself, updated, whenever possible."""
     if _fits(now, saved):
         _copy(now, saved)
         return now

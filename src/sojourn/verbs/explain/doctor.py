@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.backends.keeper.decode import BadAnswer
-from sojourn.core.values import Ended, Finding, NoAnswer
+from sojourn.core.values import Ended, Finding, NoAnswer, Site
 from sojourn.core.verdict import SICK
 from sojourn.verbs.answers import document, worst
-from sojourn.verbs.context import CALL_S, Box, Context, unreachable
+from sojourn.verbs.context import CALL_S, Box, Context, plain_site, provider_of, unreachable
 from sojourn.verbs.launch import boxcheck, checkup
 from sojourn.wire import quote, units
-from sojourn.wire.errors import SojournError, Unreachable, WorldError
+from sojourn.wire.errors import Unreachable, WorldError
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import Hello
+
+ACCOUNT_S = 10.0  # for each question to a provider
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,12 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
 
     A box that answers and yet has no Python, no room or no writable folder is a finding, not an error; so is an answer
     that cannot be right, with which it ends as an error of the box.
-    Raises: Misuse (unknown-site, no-such-backend, ...), Unreachable.
+    Of a provider that rents, by its name or by a site that has no machine now, the account is checked with its key.
+    Raises: Misuse (unknown-site, no-such-backend, no-key, ...), Unreachable, WorldError (key-refused, ...).
     """
+    renting = _renting(ctx, site)
+    if renting is not None:
+        return _account(ctx, renting)
     box = ctx.box_of(site)
     ctx.say(f"asking {box.site.name}")
     probe = _probe(box)
@@ -56,10 +62,9 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
         findings = boxcheck.joined(boxcheck.without_cards(own) if box.scheduler else own, findings)
     is_sick = isinstance(sick, BadAnswer)
     if sick is not None and (is_sick or not any(f.severity == "blocker" for f in findings)):
-        findings.insert(0, _blocker(sick))
-    refusal = _launcher(box)
-    if refusal is not None:
-        findings.insert(0, _blocker(refusal))
+        findings.insert(0, boxcheck.blocker(sick))
+    findings = [*boxcheck.check_launcher(box), *findings]
+    findings += _avoided(hello) if box.scheduler else []
     status = SICK if is_sick else worst(findings)
     words = ["--site", box.site.name] if box.site.name != "local" else []
     return Doctor(
@@ -69,6 +74,50 @@ def doctor(ctx: Context, site: str = "") -> Doctor:
         next=quote.join(["sojourn", "doctor", box.site.name] if status in (SICK, 11) else ["sojourn", "plan", *words]),
         exit_status=status,
     )
+
+
+def _renting(ctx: Context, text: str) -> Site | None:
+    """The site that `text` names, where its provider rents and has no machine for it now; a provider's own name is a
+    site without settings. None for any other.
+    """
+    from sojourn.store.settings import UnknownSite, read_settings
+
+    plain = plain_site(text) if text not in read_settings().sites else None
+    if plain is not None:
+        return plain
+    if any(one.name == text for one in ctx.store.index.leases()):
+        return None
+    try:
+        site = ctx.site(text)
+    except UnknownSite:  # perhaps the name of a machine
+        return None
+    has_one = any(one.lease.site == site.name and one.lease.address for one in ctx.store.index.leases())
+    return site if provider_of(site).rents and not has_one else None
+
+
+def _account(ctx: Context, site: Site) -> Doctor:
+    """What a reading call with the site's key says."""
+    from sojourn.backends.client.https import patient_for
+
+    provider: Any = provider_of(site)
+    ctx.say(f"asking {site.provider}")
+    with patient_for(ACCOUNT_S):
+        told = provider.check() if hasattr(provider, "check") else {}
+    return Doctor(site.name, {"provider": site.provider, **told}, (), "sojourn plan", 0)
+
+
+def _avoided(hello: Mapping[str, Any]) -> list[Finding]:
+    """The nodes that runs found faulty, and are kept away from for a while."""
+    return [
+        Finding(
+            "node-avoided",
+            "confirmed",
+            f"node {row['node']} was found faulty; new jobs avoid it for another {units.say_seconds(row['left_s'])}",
+            cause=str(row["why"]),
+            fix=f"Tell the cluster's administrators. If it is mended: rm {hello.get('base')}/avoid/{row['node']}",
+        )
+        for row in hello.get("avoid") or ()
+    ]
 
 
 def _probe(box: Box) -> dict[str, Any]:
@@ -103,14 +152,3 @@ def _looked(box: Box) -> tuple[dict[str, Any], WorldError | None]:
         return box.answer("look", timeout_s=60.0).value["evidence"], None
     except BadAnswer as error:
         return {}, error
-
-
-def _launcher(box: Box) -> SojournError | None:
-    """What the launcher would say instead of starting; most have nothing to say before."""
-    check = getattr(box.launcher, "check", None)
-    refusal: SojournError | None = check(box.place) if check is not None else None
-    return refusal
-
-
-def _blocker(error: SojournError) -> Finding:
-    return Finding(error.code, "confirmed", error.message.rstrip("."), "blocker", fix=error.next)

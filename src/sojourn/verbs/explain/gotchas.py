@@ -51,7 +51,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Shown:
+class GotchaEntry:
     """One entry. `related`: (id, title) of others that are asked about in the same breath."""
 
     gotcha: Gotcha
@@ -76,6 +76,7 @@ class Shown:
             "cause": one.cause,
             "fix": one.fix,
             "never": one.never,
+            "check": [{"run": check.run, "shows": check.shows} for check in one.check],
             "confirm": list(one.confirm),
             "refute": list(one.refute),
             "weak": list(one.weak),
@@ -88,7 +89,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Searched:
-    """What answers a question, best first. `fixes`: of the first entry, told at once."""
+    """The search results, best first. `fixes`: those of the first entry."""
 
     text: str
     results: tuple[Found, ...]
@@ -130,7 +131,7 @@ def listed(*, theme: str = "", scope: str = "", severity: str = "") -> Listed:
     return Listed(tuple(kept), ", ".join(filter(None, (theme, scope, severity))))
 
 
-def shown(name: str) -> Shown:
+def show_gotcha(name: str) -> GotchaEntry:
     """The entry of this id, seed number (capital letters or not), or unique beginning of an id.
 
     Raises: UnknownGotcha, with the nearest name.
@@ -138,7 +139,7 @@ def shown(name: str) -> Shown:
     one = _named(name)
     titles = {other.id: other.title for other in gotchas()}
     related: list[str] = next((entry[4] for entry in search_index()["entries"] if entry[0] == one.id), [])
-    return Shown(one, tuple((other, titles[other]) for other in related if other in titles))
+    return GotchaEntry(one, tuple((other, titles[other]) for other in related if other in titles))
 
 
 def searched(text: str, *, limit: int = LIMIT, scope: Sequence[str] = ()) -> Searched:
@@ -154,7 +155,7 @@ def searched(text: str, *, limit: int = LIMIT, scope: Sequence[str] = ()) -> Sea
     except UnknownGotcha:
         named = None
     if named is not None and named.id not in [one.id for one in found[:1]]:
-        own = Found(named.id, named.was, named.title, 100.0, ("its name",), shown(named.id).gotcha.see)
+        own = Found(named.id, named.was, named.title, 100.0, ("its name",), show_gotcha(named.id).gotcha.see)
         found = [own, *(one for one in found if one.id != named.id)][:limit]
     best = next((one for one in gotchas() if found and one.id == found[0].id), None)
     return Searched(text, tuple(found), best)
@@ -191,7 +192,7 @@ def _named(name: str) -> Gotcha:
         return begins[0]
     if begins:
         some = ", ".join(one.id for one in begins[:4]) + (f" and {len(begins) - 4} more" if len(begins) > 4 else "")
-        raise UnknownGotcha(name=name, hint=f"; several begin so: {some}")
+        raise UnknownGotcha(name=name, hint=f"; several entries begin with it: {some}")
     beginnings = {one.id[: max(4, len(wanted))]: one.id for one in reversed(gotchas())}
     near = names.nearest(wanted, [n for one in gotchas() for n in (one.id, one.was.lower()) if n])
     near = near or beginnings.get(names.nearest(wanted, beginnings), "")

@@ -53,7 +53,7 @@ def gpu(ctx: Context, site: str = "", *, matmul: bool = False, seconds: float = 
     box = ctx.box_of(site)
     wanted_s = seconds or (MATMUL_S if matmul else LOOK_S)
     sample = {"seconds": wanted_s, "matmul": matmul, "python": box.site.python, "init": box.site.init}
-    ctx.say(f"watching the cards of {box.site.name}")
+    ctx.say(f"sampling the GPUs of {box.site.name}")
     answer = box.answer("look", probes=PROBES, sample=sample, timeout_s=wanted_s + (300.0 if matmul else 60.0))
     return judge_gpus(box, answer.value["evidence"], matmul)
 
@@ -92,7 +92,7 @@ def judge_gpus(box: Box, looked: Mapping[str, Any], matmul: bool) -> Gpu:
 
 
 def _query(probes: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The probe that tells of cards, a row each look; of nothing where nobody could be asked."""
+    """The probe that reports GPUs, one row per sample; empty if nothing could be queried."""
     found = {name: entry for name, entry in probes.items() if "--query-gpu" in name}
     for name in sorted(found, key=lambda one: "--loop-ms" not in one):
         return name, found[name]
@@ -102,7 +102,7 @@ def _query(probes: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 def _judged(document: Mapping[str, Any], name: str, looks: Sequence[Sequence[Mapping[str, str]]]) -> list[Finding]:
     """Findings about cards, each card judged by itself, since one that is sick must not hide among those that are not.
 
-    What is true of several is told once.
+    What applies to several is reported once.
     """
     probes = document.get("probes") or {}
     entry = probes.get(name) or {}
@@ -164,8 +164,8 @@ def _card(looks: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 
 def _words(box: Box, probes: Mapping[str, Any], entry: Mapping[str, Any], count: int) -> str:
-    """Why nothing is told of cards, or of which machine it is told; "" where there is nothing to add."""
-    seat = "these are of the login node; a run is given another machine" if box.scheduler else ""
+    """Why no GPUs are reported, or which machine they belong to; "" if there is nothing to add."""
+    seat = "these are the login node's GPUs; a run is allocated another machine" if box.scheduler else ""
     if count:
         return seat
     said = str(entry.get("stderr") or entry.get("stdout") or "").strip().splitlines()
@@ -186,7 +186,7 @@ def _matmul(entry: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if isinstance(one, dict) and "torch" in one:
             found.update(torch=one["torch"], cuda=one.get("cuda"))
             if not one.get("avail"):
-                found["words"] = "torch sees no card"
+                found["words"] = "torch finds no GPU"
         elif isinstance(one, dict) and "card" in one:
             found["cards"].append(one)
         elif isinstance(one, dict) and "failed" in one:

@@ -16,7 +16,7 @@ PROBE = "device holders"
 
 @dataclass(frozen=True)
 class Holder:
-    """One process. `kind`: run (of one of ours that lives), orphan, system, unproven; `why`: the proof, or what lacks.
+    """One process. `kind`: run (part of a live run), orphan, system, unproven; `why`: the proof, or what is missing.
 
     `name`: PID@START, what a person types to end it: a number alone may be another process by then. `gpu_bytes`: what
     the driver says it holds, None where it does not list it (in containers it lists nobody).

@@ -92,7 +92,7 @@ def draft(path: str, *, environ: Mapping[str, str] | None = None) -> Learned:
         ("sources", [_LACKS]),
     ]
     lines = [
-        "# A draft. Say what LACKS; docs/adding-a-gotcha.md tells the keys. Then:",
+        "# A draft. Fill in what LACKS; `sojourn help adding-a-gotcha` explains the keys. Then:",
         "#   sojourn learn EVIDENCE --draft THIS --because root-caused --miss A-NEAR-MISS.json",
         *(f"# also true in this evidence: {other}" for other in confirmed[:5]),
         *(f"{key} = {toml(value)}" for key, value in fields if value != ""),
@@ -105,7 +105,7 @@ def draft(path: str, *, environ: Mapping[str, str] | None = None) -> Learned:
         lines += ["", "[[patterns]]", f"text = {toml(pattern(said))}"]
     else:
         lines.insert(-4, f"confirm = [{toml(_LACKS)}]")
-    told = "nothing that was seen is known" if judged.verdict is None else f"now it is told as {judged.verdict.id}"
+    told = "no known cause matches" if judged.verdict is None else f"currently diagnosed as {judged.verdict.id}"
     return Learned("draft", "\n".join(lines) + "\n", (told,))
 
 
@@ -126,37 +126,37 @@ def patch(
     lacks: list[str] = []
     gotcha, text = _drafted(draft_path, lacks)
     if because not in GROUNDS:
-        lacks.append(f"--because is one of {', '.join(GROUNDS)}; what is none of them is a note for your project")
+        lacks.append(f"--because is one of {', '.join(GROUNDS)}; for anything else use --note")
     if gotcha is None:
         raise _lacking(lacks)
     _refuse_known(reason(gotchas(), case), (*gotcha.refines, gotcha.id))
     if gotcha.id in {one.id for one in gotchas()}:
-        lacks.append(f"id: {gotcha.id} is an entry already; `sojourn gotchas show {gotcha.id}`")
+        lacks.append(f"id: {gotcha.id} already exists; `sojourn gotchas show {gotcha.id}`")
     lacks += _odd_conditions(gotcha)
     if lacks:
         raise _lacking(lacks)
     if not _confirms(gotcha, document):
         lacks.append("evidence: the draft's conditions and patterns do not confirm it on this case")
     if because == "root-caused" and not miss:
-        lacks.append("--miss FILE: a case that looks alike and is not it; that is what tells the cause apart")
+        lacks.append("--miss FILE: a case that looks alike but has another cause")
     if because == "reproduced" and not again:
-        lacks.append("--again FILE: a second case in which it happened")
+        lacks.append("--again FILE: a second case of the same problem")
     if because == "mechanistic" and not any(_URL.search(source) for source in gotcha.sources):
-        lacks.append("sources: an address that tells the mechanism")
+        lacks.append("sources: a URL that explains the mechanism")
     hide = Hide(os.environ if environ is None else environ)
     folder = f"tests/specimens/{gotcha.id}"
     specimens = {f"{folder}/hit-1.json": _specimen(document, gotcha, hide)}
     if again:
         other, _ = _case(again)
         if other == document:
-            lacks.append("--again: it is the same case once more")
+            lacks.append("--again: this is the same case again")
         elif not _confirms(gotcha, other):
             lacks.append("--again: the draft is not confirmed there, so it was not reproduced")
         specimens[f"{folder}/hit-2.json"] = _specimen(other, gotcha, hide)
     if miss:
         other, _ = _case(miss)
         if _confirms(gotcha, other):
-            lacks.append("--miss: the draft is confirmed there as well, so nothing tells the cause apart")
+            lacks.append("--miss: the draft is confirmed there too, so nothing distinguishes the cause")
         specimens[f"{folder}/miss-1.json"] = hide.document(other)
     elif not _confirms(gotcha, bare := without(specimens[f"{folder}/hit-1.json"], gotcha)):
         specimens[f"{folder}/miss-1.json"] = bare
@@ -167,7 +167,7 @@ def patch(
     remarks = ["read it before you apply it: git apply FILE, then make test"]
     if not miss:
         remarks.append(
-            "miss-1.json is the case without what decides; a near miss of another cause (--miss FILE) proves more"
+            "miss-1.json is this case minus the deciding evidence; a case with another cause (--miss FILE) proves more"
         )
     return Learned("patch", "".join(added(name, files[name]) for name in sorted(files)), tuple(remarks))
 
@@ -191,7 +191,7 @@ _ERROR = re.compile(r"(?i)error|exception|fatal|failed|abort")
 
 
 def _case(path: str) -> tuple[dict[str, Any], Case]:
-    """The evidence document of a file, and its case; a file that is no JSON is a log."""
+    """The evidence document of a file, and its case; a file that is not JSON is a log."""
     try:
         with open(path, "rb") as f:
             raw = f.read(LIMIT_BYTES + 1)
@@ -222,7 +222,7 @@ def _refuse_known(judged: Verdict, allowed: tuple[str, ...]) -> None:
         raise NothingToLearn(why="This run has no problem, so there is nothing to learn", step="sojourn status")
     best = judged.verdict
     if best is not None and best.status == "confirmed" and best.id not in (_FALLBACK, *allowed):
-        why = f"It is known already: {best.title} [{best.id}]. A draft that says more names it under `refines`"
+        why = f"This is already known: {best.title} [{best.id}]. If your draft adds something, name it under `refines`"
         raise NothingToLearn(why=why, step=f"sojourn gotchas show {best.id}")
 
 
@@ -231,7 +231,7 @@ def _drafted(path: str, lacks: list[str]) -> tuple[Gotcha | None, str]:
         with open(path, encoding="utf-8") as f:
             text = "".join(line for line in f if not line.startswith("#"))
     except (OSError, UnicodeDecodeError) as error:
-        raise CannotRead(path=path, detail=getattr(error, "strerror", "") or "it is no text in UTF-8") from error
+        raise CannotRead(path=path, detail=getattr(error, "strerror", "") or "it is not UTF-8 text") from error
     lacks += [f"{line.split('=')[0].strip()}: still says {_LACKS}" for line in text.splitlines() if _LACKS in line]
     found = re.search(r'(?m)^id = "([^"]*)"', text)
     try:

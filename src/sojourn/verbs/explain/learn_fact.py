@@ -26,15 +26,15 @@ def fact(
     part, dot, key = where.partition(".")
     if part not in FACTS or not dot or not re.fullmatch(r"[a-z_]+", key):
         tables = ", ".join(FACTS)
-        raise Misuse(detail=f"{where!r} is no fact; it is TABLE.KEY with a table of {tables}")
+        raise Misuse(detail=f"{where!r} is not a fact; write TABLE.KEY, with a table of {tables}")
     hide = Hide(os.environ if environ is None else environ)
     says, source = hide.text(says.strip()), hide.text(source.strip())
     month = month or time.strftime("%Y-%m", time.gmtime())
     known = document(name).get(part, {}).get(key, {})
-    lacks = [] if says else ["--is TEXT: what the fact says; `unknown` where nobody knows"]
-    lacks += [] if len(source) > 7 else ["--source TEXT: the page it stands on, or how and when it was seen"]
+    lacks = [] if says else ["--is TEXT: the value of the fact, or `unknown`"]
+    lacks += [] if len(source) > 7 else ["--source TEXT: the page that documents it, or how and when it was observed"]
     if (known.get("is"), known.get("source"), known.get("verified")) == (says, source, month):
-        lacks.append("it says so already, looked at in the same month")
+        lacks.append("it already says so, checked in the same month")
     if lacks:
         raise NotGrounded(count=f"{len(lacks)} thing{'' if len(lacks) == 1 else 's'}", lines=lacks)
     value: object = says
@@ -48,9 +48,9 @@ def fact(
     wrong = faults(tomllib.loads(new))
     if wrong:
         raise NotGrounded(count=f"{len(wrong)} thing{'' if len(wrong) == 1 else 's'}", lines=wrong)
-    was = f"it said: {known['is']} ({known['verified']})" if known else "it said nothing"
-    grave = "; it is about money, storage or interruption: look twice" if part in GRAVE else ""
-    inherited = "" if key in own(name).get(part, {}) or not known else ", taken from the platform it extends"
+    was = f"before: {known['is']} ({known['verified']})" if known else "no value before"
+    grave = "; it concerns money, storage or interruption: check twice" if part in GRAVE else ""
+    inherited = "" if key in own(name).get(part, {}) or not known else ", inherited from the platform it extends"
     path = repository_path(f"platforms/{name}.toml")
     return Learned("patch", changed(path, old, new), (was + inherited + grave, "then make test"))
 

@@ -23,14 +23,14 @@ def site(ctx: Context, of: str, name: str) -> Learned:
     """
     if not names.is_name(name):
         near = names.as_name(name)
-        raise Misuse(detail=f"--as {name!r} is no name: small letters, digits, '.', '_', '-'; try {near!r}")
+        raise Misuse(detail=f"--as {name!r} is not a valid name: use a-z, 0-9, '.', '_', '-'; try {near!r}")
     settings, known = read_settings(), ctx.site(of)
     if known.transport == "local":
         raise Misuse(detail=f"{known.name} is this machine, which needs no name")
     for taken in (name, known.name):
         if taken in settings.sites:
             raise NothingToLearn(
-                why=f"{settings.path} has a [sites.{taken}] already", step=quote.join(["sojourn", "doctor", taken])
+                why=f"{settings.path} already has a [sites.{taken}]", step=quote.join(["sojourn", "doctor", taken])
             )
     hello = cast("Hello", ctx.box(known).answer("hello", timeout_s=60.0).value)
     hide = Hide(ctx.environ)

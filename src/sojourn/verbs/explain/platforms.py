@@ -1,4 +1,4 @@
-"""`platforms`: what is known of each platform, how old that is, and what of it is too old to rely on."""
+"""`platforms`: the facts about each platform, their age, and which of them are stale."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PlatformPage:
     """One platform. `document`: all that holds; `own`: what its own file says, the rest it has from `extends`."""
 
     platform: str
@@ -102,16 +102,16 @@ def listed() -> Listed:
     return Listed(tuple(_card(name) for name in platforms()))
 
 
-def shown(name: str) -> Shown:
+def show_platform(name: str) -> PlatformPage:
     """The platform of this name, of a name people use for it, or of a unique beginning. Raises: UnknownPlatform."""
     name = named(name)
-    return Shown(name, document(name), own(name))
+    return PlatformPage(name, document(name), own(name))
 
 
 def stale(*, months: int = FRESH_MONTHS, at: str = "", name: str = "") -> Stale:
     """Facts of every platform, or of one, that were last looked at `months` or more before `at` (default: now).
 
-    Raises: UnknownPlatform; Misuse for an `at` that is no YYYY-MM.
+    Raises: UnknownPlatform; Misuse for an `at` that is not YYYY-MM.
     """
     at = at or time.strftime("%Y-%m", time.gmtime())
     if len(at) != 7 or at[4] != "-" or not (at[:4] + at[5:]).isdigit():

@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Any
 from sojourn.core.artifact import printable
 from sojourn.core.gotcha import Gotcha
 from sojourn.core.plain import finite
-from sojourn.core.values import Finding, NoAnswer
+from sojourn.core.values import Finding, NoAnswer, State
 from sojourn.diagnose import evidence, scan
 from sojourn.diagnose.case import Case
+from sojourn.diagnose.events import Event, events_of, last_error
 from sojourn.diagnose.own import gotchas_of
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Reach, Row
 from sojourn.verbs.context import Context
+from sojourn.verbs.explain.kept_home import KeptHome, kept_home
+from sojourn.verbs.explain.on_record import on_record
 from sojourn.verbs.observe.reasons import scope_of
-from sojourn.verbs.observe.refresh import ABSENT, LIMIT_BYTES, take_in
+from sojourn.verbs.observe.refresh import ABSENT, LIMIT_BYTES, refresh_one, take_in
 from sojourn.verbs.observe.spending import taken_s
 from sojourn.verbs.observe.status import row
 from sojourn.verbs.observe.view import RunView
@@ -35,11 +38,13 @@ from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
     from sojourn.backends.keeper.client import Answer
+    from sojourn.diagnose.nearest import Alike
 
 CALL_S = 30.0
 LOG_BYTES = 1 << 20  # of the end of a run's log
 PIECE = 1 << 20
 EVIDENCE_LIMIT_BYTES = 256 << 20
+MAX_EVENTS = 100  # in a document
 
 
 class CannotRead(Misuse):
@@ -69,7 +74,7 @@ class NoEvidence(Unreachable):
 
 @dataclass(frozen=True)
 class Why:
-    """The answer. `about`: the run or file; `read`: how much was read; `said`: last words of the log's own error.
+    """The answer. `about`: the run or file; `read`: how much was read; `said`: the log's own last error.
 
     Of a run also `row`, as `status` shows it; its `reach` says whether the box answered.
     """
@@ -80,6 +85,9 @@ class Why:
     said: str = ""
     row: Row | None = None
     note: str = ""
+    kept_home: tuple[KeptHome, ...] = ()  # files that the log misses, and that an ignore file kept here
+    events: tuple[Event, ...] = ()
+    alike: tuple[Alike, ...] = ()  # where nothing is decided: entries whose known logs this one looks like
 
     @property
     def exit_status(self) -> int:
@@ -95,7 +103,10 @@ class Why:
             "findings": [_plain(finding) for finding in self.judged.findings],
             "healthy": self.judged.is_healthy,
             "said": self.said,
+            "events": [_plain(event) for event in self.events[:MAX_EVENTS]],
+            **({"alike": [_plain(one) for one in self.alike]} if self.alike else {}),
             **({"run": self.row.as_json(), "note": self.note or None} if self.row else {}),
+            **({"kept_home": [asdict(one) for one in self.kept_home]} if self.row else {}),
         }
 
 
@@ -148,18 +159,52 @@ def of_run(ctx: Context, name: str, *, attempt: int = 0, save: str = "") -> Why:
     record = ctx.store.index.find(name)
     if record.attempt == 0:
         return _undecided(ctx, record, "it was never launched, so there is nothing to judge")
+    seen = _by_its_scheduler(ctx, record)
+    if seen is not None:
+        if seen.reach.ok is False:
+            return _unseen(ctx, record, attempt, seen.reach.error, save)
+        record = seen.record
+        if seen.status.state is State.QUEUED and not attempt:
+            return _waiting(ctx, seen, save)
     answers = _asked(ctx, record, attempt)
     if isinstance(answers, str):
         return _unseen(ctx, record, attempt, answers, save)
     since, document = answers
-    view = _heard(ctx, record, since)
+    view = seen if seen is not None and seen.reach.ok else _heard(ctx, record, since)
     if document is None:
-        note = "its box answered and has no such run: its disk was wiped, or it was never placed there"
+        note = "its box answered but has no such run: the disk was wiped, or the run was never placed there"
+        return _undecided(ctx, view.record, note, view)
+    if view.status.state is State.QUEUED and record.queue and not view.record.heard.attempt:
+        # The box's evidence speaks of what else happened there, and of nothing of this run.
+        note = "it waits in the queue of its box, and nothing of it has run yet"
         return _undecided(ctx, view.record, note, view)
     document["scope"] = scope_of(record.site)
+    document["probes"] = {**(document.get("probes") or {}), **on_record(ctx, view.record, attempt)}
     if save:
         _write(save, document)
     return replace(_judged(record, document), row=_row(ctx, view), note=_not_seen(document))
+
+
+def _by_its_scheduler(ctx: Context, record: RunRecord) -> RunView | None:
+    """The run as `status` shows it, with its scheduler's word, which is then also on record; None without one."""
+    box = ctx.box(record.site, record.lease)
+    return refresh_one(ctx, record, timeout_s=CALL_S) if box.scheduler else None
+
+
+def _waiting(ctx: Context, view: RunView, save: str) -> Why:
+    """A run that waits for a machine: judged is what it waits for. What an earlier attempt died of is no cause of
+    that, so neither its log nor its keeper's evidence counts."""
+    from sojourn.verbs.observe import scheduled
+
+    record = view.record
+    probes = scheduled.evidence(ctx.box(record.site, record.lease), record)
+    document: dict[str, Any] = {"schema": "sojourn/evidence/v1", "scope": scope_of(record.site), "probes": probes}
+    document.update(run=record.id, attempt=view.status.attempt)
+    if save:
+        _write(save, document)
+    why = _judged(record, document)
+    judged = why.judged if why.judged.verdict else replace(why.judged, findings=(), is_healthy=True)
+    return replace(why, judged=judged, row=_row(ctx, view), note=view.status.reason)
 
 
 def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
@@ -167,7 +212,8 @@ def _judged(record: RunRecord, document: Mapping[str, Any]) -> Why:
     case = evidence.from_document(document, catalog)
     probes = document.get("probes") or {}
     read = f"{len(probes)} probes, {len(case.facts.known)} observations, attempt {document.get('attempt')}"
-    return _answer(record.id, case, read, catalog)
+    answer = _answer(record.id, case, read, catalog)
+    return answer if answer.judged.is_healthy else replace(answer, kept_home=kept_home(record, document))
 
 
 def _heard(ctx: Context, record: RunRecord, since: Answer) -> RunView:
@@ -213,18 +259,18 @@ def _unseen(ctx: Context, record: RunRecord, attempt: int, why: str, save: str) 
     kept = _came_home(record.id, at, attempt or record.attempt)
     if kept is not None and not save:
         view = RunView(record, record.status, _reach(record, why))
-        note = f"its box does not answer; this is what its keeper saw at the end, as it came home: {at}"
+        note = f"its box does not answer; this is the evidence that its keeper recorded at the end: {at}"
+        kept["probes"] = {**(kept.get("probes") or {}), **on_record(ctx, record, attempt)}
         return replace(_judged(record, kept), row=_row(ctx, view), note=note)
     if save:
         raise NoEvidence(path=printable(save), run=record.id, why=why)
-    case = evidence.from_document(
-        {"scope": scope_of(record.site), "probes": {"ssh": {"rc": 255, "stderr": why}}}, gotchas()
-    )
+    probes = {"ssh": {"rc": 255, "stderr": why}, **on_record(ctx, record, attempt)}
+    case = evidence.from_document({"scope": scope_of(record.site), "probes": probes}, gotchas())
     judged = reason(gotchas(), case)
     view = RunView(record, record.status, _reach(record, why))
     read, note = "nothing: its box does not answer", _UNKNOWN
     if box.is_blind and record.status.state.is_final:
-        read, note = "nothing", f"{box.site.name} gave out no evidence of how it ended; its logs may tell"
+        read, note = "nothing", f"{box.site.name} returned no evidence of how it ended; check its logs"
     return Why(record.id, replace(judged, verdict=None, is_healthy=False), read, row=_row(ctx, view), note=note)
 
 
@@ -278,10 +324,20 @@ def _catalog(document: Any) -> tuple[Gotcha, ...]:
 
 def _answer(path: str, case: Case, read: str, catalog: tuple[Gotcha, ...] = ()) -> Why:
     judged = reason(catalog or gotchas(), case)
-    said = next((raised.said for raised in case.log.raised if raised.said), case.log.end.raised) if case.log else ""
-    return Why(printable(path), judged, read, said)
+    said, alike = last_error(case), _alike(judged, case)
+    return Why(printable(path), judged, read, said, events=events_of(case), alike=alike)
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _alike(judged: Verdict, case: Case) -> tuple[Alike, ...]:
+    """Known logs speak only where no evidence does."""
+    if judged.verdict is not None or judged.is_healthy or case.log is None or not case.log.size_bytes:
+        return ()
+    from sojourn.diagnose.nearest import nearest
+    from sojourn.verbs.explain.known_logs import known_logs
+
+    return nearest(known_logs(), case.log.tail)
+
+
+def _plain(finding: Finding | Event | Alike) -> dict[str, Any]:
     plain: dict[str, Any] = finite(asdict(finding))
     return plain

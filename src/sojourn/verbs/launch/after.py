@@ -22,7 +22,7 @@ class NeverReady(Misuse):
 
 
 def are_done(ctx: Context, names: Sequence[str]) -> bool:
-    """Whether all these runs and sweeps have succeeded, as far as was heard. Raises: NotFound, Ambiguous."""
+    """Whether all these runs and sweeps have succeeded, as last known. Raises: NotFound, Ambiguous."""
     index = ctx.store.index
     for name in names:
         sweep = index.sweep(name)

@@ -12,6 +12,7 @@ from sojourn.core.values import Finding, Site
 if TYPE_CHECKING:
     from sojourn.core.gotcha import Gotcha
     from sojourn.verbs.context import Box
+    from sojourn.wire.errors import SojournError
 
 # What can stop a run before it begins, and what is asked for it: no more, since every `run` waits for the answer. A
 # mount that cannot be written shows when it is written.
@@ -55,6 +56,20 @@ def check_box(site: Site, looked: Mapping[str, Any]) -> tuple[Finding, ...]:
     advice = {gotcha.id for gotcha in gotchas if gotcha.role == "advice"}
     found = reason(gotchas, case).findings
     return tuple(f for f in found if f.status in ("confirmed", "conflict") and f.id not in advice)
+
+
+def check_launcher(box: Box) -> tuple[Finding, ...]:
+    """What the launcher would say instead of starting, as a blocker; most have nothing to say before. A round trip
+    for those that do.
+    """
+    check = getattr(box.launcher, "check", None)
+    refusal: SojournError | None = check(box.place) if check is not None else None
+    return (blocker(refusal),) if refusal is not None else ()
+
+
+def blocker(error: SojournError) -> Finding:
+    """An error of the box as a finding."""
+    return Finding(error.code, "confirmed", error.message.rstrip("."), "blocker", fix=error.next)
 
 
 def beside(

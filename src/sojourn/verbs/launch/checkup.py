@@ -105,8 +105,8 @@ def _base(probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
             f"{probe.get('base', 'the base')} cannot be written{said.removeprefix('no')}",
             "blocker",
             "a run keeps everything below it: code, logs, checkpoints",
-            "set `base` of the site to a folder that can be written and outlives the machine",
-            evidence=(Evidence("base_writable", said, f"a file made in {probe.get('base_parent', 'it')}", at),),
+            "set the site's `base` to a writable folder that outlives the machine",
+            evidence=(Evidence("base_writable", said, f"a file created in {probe.get('base_parent', 'it')}", at),),
         )
     ]
 
@@ -136,7 +136,7 @@ def _full(hello: Hello, at: str) -> Sequence[Finding]:
     disk = preflight.base_disk(hello)
     found = []
     for what, slug, fix in (
-        ("bytes", "disk-nearly-full", "free some room there (du -xh --max-depth=2 / | sort -h)"),
+        ("bytes", "disk-nearly-full", "free some space there (du -xh --max-depth=2 / | sort -h)"),
         ("inodes", "inodes-nearly-used-up", "remove files there (df -i; du --inodes -x / | sort -n)"),
     ):
         free, total = disk.get(f"free_{what}"), disk.get(f"total_{what}")
@@ -159,10 +159,10 @@ def _limits(hello: Hello, at: str) -> Sequence[Finding]:
         Finding(
             "memory-limit",
             "confirmed",
-            f"{units.say_bytes(limit)} of memory are yours; `free` shows the machine's {units.say_bytes(memory)}",
+            f"{units.say_bytes(limit)} of memory for you; `free` shows the machine's {units.say_bytes(memory)}",
             "warning",
-            "a control group limits this container or user; over the limit the kernel kills, whatever `free` says",
-            "size batches, workers and caches by the limit",
+            "a control group limits this container or user; the kernel kills what exceeds it, whatever `free` shows",
+            "size batches, workers and caches to fit the limit",
             evidence=(
                 Evidence("memory_limit_bytes", limit, f"cgroup v{cgroup.get('version')}", at),
                 Evidence("memory_bytes", memory, "/proc/meminfo", at),
@@ -180,9 +180,9 @@ def _gpus(hello: Hello, probe: Mapping[str, Any], at: str) -> Sequence[Finding]:
         Finding(
             "gpu-without-driver",
             "confirmed",
-            f"/dev has {nodes} NVIDIA device node{'' if nodes == 1 else 's'}, and the driver's library names no GPU",
+            f"/dev has {nodes} NVIDIA device node{'' if nodes == 1 else 's'}, but the driver's library lists no GPU",
             "warning",
-            "libnvidia-ml.so.1 is absent, of another version than the kernel's driver, or the card is lost",
+            "libnvidia-ml.so.1 is missing or does not match the kernel's driver, or the GPU is lost",
             "run nvidia-smi there and read its output; in a container, request the GPU with its driver libraries",
             evidence=(Evidence("nvidia_nodes", nodes, "/dev/nvidia[0-9]*", at), Evidence("gpus", [], "NVML", at)),
         )

@@ -35,25 +35,29 @@ IDENTITY = {
 
 @dataclass(frozen=True)
 class Decision:
-    """`do`: new, continue, adopt, next-attempt, nothing, refuse or unknown (the box did not answer).
+    """`do`: new, replace, continue, adopt, next-attempt, nothing, refuse or unknown (the box did not answer).
 
-    continue = an attempt that was requested and has not started; adopt = the process lives and its keeper does not.
+    replace = new, in the place of a run of this name that left nothing; continue = an attempt that was requested and
+    has not started; adopt = the process lives and its keeper does not.
     """
 
     do: str
     attempt: int
     why: str
     differs: tuple[str, ...] = ()
+    left: str = ""  # of a refusal: what the run left, for the end of a sentence
 
     def as_json(self) -> dict[str, Any]:
         """`decision` of the plan document."""
         return {"do": self.do, "attempt": self.attempt, "why": self.why, "differs": list(self.differs)}
 
 
-def decide(view: RunView | None, spec: Spec, site: str) -> Decision:
-    """What the identical `run` means now. `view`: the run of this name as just heard, or None where there is none."""
+def decide(view: RunView | None, spec: Spec, site: str, first: int = 1) -> Decision:
+    """What the identical `run` should do now. `view`: the run of this name as it is now; None if there is none.
+    `first`: the number of the first attempt of a new run.
+    """
     if view is None or view.record.attempt == 0:
-        return Decision("new", 1, "no run with this name was ever launched")
+        return Decision("new", first, "no run with this name was ever launched")
     record, status = view.record, view.status
     differs = differing(record.run.spec, spec)
     if view.is_other:
@@ -73,6 +77,8 @@ def decide(view: RunView | None, spec: Spec, site: str) -> Decision:
     if view.reach.ok and not view.has_root and record.heard.attempt > 0:
         return Decision("refuse", record.attempt, "its root is no longer on the box, and anything not home is lost")
     if record.attempt > record.heard.attempt:
+        if status.state is State.QUEUED and view.queue.get("place"):
+            return Decision("nothing", record.attempt, f"attempt {record.attempt} waits: {status.reason}")
         if view.keeper == "alive":
             return Decision("nothing", record.attempt, f"attempt {record.attempt} is starting")
         if view.keeper == "queued":

@@ -15,7 +15,7 @@ from sojourn.store.job.tree import Problems, Table, parse
 from sojourn.store.job.values import JobFile
 from sojourn.store.snapshot import Snapshot
 from sojourn.verbs.context import Context
-from sojourn.verbs.launch.push import roster_of
+from sojourn.verbs.launch.rosters import roster_of
 from sojourn.wire import atomic
 
 _MOST_BYTES = 64 << 10

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sojourn.backends.keeper.client import KeeperRefused
 from sojourn.core.need import Need
@@ -56,21 +56,23 @@ class SecretMissing(Misuse):
 
 @dataclass(frozen=True)
 class Begun:
-    """A keeper that was started. `view`: what its box said at the end of that call; `is_proven`: the attempt lives."""
+    """A keeper that was started. `view`: the run at the end of that call; `is_proven`: the attempt is alive."""
 
     view: RunView
     is_proven: bool
     remarks: tuple[str, ...]
 
 
-def order(ctx: Context, box: Box, record: RunRecord) -> LaunchRequest:
-    """What a launcher that gets the machine too must know of this run. Raises: NotFound, NeverReady (its `after`)."""
+def order(ctx: Context, box: Box, record: RunRecord, scheduling: Mapping[str, Any] | None = None) -> LaunchRequest:
+    """What a launcher that gets the machine too must know of this run. `slurm`: in place of the options that it was
+    planned with. Raises: NotFound, NeverReady (its `after`)."""
     after: tuple[str, ...] = ()
     if box.scheduler and record.run.spec.get("after"):
         from sojourn.verbs.launch.after import awaited
 
         after = awaited(ctx, record.run.spec, box.site.name)
-    return LaunchRequest(record.run.spec, write_s(record), after)
+    spec = record.run.spec if scheduling is None else cast("Spec", {**record.run.spec, "scheduling": dict(scheduling)})
+    return LaunchRequest(spec, write_s(record), after)
 
 
 def write_s(record: RunRecord) -> float:
@@ -107,6 +109,7 @@ def begin(
     blobs: Sequence[bytes] = (),
     is_begun: bool = False,
     wait_s: float,
+    scheduling: Mapping[str, Any] | None = None,
 ) -> Begun:
     """Do the ops of `ask`, start the run's keeper, and stay until the attempt is proven alive or has ended, for
     STAY_S at most: one call to the box. Journals how to find the keeper again, and what was heard.
@@ -120,12 +123,27 @@ def begin(
     stay.update(
         is_begun=is_begun, settle_s=SETTLE_S, wait_s=min(wait_s, SETUP_S if record.run.spec.get("setup") else STAY_S)
     )
-    asked, timeout_s = order(ctx, box, record), BEGIN_S + (ALONG_S if blobs else 0.0)
-    handle, remarks, (said,) = start_with(box, ask, argv, asked, [stay], blobs, timeout_s=timeout_s, run=run)
+    asked, timeout_s = order(ctx, box, record, scheduling), BEGIN_S + (ALONG_S if blobs else 0.0)
+    try:
+        handle, remarks, (said,) = start_with(box, ask, argv, asked, [stay], blobs, timeout_s=timeout_s, run=run)
+    except WorldError as no:
+        if getattr(no, "is_end", False):
+            _record_refusal(box, record, attempt, no)
+        raise
     ctx.store.append("launched", run=run, attempt=attempt, tether=asdict(handle))
     (entry,) = said.value["runs"]
     view = take_in(ctx, ctx.store.index.find(run), entry, said.blobs[0])
     return Begun(view, bool(said.value["proven"]), remarks)
+
+
+def _record_refusal(box: Box, record: RunRecord, attempt: int, no: WorldError) -> None:
+    """The scheduler took nothing and never will as it stands: that is the end of the attempt, in its words, on the box
+    for every client. Where the box does not take it the attempt stays as requested."""
+    op = {"op": "judge", "run": record.id, "attempt": attempt, "native": "", "by": box.site.launcher}
+    try:
+        box.keeper.ask_all([{**op, "state": State.FAILED.value, "detail": no.message}], timeout_s=COMMAND_S)
+    except WorldError:
+        return
 
 
 def start_with(
@@ -194,7 +212,7 @@ def _hook_remark(box: Box, ended: Ended | None) -> str:
 
 
 def _ended(value: Mapping[str, Any]) -> Ended:
-    """What the box says a command of ours came to."""
+    """How a command on the box ended, from its answer."""
     return Ended(int(value["rc"]), str(value["out"]).encode(), str(value["err"]).encode())
 
 
@@ -259,7 +277,7 @@ def unmasked(values: Mapping[str, str]) -> list[str]:
 def answer(
     ctx: Context, box: Box, view: RunView, did: str, why: str, began_s: float, remarks: Sequence[str] = ()
 ) -> Launch:
-    """What `run` and `resume` say of a run as just heard; with the end of its log where it ended badly at once."""
+    """The answer of `run` and `resume` for a run's current state, with the end of its log if it ended badly at once."""
     record, status = view.record, view.status
     exit_status, tail = 0, ""
     if did != "nothing" and view.reach.ok is False:

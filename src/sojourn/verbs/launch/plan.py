@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core import money
 from sojourn.core.ports import Offer
 from sojourn.core.values import Evidence, Finding, Lease, NoAnswer, Site, State
 from sojourn.core.verdict import SICK
 from sojourn.store.catalog import platform
 from sojourn.store.records import LeaseRecord
+from sojourn.verbs import lasting
 from sojourn.verbs.answers import Plan, Reach, worst
 from sojourn.verbs.answers import money as money_of
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch import rates
+from sojourn.verbs.launch import boxcheck, rates, stakes
+from sojourn.verbs.launch.bidding import Bid, best_bid, elsewhere, room_of, under_another_name
 from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.launch.preflight import base_disk
-from sojourn.verbs.launch.prepare import Prepared, prepare
-from sojourn.verbs.launch.price import OverMaxPrice, Wish, beyond, cheapest, in_words, max_price
+from sojourn.verbs.launch.prepare import Prepared, platform_env, prepare
 from sojourn.verbs.launch.push import ask_missing
-from sojourn.verbs.launch.renting import is_cleared, lease_of, rented_already
-from sojourn.verbs.launch.run import Bid, best_bid, named, room_of, under_another_name
+from sojourn.verbs.launch.renting import is_cleared, lease_of
+from sojourn.verbs.launch.request import RunRequest
+from sojourn.verbs.launch.run import named
 from sojourn.verbs.project.foresight import foresee
-from sojourn.wire import units
+from sojourn.verbs.rent.machine import rented_already
+from sojourn.verbs.rent.price import OverMaxPrice, Wish, beyond, cheapest, in_words, max_price
+from sojourn.wire import quote, units
 from sojourn.wire.errors import Unreachable
 
 if TYPE_CHECKING:
@@ -35,32 +38,25 @@ if TYPE_CHECKING:
 REFUSED = 2
 
 
-def plan(
-    ctx: Context,
-    file: str = "",
-    *,
-    command: Sequence[str] = (),
-    site: str = "",
-    name: str = "",
-    env: Mapping[str, str] | None = None,
-    another: bool = False,
-    new: bool = False,
-) -> Plan:
-    """What `run` with the same arguments would do now. A site that does not answer leaves what it has unknown.
+def plan(ctx: Context, asked: RunRequest) -> Plan:
+    """What `run` with the same request would do now. A site that does not answer leaves what it has unknown.
 
     The box is asked, by the keeper program, which is put there where it is not; nothing else changes anywhere. Where
     a machine would be rented, its provider is asked for the price.
     Raises: Misuse (bad-job-file, unknown-site, ...), WorldError.
     """
-    prepared = prepare(ctx, file, name=name, env=env or {}, new=new, command=command)
-    wish = Wish(prepared.need, prepared.job.budget, yes=True, another=another)
+    prepared = prepare(ctx, asked)
+    job = prepared.job
+    wish = Wish(
+        prepared.need, job.budget, yes=True, another=asked.another, most=job.max_price, run_s=job.max_duration_s
+    )
     reach = Reach(True, units.stamp(ctx.now_s()))
     try:
-        bid = best_bid(ctx, prepared, site, wish)
+        bid = best_bid(ctx, prepared, asked.site, wish)
         if bid.is_to_rent:
             reach = Reach(None, "", "no machine is rented for it now")
     except Unreachable as error:
-        where = ctx.site(site or (prepared.job.candidates or (prepared.job.site,))[0])
+        where = ctx.site(asked.site or (prepared.job.candidates or (prepared.job.site,))[0])
         known = ctx.store.index.run(prepared.id)
         bid = Bid(ctx.box(where), None, decide(None, prepared.spec, where.name), None)
         reach = Reach(
@@ -71,7 +67,12 @@ def plan(
     return _plan(ctx, prepared, bid, reach, wish)
 
 
-_BLIND = "{site} takes and gives files alone: its disk, memory and GPUs cannot be checked before the run is there"
+_COPY_MODES = {
+    None: "a private copy for each attempt",
+    False: "a private copy for each attempt",
+    True: "a private copy for each attempt; large files share disk blocks with what was pushed",
+}
+_BLIND = "{site} only transfers files: its disk, memory and GPUs cannot be checked beforehand"
 
 
 def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) -> Plan:
@@ -88,25 +89,38 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
             digests = [tree.digest for _, tree in prepared.trees]
             said, have = box.answer_all([{"op": "hello"}, ask_missing(digests)])
             hello, lacking = cast("Hello", said.value), frozenset(have.value["missing"])
-    takes = room_of(prepared, lacking or frozenset())
+    takes = room_of(prepared, box, lacking or frozenset())
     disk = {} if box.is_blind else base_disk(hello or {})
-    lease = rented_already(ctx, site, wish.another) if bid.is_to_rent else lease_of(ctx, box)
-    offer, too_dear = (None, None) if lease else _offered(box, wish)
+    lease = lease_of(ctx, box)
+    if bid.is_to_rent:
+        lease = rented_already(ctx, site, wish) if bid.offer is None else None
+    offer, too_dear = (None, None) if lease else (bid.offer, None) if bid.offer else _offered(box, wish)
     rate, currency = rate_of(site, lease, offer)
     script = _script(ctx, box, prepared, bid, hello)
-    trial, refused = _tried(box, script) if script and reach.ok else ("", ())
-    findings = (*bid.findings, *refused, *([_too_dear(too_dear)] if too_dear else []))
+    trial, refused = "", boxcheck.check_launcher(box) if reach.ok else ()
+    if script and reach.ok and not refused:
+        trial, refused = _tried(box, script)
+    survival = _survival(box, hello, prepared.id)
+    facts, before = platform(site.platform), stakes.earlier(ctx, prepared)
+    needs = {**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {}
+    # Where a scheduler makes the machine for each run, its own remarks say what stays of it.
+    judged = {} if box.scheduler and not box.batch else survival
+    at_stake = stakes.findings(facts, site, job, before, judged, needs)
+    findings = (*bid.findings, *refused, *([_too_dear(too_dear)] if too_dear else []), *at_stake)
+    metered = (lease.lease if lease else offer) if lease or offer else None
+    traffic = metered.facts.get("egress_micro_per_gib") if metered else None
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
     remarks = [
         *job.warnings,
         *foresee(job, prepared.pushed),
-        *(() if job.outputs else ["`outputs` is empty: nothing is owed, so nothing will come home"]),
+        *(() if job.outputs else ["`outputs` is empty, so no results will come home"]),
         *_checkpoint_words(bid),
         *([_BLIND.format(site=site.name)] if box.is_blind else []),
         *(_renting_words(site, lease, offer, wish) if bid.is_to_rent and not too_dear else ()),
         *([trial] if trial else []),
+        *stakes.remarks(facts, job, before, traffic, currency, is_free=rate == 0),
         *(rates.words(site, box.provider.metered, job.budget is not None) if rate is None else []),
-        *([f"{lease.name} was cleared to stop: `run` asks for its name"] if lease and is_cleared(lease) else []),
+        *([f"{lease.name} was cleared for release: `run` asks for its name"] if lease and is_cleared(lease) else []),
     ]
     return Plan(
         id=prepared.id,
@@ -117,10 +131,10 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
         copy={
             "bytes": takes.copied_bytes,
             "inodes": takes.copied_inodes,
-            "mode": f"the smallest {units.say_bytes(COPIED_BYTES)} are copied, the rest is hard-linked, read-only",
+            "mode": _COPY_MODES[(hello or {}).get("has", {}).get("reflinks")],
         },
-        disk={**disk, "needed_bytes": takes.bytes, "needed_inodes": takes.inodes} if disk else {},
-        survival=_survival(box, hello, prepared.id),
+        disk=needs,
+        survival=survival,
         rate_micro_per_h=rate,
         currency=currency,
         max_spent_micro=_most_micro(prepared, rate),
@@ -131,9 +145,10 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
         reach=reach,
         findings=findings,
         remarks=tuple(remarks),
-        next=_next(ctx, prepared, bid),
+        next=_next(prepared, bid, findings),
         script=script,
         rents=_rents(site, offer) if bid.is_to_rent else None,
+        platform_env=platform_env(site),
         exit_status=REFUSED if decision.do == "refuse" else _unheard(reach) or worst(findings),
     )
 
@@ -141,14 +156,14 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
 def _renting_words(site: Site, lease: LeaseRecord | None, offer: Offer | None, wish: Wish) -> list[str]:
     """What `run` would rent first, and what it asks."""
     if lease is not None:
-        return [f"`run` first waits for the machine of {lease.name}, which was rented before"]
+        return [f"`run` first waits for the machine of {lease.name}, which is already rented"]
     if offer is None:
-        return [f"{site.provider} has nothing to rent that fits `resources` now"]
+        return [f"{site.provider} currently offers no machine that fits `resources`"]
     why = beyond(site, offer, wish)
     return [
         f"`run` rents {offer.native} at {in_words(offer)} first, and asks before it does",
         *([f"-y does not rent it: {why}"] if why else []),
-        "what that machine has is known only then",
+        "what that machine has is known only once it is rented",
     ]
 
 
@@ -166,7 +181,7 @@ def _rents(site: Site, offer: Offer | None) -> dict[str, Any] | None:
 
 
 def _too_dear(error: OverMaxPrice) -> Finding:
-    evidence = (Evidence("offer", error.fields["price"], f"{error.fields['site']}: {error.fields['offer']}"),)
+    evidence = (Evidence("offer", error.fields["price"], f"{error.fields['whose']}: {error.fields['offer']}"),)
     cause, fix = "every offer costs more than `max_price` of this site's settings", "raise `max_price`, or wait"
     return Finding(error.code, "confirmed", error.message, "blocker", cause, fix, evidence=evidence)
 
@@ -174,7 +189,7 @@ def _too_dear(error: OverMaxPrice) -> Finding:
 def _offered(box: Box, wish: Wish) -> tuple[Offer | None, OverMaxPrice | None]:
     """(what `run` would rent, why every offer costs too much)."""
     try:
-        return cheapest(box.site, box.provider.offers(wish.need)), None
+        return cheapest(box.site, box.provider.offers(wish.need), wish.most), None
     except OverMaxPrice as error:
         return None, error
 
@@ -208,26 +223,13 @@ def _push(prepared: Prepared, lacking: frozenset[str] | None) -> dict[str, Any]:
 def _survival(box: Box, hello: Hello | None, run: str) -> dict[str, Any]:
     """Whether what is in the run's root outlives what stops the meter."""
     site = box.site
-    facts = platform(site.platform)
-    rents = box.provider.rents
-    verb = str(site.options.get("stop") or (box.provider.stop_verb if rents else facts.stop_verb))
-    is_final = bool(site.options.get("stop_is_final", box.provider.is_final if rents else facts.stop_is_final))
     if box.is_blind:
-        why = "it is in the output of its version there, which stays as long as its service keeps that"
+        facts = platform(site.platform)
+        verb = str(site.options.get("stop") or (box.provider.stop_verb if box.provider.rents else facts.stop_verb))
+        why = "it is in that version's output, for as long as the service keeps it"
         return {"path": posixpath.join("runs", run, "checkpoints"), "verb": verb, "survives": None, "why": why}
     base = site.base or str((hello or {}).get("base") or "~/.local/share/sojourn")
-    path = posixpath.join(base, "runs", run, "checkpoints")
-    tiers = () if "stop" in site.options or "stop_is_final" in site.options else facts.tiers_of(path)
-    where = " or ".join(tier.name for tier in tiers)
-    if not tiers:
-        stays: bool | None = not is_final
-        why = "it destroys the disk with the box" if is_final else "it removes no file"
-    elif (stays := facts.keeps(path)) is None:
-        notes = "".join(f"; {tier.note}" for tier in tiers if tier.note)
-        why = f"that lies on {where}, and not all of that stays for certain{notes}"
-    else:
-        why = f"that lies on {where}, which {'stays' if stays else 'goes with it'}"
-    return {"path": path, "verb": verb, "survives": stays, "why": why}
+    return lasting.survival(box, posixpath.join(base, "runs", run, "checkpoints"))
 
 
 def rate_of(site: Site, lease: LeaseRecord | None, offer: Offer | None) -> tuple[int | None, str]:
@@ -294,11 +296,28 @@ def _script(ctx: Context, box: Box, prepared: Prepared, bid: Bid, hello: Hello |
     return box.batch.script(argv, root, asked)
 
 
-def _next(ctx: Context, prepared: Prepared, bid: Bid) -> str:
+def _next(prepared: Prepared, bid: Bid, findings: Sequence[Finding]) -> str:
     do = bid.decision.do
     if do == "refuse":
         return under_another_name(prepared, bid.box.site.name)
-    return f"sojourn status {prepared.id}" if do in ("nothing", "unknown") else "sojourn run"
+    if do in ("nothing", "unknown"):
+        return f"sojourn status {prepared.id}"
+    blockers = [one.id for one in findings if one.status == "confirmed" and one.severity == "blocker"]
+    return mending(blockers[0], prepared, bid.box.site.name) if blockers else "sojourn run"
+
+
+def mending(blocker: str, prepared: Prepared, site: str) -> str:
+    """The command for a blocker, by its id: what makes room, what shows other prices, `plan` again where the job file
+    or the settings must change, and `doctor` where the machine must.
+    """
+    if blocker in ("disk-too-small", "inodes-too-few"):
+        return quote.join(["sojourn", "clean", site])
+    if blocker == OverMaxPrice.code:
+        file = [word for word in prepared.given[:1] if not word.startswith("-")]
+        return quote.join(["sojourn", "offers", *file])
+    if blocker in ("resources-not-met", "scheduler-refuses"):
+        return quote.join(["sojourn", "plan", *elsewhere(prepared, site), *prepared.given])
+    return quote.join(["sojourn", "doctor", site])
 
 
 def _unheard(reach: Reach) -> int:

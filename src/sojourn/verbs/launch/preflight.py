@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sojourn.box.run.tree import COPIED_BYTES
 from sojourn.core.need import Need, lacks
 from sojourn.core.values import Evidence, Finding
 from sojourn.wire import units
 
 if TYPE_CHECKING:
+    from sojourn.store.snapshot import Snapshot
     from sojourn.wire.documents import Hello
 
 
@@ -21,7 +21,7 @@ class Room:
 
     bytes: int
     inodes: int
-    copied_bytes: int  # of the working copy: what is not hard-linked
+    copied_bytes: int  # of the working copy, where the disk cannot share blocks
     copied_inodes: int
 
 
@@ -29,19 +29,18 @@ class Room:
 SPARE_BYTES, SPARE_INODES = 64 << 20, 200
 
 
-def room(rosters: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], lacking: Set[str]) -> Room:
-    """The room for trees (digest, rows), of which the box lacks some: pack, snapshot, working copy, and a spare."""
-    new = [row for digest, rows in rosters if digest in lacking for row in rows]
-    copied = 0
-    for _, rows in rosters:
-        left = COPIED_BYTES  # as the keeper fills a working copy: the smallest first, the rest hard-linked
-        for size in sorted(row["bytes"] for row in rows):
-            if size <= left:
-                left -= size
-                copied += size
-    inodes = sum(len(rows) for _, rows in rosters)
-    total = 2 * sum(row["bytes"] for row in new) + copied + SPARE_BYTES
-    return Room(total, len(new) + inodes + SPARE_INODES, copied, inodes)
+def room(trees: Sequence[tuple[str, Snapshot]], lacking: Set[str], *, packs: bool) -> Room:
+    """The room for trees (what it is, snapshot), of which the box lacks some: snapshot, working copy, and a spare.
+
+    A mount at an absolute path is read where it lies in its snapshot. `packs`: what is pushed first comes as a pack,
+    over a way without streams.
+    """
+    new = {tree.digest: tree for _, tree in trees if tree.digest in lacking}.values()
+    copied = [tree for what, tree in trees if not what.startswith("/")]
+    pushed_bytes, copied_bytes = sum(tree.bytes for tree in new), sum(tree.bytes for tree in copied)
+    inodes = sum(len(tree.rows) for tree in copied)
+    total = (2 if packs else 1) * pushed_bytes + copied_bytes + SPARE_BYTES
+    return Room(total, sum(len(tree.rows) for tree in new) + inodes + SPARE_INODES, copied_bytes, inodes)
 
 
 # Of a cell that waits in a queue: its root and folders, run.json, events and logs.
@@ -60,13 +59,14 @@ def room_for_cells(one: Room, cells: int) -> Room:
 
 
 def check_need(hello: Hello, need: Need, takes: Room) -> tuple[Finding, ...]:
-    """Findings about running a job there. Blockers are confirmed by what the box itself said just now."""
+    """Findings about running a job there. Blockers are confirmed by what the box itself reported just now."""
     found = list(_resources(hello, need))
     if not hello.get("has", {}).get("bash", True):
         found.append(
             _blocker("no-bash", "the box has no bash", "`run` and `setup` are bash", "install bash", hello, "has.bash")
         )
-    found += _room(hello, takes.bytes, takes.inodes)
+    shared_bytes = takes.copied_bytes if hello.get("has", {}).get("reflinks") else 0
+    found += _room(hello, takes.bytes - shared_bytes, takes.inodes)
     return tuple(found)
 
 

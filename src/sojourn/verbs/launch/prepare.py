@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from sojourn.core import money
 from sojourn.core.need import Need
 from sojourn.core.values import Site
+from sojourn.store.catalog import environment
 from sojourn.store.job.read import check_name, find_job, read_command, read_job
+from sojourn.store.job.scalars import option_words
 from sojourn.store.job.values import JobFile
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch.decide import IDENTITY
 from sojourn.verbs.launch.exempt import only_code
+from sojourn.verbs.launch.request import RunRequest
 from sojourn.verbs.project.foresight import proposed
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Misuse
@@ -68,7 +71,7 @@ class Prepared:
 
     def local(self) -> dict[str, Any]:
         """What concerns this machine alone, for the journal."""
-        return local_of(self.job)
+        return {**local_of(self.job), **({"is_command": True} if "--" in self.given else {})}
 
     def for_site(self, site: Site, *, keeper: str, train: str, now_s: float) -> Spec:
         """run.json as it will be placed on the box of `site`. Raises: Misuse (a budget in another currency)."""
@@ -87,8 +90,10 @@ def local_of(job: JobFile) -> dict[str, Any]:
 
 def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) -> Spec:
     """What run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
+    wanted = platform_env(site)
     return {
         "init": site.init,
+        **({"platform_env": wanted} if wanted else {}),
         "budget_s": _budget_s(job, site),
         "keeper": keeper,
         "train": train,
@@ -97,28 +102,34 @@ def on_site(job: JobFile, site: Site, *, keeper: str, train: str, now_s: float) 
     }
 
 
-def prepare(
-    ctx: Context, file: str, *, name: str, env: Mapping[str, str], new: bool = False, command: Sequence[str] = ()
-) -> Prepared:
+def platform_env(site: Site) -> dict[str, Any]:
+    """What the site's platform wants of every run: `store.catalog.environment`, unless its settings say no."""
+    return dict(environment(site.platform)) if site.options.get("platform_env", True) else {}
+
+
+def prepare(ctx: Context, asked: RunRequest) -> Prepared:
     """Read the job file and the code as they are now. Reads every file of the working folder; writes nothing.
 
-    `command`: in place of a job file. `new`: under the first name of NAME, NAME-2, NAME-3 ... that is free, or is that
-    of this very job.
+    With `new`, under the first name of NAME, NAME-2, NAME-3 ... that is free, or is that of this very job. Where it
+    runs is not decided here: `site`, `another`, `yes` and `waits` are not read.
     Raises: Misuse (no-job-file, bad-job-file, a name, a sweep, a tree that cannot be a snapshot).
     """
+    file, command, env = asked.file, asked.command, asked.env
     if command and file:
-        raise Misuse(detail=f"{file} and a command behind --: give one of them")
+        raise Misuse(detail=f"{file} and a command after --: give only one of them")
     job = proposed(read_command(command, env)) if command else read_job(file or find_job(), env)
     if job.sweep is not None:
         following = quote.join(["sojourn", "sweep", *([file] if file else [])])
-        what = "it has a sweep, and `run` runs one job"
+        what = "it has a sweep, but `run` runs a single job"
         raise NotYet(path=job.path, what=what, following=following, has_sweep=True)
     tree = read_trees(ctx, job)
-    run = check_name(name) if name else job.name
-    job = replace(job, name=run, warnings=(*job.warnings, *tree.remarks))
-    if new:
+    run = check_name(asked.name) if asked.name else job.name
+    scheduling = {**job.scheduling, **asked.scheduling}
+    job = replace(job, name=run, scheduling=scheduling, warnings=(*job.warnings, *tree.remarks))
+    if asked.new:
         job = next(one for one in _numbered(job) if _is_free(ctx, spec_of(one, tree)))
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    given += option_words(asked.scheduling)
     given += ["--", *command] if command else []
     return Prepared(job.name, job, tree.trees, spec_of(job, tree), tuple(given))
 
@@ -161,7 +172,7 @@ def refuse_there(job: JobFile, box: Box) -> None:
     name = box.site.name
     if job.num_nodes > 1 and not getattr(box.launcher, "spans", False):
         what = f"it asks for {job.num_nodes} nodes, and {name} has one"
-        raise NotYet(path=job.path, what=what, following="num_nodes: 1, or a site whose scheduler gives out machines")
+        raise NotYet(path=job.path, what=what, following="num_nodes: 1, or a site whose scheduler allocates nodes")
     if job.after and not box.scheduler:
         what = f"it should start `after` {', '.join(job.after)}, and nothing on {name} could wait for that"
         raise NotYet(path=job.path, what=what, following=f"sojourn watch {job.after[0]} && sojourn run")
@@ -216,6 +227,9 @@ def spec_of(job: JobFile, tree: Trees) -> Spec:
         **({"progress": job.progress} if job.progress else {}),
         **({"protect": job.protect} if job.protect else {}),
         **({"resume_argv": ["bash", "-eo", "pipefail", "-c", job.resume]} if job.resume else {}),
+        **({"signal": job.signal} if job.signal else {}),
+        **({"scheduling": dict(job.scheduling)} if job.scheduling else {}),
+        **({"site_options": dict(job.site_options)} if job.site_options else {}),
         "grace_s": GRACE_S,
         "beat_s": BEAT_S,
     }

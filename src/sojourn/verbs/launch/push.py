@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sojourn.store import places, private
 from sojourn.verbs.context import Box, Context
-from sojourn.wire import atomic, units
+from sojourn.verbs.launch.sending import send
+from sojourn.wire import units
 
 if TYPE_CHECKING:
     from sojourn.store.snapshot import Snapshot
@@ -40,6 +41,8 @@ def push(
         if digest not in lacking:
             continue
         ctx.say(f"pushing {what}: {len(tree.rows)} files, {units.say_bytes(tree.bytes)}")
+        if tree.bytes + sum(map(len, blobs)) > ALONG_BYTES and send(ctx, box, what, tree):
+            continue
         with _packed(tree) as tar:
             op: dict[str, Any] = {"op": "unpack", "digest": digest, "roster": list(tree.rows)}
             if os.path.getsize(tar) + sum(map(len, blobs)) <= ALONG_BYTES:
@@ -47,8 +50,8 @@ def push(
                 with open(tar, "rb") as f:
                     blobs.append(f.read())
                 continue
-            # A name of our own: two clients that push the same tree must not write into one file.
-            remote = posixpath.join(base, "staging", f"{digest}-{ctx.token()[:12]}.tar")
+            # Same tree, same bytes: another client that puts it writes the same, and a later put goes on.
+            remote = posixpath.join(base, "staging", f"{digest}.tar")
             box.must(box.transport.put(tar, remote, timeout_s=PUT_S))
         box.answer(**op, tar=remote, timeout_s=UNPACK_S)
     return ops, blobs
@@ -65,33 +68,3 @@ def _packed(tree: Snapshot) -> Iterator[str]:
         tar = os.path.join(folder, "tree.tar")
         snapshot.pack(tree, tar)
         yield tar
-
-
-def remember(tree: Snapshot) -> None:
-    """Keep the roster, so that a later refusal can name the files that changed. A cache: it may fail, or be deleted."""
-    try:
-        private.folder(_rosters())
-        atomic.write_json(os.path.join(_rosters(), tree.digest), list(tree.rows), durable=False, mode=0o600)
-    except OSError:
-        return  # the refusal then says "code" and no file names
-
-
-def changed_files(old_digest: str, tree: Snapshot) -> list[str]:
-    """Paths that differ between an earlier tree and this one, sorted; [] where the earlier roster is not kept."""
-    from sojourn.wire.manifest import differences
-
-    old = roster_of(old_digest)
-    return [path for path, _ in differences(tree.rows, old)] if old else []
-
-
-def roster_of(digest: str) -> list[Any]:
-    """The rows of an earlier tree; [] where they are not kept."""
-    try:
-        old = atomic.read_json(os.path.join(_rosters(), digest))
-    except OSError:
-        return []
-    return old if isinstance(old, list) else []
-
-
-def _rosters() -> str:
-    return os.path.join(places.cache_dir(), "rosters")

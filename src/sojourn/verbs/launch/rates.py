@@ -1,4 +1,4 @@
-"""Words for a box of which nobody said what it costs: unknown is not free."""
+"""The wording for a box of unknown cost: unknown is not free."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def advice(site: Site) -> str:
 def words(site: Site, is_metered: bool, has_budget: bool = False) -> Sequence[str]:
     """What to say of a site whose rate is not known. `is_metered`: it is one to be stopped by hand."""
     known = "is billed until you stop it, at an unknown rate" if is_metered else "may cost money: rate unknown"
-    budget = "; no `budget` can be kept there" if has_budget else ""
+    budget = "; a `budget` cannot be enforced there" if has_budget else ""
     return [f"{site.name} {known}{budget} ({advice(site)})"]

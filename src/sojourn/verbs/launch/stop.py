@@ -40,7 +40,7 @@ def stop(
         confirmed(confirm, _ask_queued(record))
         if withdraw(ctx, ctx.box(record.site, record.lease), record.queue, [record.id], "stop"):
             fresh = refresh_one(ctx, ctx.store.index.find(record.id))
-            return _answer(fresh, True, "it was taken from its queue before it began")
+            return _answer(fresh, True, "it was removed from its queue before it began")
         view = refresh_one(ctx, ctx.store.index.find(record.id))  # it began this very moment, and was confirmed
         record, status, confirm = view.record, view.status, lambda ask: ask.name
     if view.never_began or (status.state.is_final and view.keeper != "alive"):
@@ -75,11 +75,12 @@ def _end_there(box: Box, view: RunView, grace_s: float) -> None:
         box.must(box.launcher.stop(box.place, handle, grace_s if view.is_blind else 0.0))
 
 
-def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) -> list[str]:
+def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str, *, rest: bool = False) -> list[str]:
     """Take cells away from the queue of a box, and journal its word for it: those that it has not begun, and never
-    will. `why`: stop, or move. Raises: Unreachable, WorldError.
+    will. `why`: stop, or move. `rest`: it also promotes no pruned cell any more. Raises: Unreachable, WorldError.
     """
-    taken = box.answer("withdraw", queue=sweep, runs=list(runs), why=why).value["taken"]
+    more = {"rest": True} if rest else {}
+    taken = box.answer("withdraw", queue=sweep, runs=list(runs), why=why, **more).value["taken"]
     if taken:
         ctx.store.append("withdrawn", sweep=sweep, site=box.site.name, runs=taken, why=why)
     return list(taken)
@@ -87,7 +88,8 @@ def withdraw(ctx: Context, box: Box, sweep: str, runs: Sequence[str], why: str) 
 
 def _ask_queued(record: RunRecord) -> Ask:
     lines = (
-        f"take {record.id} from the queue of {record.sweep} on {record.site_name}; it has not started",
+        f"take {record.id} from the queue{f' of {record.sweep}' * bool(record.sweep)} on {record.site_name};"
+        " it has not started",
         f"nothing is deleted; `sojourn resume {record.id}` starts it",
     )
     return Ask("stop", record.id, lines, f"sojourn stop {record.id} --confirm {record.id}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sojourn.verbs.answers import Leases, Reach, money
 from sojourn.verbs.context import Context
+from sojourn.verbs.observe.balances import balances
 from sojourn.verbs.observe.leases import lease_row, totals, unpriced
 from sojourn.verbs.observe.spending import spent_micro, taken_s
 from sojourn.verbs.observe.status import chosen
@@ -14,7 +15,8 @@ from sojourn.wire import units
 
 
 def cost(ctx: Context, names: Sequence[str] = ()) -> Leases:
-    """Money by lease and by run (those named, or all). Asks nobody. The total is of the leases: it is what is billed.
+    """Money by lease and by run (those named, or all). Asks only what is left on the accounts of
+    open leases. The total is of the leases: it is what is billed.
 
     With names, only the leases that these runs are on. Raises: Misuse (not-found, ambiguous).
     """
@@ -31,4 +33,5 @@ def cost(ctx: Context, names: Sequence[str] = ()) -> Leases:
         spent = spent_micro(view, lease, taken)
         currency = lease.lease.currency if lease else record.site.currency
         runs.append({"id": record.id, "lease": record.lease or None, "spent": money(spent, currency)})
-    return Leases("cost", rows, totals(rows), tuple(runs), units.stamp(ctx.now_s()), unpriced(rows))
+    left = balances(ctx, shown, {row.id: row for row in rows if not row.ended})
+    return Leases("cost", rows, totals(rows), tuple(runs), units.stamp(ctx.now_s()), unpriced(rows), left)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
+from sojourn.core.values import Pulse
 from sojourn.verbs.context import Context
+from sojourn.verbs.observe import scheduled
+from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.wire.errors import Misuse
 
 
 class NoShell(Misuse):
-    """{site} is reached by {transport}, which runs no command for us."""
+    """{site} is reached by {transport}, which runs no commands."""
 
     code = "no-shell"
     next_step = "sojourn handbook {run}"
@@ -26,7 +29,8 @@ class NoWorkingCopy(Misuse):
 def enter(ctx: Context, run: str, words: Sequence[str] = (), *, has_terminal: bool = False) -> tuple[str, list[str]]:
     """(the site's name, the argv to run here) for a command in a run's newest working copy; a shell without `words`.
 
-    The box is asked once, so that the program that enters is there. On a cluster it runs on the login node.
+    The box is asked once, so that the program that enters is there. On a cluster it runs on the node of the
+    job, in a step beside it; on the login node where the job does not run.
     Raises: Misuse (not-found, no-shell, no-working-copy), Unreachable.
     """
     record = ctx.store.index.find(run)
@@ -40,13 +44,16 @@ def enter(ctx: Context, run: str, words: Sequence[str] = (), *, has_terminal: bo
     base, python = str(hello.value["base"]), str(hello.value["argv"][0])
     root = record.run.root or posixpath.join(base, "runs", record.id)
     argv = [python, "-I", "-S", posixpath.join(base, "keepers", box.keeper.file), "enter", root, *words]
+    if box.scheduler:
+        beside, handle = getattr(box.launcher, "beside", None), scheduled.handle_of(record)
+        word = refresh_one(ctx, record).word
+        is_running = word is not None and word.pulse is Pulse.ALIVE and not word.is_waiting
+        if beside is not None and handle is not None and is_running:
+            argv = beside(handle, argv, has_terminal=has_terminal)
+        else:
+            ctx.say(f"on the login node of {site.name}: its job does not run now")
     if site.transport == "local":
         return site.name, argv
-    from dataclasses import replace
+    from sojourn.backends.ssh.argv import attach, reached
 
-    from sojourn.backends.ssh.argv import attach
-
-    there = replace(site, address=box.lease.address) if box.lease and box.lease.address else site
-    if box.scheduler:
-        ctx.say(f"on the login node of {site.name}; the run's own process is on another machine")
-    return site.name, attach(there, argv, has_terminal)
+    return site.name, attach(reached(box.place), argv, has_terminal)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from sojourn.core import money
+from sojourn.core.inventory import HOURS_PER_MONTH
+from sojourn.core.need import GIB
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import LeaseRow, Leases
 from sojourn.verbs.context import Context
+from sojourn.verbs.observe.balances import balances
+from sojourn.verbs.observe.clocks import counted
 from sojourn.wire import units
 
 
 def leases(ctx: Context) -> Leases:
-    """Every lease not let go, oldest first. Asks nobody: the cost follows from its rate and this machine's clock."""
-    rows = tuple(lease_row(ctx, record) for record in ctx.store.index.leases())
-    return Leases("leases", rows, totals(rows), at=units.stamp(ctx.now_s()), unpriced=unpriced(rows))
+    """Every lease not let go, oldest first. The cost follows from its rate and this machine's clock; only what is left
+    on their accounts is asked of providers.
+    """
+    records = ctx.store.index.leases()
+    rows = tuple(lease_row(ctx, record) for record in records)
+    left = balances(ctx, records, {row.id: row for row in rows})
+    return Leases("leases", rows, totals(rows), at=units.stamp(ctx.now_s()), unpriced=unpriced(rows), balances=left)
 
 
 def spent_micro(ctx: Context, record: LeaseRecord) -> int | None:
@@ -30,8 +37,11 @@ def spent_micro(ctx: Context, record: LeaseRecord) -> int | None:
 
 def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
     """One lease with its meter."""
-    lease = record.lease
+    lease, now_s = record.lease, ctx.now_s()
     runs = ctx.store.index.runs_on(record.name) if record.is_open else []
+    idle_s = _idle_s(ctx, runs)
+    disk_rate = _disk_rate(record)
+    until_s = record.ended_s or now_s
     return LeaseRow(
         id=record.name,
         site=lease.site,
@@ -42,13 +52,23 @@ def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
         began=units.stamp(lease.began_s),
         meter=record.meter,
         spent_micro=spent_micro(ctx, record),
-        idle_s=_idle_s(ctx, runs),
-        clocks=tuple(asdict(clock) for clock in lease.clocks),
+        idle_s=idle_s,
+        clocks=counted(lease, now_s, idle_s=idle_s, stopped_s=record.ended_s if was_kept(record) else None),
         stop_verb=lease.stop_verb,
         is_final=lease.is_final,
         runs=tuple(run.id for run in runs),
         ended="" if record.ended_s is None else units.stamp(record.ended_s),
+        idle_spent_micro=_idle_micro(record, idle_s),
+        disk_rate_micro_per_h=disk_rate,
+        disk_micro=None if disk_rate is None else money.spent_micro(disk_rate, lease.began_s, until_s),
+        traffic_micro=_traffic_micro(record, runs),
     )
+
+
+def was_kept(record: LeaseRecord) -> bool:
+    """It was released so that its disk stays: a provider's line of a release says which way it was stopped."""
+    keeping = record.lease.keep_verb
+    return record.state == "released" and bool(keeping) and keeping in record.line
 
 
 def totals(rows: Iterable[LeaseRow]) -> tuple[tuple[int, str], ...]:
@@ -66,7 +86,34 @@ def unpriced(rows: Iterable[LeaseRow]) -> tuple[str, ...]:
 
 
 def _idle_s(ctx: Context, runs: list[RunRecord]) -> float | None:
-    """Since when nothing runs, by what this machine heard last; None while something runs or may run."""
+    """For how long nothing has run; None while something runs or may run. A box says itself how old an end is, so it
+    counts from there also where this client was away.
+    """
     if not runs or any(not run.status.state.is_final or run.heard_s is None for run in runs):
         return None
-    return max(0.0, ctx.now_s() - max(run.heard_s or 0.0 for run in runs))
+    ended_s = max((run.heard_s or 0.0) - run.status.unheard_s for run in runs)
+    return max(0.0, ctx.now_s() - ended_s)
+
+
+def _idle_micro(record: LeaseRecord, idle_s: float | None) -> int | None:
+    lease = record.lease
+    if idle_s is None or not lease.is_rate_known:
+        return None
+    return money.spent_micro(lease.rate_micro_per_h, 0.0, idle_s)
+
+
+def _disk_rate(record: LeaseRecord) -> int | None:
+    """An hour of its disk, where that is billed beside its rate."""
+    size_gib, price = (record.lease.facts.get(name) for name in ("disk_gib", "disk_micro_per_gib_month"))
+    if not isinstance(size_gib, (int, float)) or not isinstance(price, int):
+        return None
+    return round(size_gib * price / HOURS_PER_MONTH)
+
+
+def _traffic_micro(record: LeaseRecord, runs: list[RunRecord]) -> int | None:
+    """What came home from it, at its provider's price of traffic out; what was pulled twice counts once."""
+    price = record.lease.facts.get("egress_micro_per_gib")
+    if not isinstance(price, int) or not record.is_open:
+        return None
+    held = sum(receipt.bytes for run in runs for receipt in run.receipts)
+    return -(-held * price // GIB)

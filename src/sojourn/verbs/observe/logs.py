@@ -66,7 +66,9 @@ def logs(
     if follow:
         yield from _followed(ctx, record, log, number)
     elif not log.exists and view.status.state.is_final:
-        raise NoLog(run=record.id, of=f" of attempt {number}", why=view.status.reason or "it ended before it started")
+        raise NoLog(
+            run=record.id, of=f" of attempt {number}", why=view.status.reason or "it ended before its process started"
+        )
 
 
 def _followed(ctx: Context, record: RunRecord, log: _Log, number: int) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Who is told, and telling them: the channels of settings and of runs. A slow channel holds up nothing.
+"""Notification channels of settings and runs, and sending to them. A slow channel delays nothing.
 
 A channel is a URL of apprise, or `env:NAME`: the variable NAME of this machine's environment holds the URL.
 """
@@ -28,7 +28,7 @@ class NoChannel(Misuse):
 
 @dataclass(frozen=True)
 class Channel:
-    """One channel. `label`: what of it may be shown; `url`: "" where `env:NAME` is not set here."""
+    """One channel. `label`: a form that may be shown; `url`: "" if `env:NAME` is not set here."""
 
     label: str
     url: str
@@ -36,7 +36,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Notified:
-    """What `notify test` came to: (channel, "" or why it did not take the message)."""
+    """What `notify test` came to: (channel, "" or why it did not accept the message)."""
 
     channels: tuple[tuple[str, str], ...]
 
@@ -79,12 +79,12 @@ def notify_test(ctx: Context, names: Sequence[str] = ()) -> Notified:
 
 
 class Notices:
-    """Tells channels in the background, one message after the other. Trouble is told once a channel, by `trouble`."""
+    """Sends to channels in the background, one message after another. `trouble` reports a failing channel once."""
 
     def __init__(self, found: Sequence[Channel]) -> None:
         self._channels = [one for one in found if one.url]
         self._told = {
-            f"{one.label}: its variable is not set here; nobody is told there" for one in found if not one.url
+            f"{one.label}: its variable is not set here; no message is sent there" for one in found if not one.url
         }
         self._new = sorted(self._told)
         self._pool: ThreadPoolExecutor | None = None

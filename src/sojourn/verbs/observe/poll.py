@@ -37,15 +37,19 @@ class _Site:
 
 
 class Poll:
-    """Hears runs until nobody needs to be asked any more. `views`: each run as last heard. Close it at the end."""
+    """Polls runs until no site needs to be asked. `views`: the last known state of each run. Close it at the end.
+
+    `elsewhere`: runs and sweeps that another watch of this machine asks about now.
+    """
 
     def __init__(self, ctx: Context, ids: Iterable[str], *, every_s: float) -> None:
         self._ctx, self._every_s = ctx, every_s
         self.views: dict[str, RunView] = {view.record.id: view for view in self._known(ids)}
+        self.elsewhere: set[str] = set()
         self._held: dict[str, int] = {}
         self._sites: dict[str, _Site] = {}
 
-    def hear(self, until_s: float) -> list[RunView]:
+    def wait_for_changes(self, until_s: float) -> list[RunView]:
         """Wait for the next answers, or until `until_s` by the context's clock; what was heard, of one site at least.
 
         [] where the time is up, or where nobody is to be asked. Runs that another watch asks about are read from the
@@ -148,9 +152,12 @@ class Poll:
         if what in self._held or len(self._held) >= MOST_HELD:
             return True
         fd = self._ctx.try_alone(f"watch {what}")
-        if fd is not None:
-            self._held[what] = fd
-        return fd is not None
+        if fd is None:
+            self.elsewhere.add(what)
+            return False
+        self._held[what] = fd
+        self.elsewhere.discard(what)
+        return True
 
 
 def is_over(record: RunRecord) -> bool:

@@ -40,7 +40,7 @@ def with_cause(status: Status, events: Iterable[Mapping[str, Any]], site: Site) 
 
 
 def cause_of(status: Status, said: str, scope: Iterable[str]) -> str:
-    """The cause in one line, "" where nothing can be said. `said`: the log's last words."""
+    """The cause in one line, "" if unknown. `said`: the log's last lines."""
     return judged(status, said, scope)[0]
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
-from sojourn.core.values import NoAnswer, build_frozen
+from sojourn.core.values import NoAnswer, State, build_frozen
 from sojourn.store.records import OTHER, RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
 from sojourn.verbs.observe.reasons import with_cause
 from sojourn.verbs.observe.view import RunView
-from sojourn.wire import events, units
+from sojourn.wire import events, names, units
 from sojourn.wire.errors import SojournError, Unreachable, WorldError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Sick(WorldError):
 
 
 def not_refreshed(view: RunView) -> WorldError:
-    """The error for a verb that cannot go on without what the run's box says, and has not heard it."""
+    """The error for a verb that cannot continue without an answer from the run's box."""
     if view.reach.is_sick:
         return Sick(site=view.record.site_name, said=view.reach.error)
     return Unreachable(site=view.record.site_name, detail=view.reach.error)
@@ -65,7 +65,7 @@ def refresh(
 
 
 def by_machine(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[str, SiteQuestion]]:
-    """(the runs that nobody needs to be asked about, as they are known; who is to be asked on each other machine)."""
+    """(runs that need no query, in their known state; the runs to ask each other machine about)."""
     views: dict[str, RunView] = {}
     machines: dict[str, list[RunRecord]] = {}
     settled: dict[str, dict[str, int]] = {}
@@ -97,7 +97,7 @@ SiteQuestion = tuple[list[RunRecord], Mapping[str, int]]
 
 
 def _ask_all(ctx: Context, sites: list[SiteQuestion], timeout_s: float) -> Iterator[tuple[SiteQuestion, Said]]:
-    """What each site said, as it comes; all are asked at once, and one that does not answer delays none."""
+    """The answers of sites as they arrive; all are asked at once, and one that does not answer delays none."""
     if len(sites) < 2:
         yield from ((asked, asking(ctx, asked, timeout_s)()) for asked in sites)
         return
@@ -150,7 +150,7 @@ def _asked(ctx: Context, box: Box, asked: SiteQuestion, timeout_s: float) -> Sai
 
 
 def taken_in(ctx: Context, asked: SiteQuestion, said: Said, timeout_s: float, mend: bool = True) -> dict[str, RunView]:
-    """What a site said, folded and kept. `mend`: as in `refresh`, which may ask the site again."""
+    """A site's answer, folded and stored. `mend`: as in `refresh`, which may ask the site again."""
     runs, settled = asked
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
@@ -158,7 +158,7 @@ def taken_in(ctx: Context, asked: SiteQuestion, said: Said, timeout_s: float, me
         is_sick = isinstance(said, WorldError) and not isinstance(said, Unreachable)
         return {r.id: RunView(r, r.status, Reach(False, _stamp(r.heard_s), words, advice, is_sick)) for r in runs}
     moved = [record for record in map(ctx.store.index.run, settled.keys() & said.keys()) if record is not None]
-    heard = [*runs, *(one for one in moved if said[one.id][0].get("identity") == one.run.spec_digest)]
+    heard = [*runs, *(one for one in moved if one.run.has_been(said[one.id][0].get("identity")))]
     views = {}
     for first in range(0, len(heard), TOGETHER):
         with ctx.store.index.together():
@@ -175,13 +175,15 @@ ABSENT: Mapping[str, Any] = {"keeper": "gone", "payload": "gone", "root": ""}
 
 
 def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: bytes) -> RunView:
-    """The run as its box just said: an entry of `since` and its new bytes of events, folded and kept."""
-    if entry.get("identity") not in (None, "", record.run.spec_digest):
+    """The run's new state, from an entry of `since` and its new events, folded and stored."""
+    if entry.get("identity") and not record.run.has_been(entry["identity"]):
         shown = replace(record.status, reason=OTHER)
         return RunView(record, shown, Reach(True, units.stamp(ctx.now_s())), "unknown", "unknown", is_other=True)
     known, offset = record.heard, record.offset
     new, _ = events.parse(blob)
     status = with_cause(fold(new, known), new, record.site)
+    if status.state.is_final:
+        status = replace(status, unheard_s=float(entry.get("beat_age_s") or 0.0))
     keeper, payload, root = str(entry["keeper"]), str(entry["payload"]), str(entry.get("root") or "")
     word, queue = entry.get("word"), entry.get("queue") or {}
     if word is not None:
@@ -190,12 +192,18 @@ def take_in(ctx: Context, record: RunRecord, entry: Mapping[str, Any], blob: byt
         keeper, payload = scheduled.pulses(word, keeper, payload)
     elif keeper == "gone" and not status.attempt and queue and queue["waiting"] + queue["living"]:
         keeper = "none"  # it died before it began anything; the queue's keeper starts another
+    if queue.get("taken") == "stop" and record.phase == "queued" and status.attempt < record.attempt:
+        # Another client removed it from the queue.
+        ctx.store.append("withdrawn", sweep=record.queue, site=record.site_name, runs=[record.id], why="stop")
+        record = ctx.store.index.find(record.id)
     now_s = ctx.now_s()
-    ctx.store.hear(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
+    ctx.store.record_status(record, int(entry.get("offset", offset)), status, keeper, payload, now_s, root)
     fresh = ctx.store.index.run(record.id) or record
     shown = fresh.settled(status, keeper, payload)
     if word is not None:
-        shown = scheduled.shown(shown, word)
+        shown = scheduled.with_scheduler(shown, word)
+    if shown.state is State.QUEUED and queue.get("place"):
+        shown = replace(shown, reason=f"{queue['place']} of {queue['waiting']} in the queue")
     progress = entry.get("progress")
     if isinstance(progress, Mapping) and shown.state.is_alive and shown.attempt == status.attempt:
         shown = with_progress(shown, progress)
@@ -223,7 +231,8 @@ def _keep_queues(ctx: Context, views: Iterable[RunView]) -> None:
         queue = view.queue
         if queue.get("keeper") not in ("gone", "none") or not queue["waiting"] + queue["living"] or not queue["argv"]:
             continue
-        ctx.say(f"{sweep}: its queue on {machine} continues")
+        whose = "the queue" if sweep == names.RUNS_QUEUE else f"{sweep}: its queue"
+        ctx.say(f"{whose} on {machine} continues")
         try:
             start(ctx.box(view.record.site, view.record.lease), queue["argv"])
         except WorldError as error:
@@ -248,12 +257,12 @@ def _with_ends_recorded(ctx: Context, views: dict[str, RunView], timeout_s: floa
             break
         again = taken_in(ctx, (ended, {}), said, timeout_s, mend=False)
         views = {**views, **again}
-        ended = [view.record for view in again.values() if is_unrecorded(view)]
+        ended = [view.record for view in again.values() if is_unrecorded(view) or _is_being_recorded(view)]
     return views
 
 
 def _record(box: Box, views: list[RunView], timeout_s: float) -> None:
-    """Have the box write down how these ended: by their own keepers, or by what the scheduler says of them."""
+    """Have the box record how these runs ended: by their own keepers, or from the scheduler's record."""
     if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
@@ -276,6 +285,13 @@ def is_unrecorded(view: RunView) -> bool:
         return False
     heard = view.record.heard
     return heard.attempt >= view.record.attempt and not heard.is_sealed
+
+
+def _is_being_recorded(view: RunView) -> bool:
+    """The keeper that was put back is there, and has not yet written how the payload ended that it found gone."""
+    heard = view.record.heard
+    is_gone = view.word is None and view.keeper == "alive" and view.payload in ("gone", "none")
+    return is_gone and heard.attempt >= view.record.attempt and not heard.state.is_final
 
 
 def _stamp(at_s: float | None) -> str:

@@ -14,6 +14,7 @@ from sojourn.core.ports import Handle, Scheduler, SchedulerStatus
 from sojourn.core.values import NoAnswer, Pulse, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box
+from sojourn.wire.errors import WorldError
 
 if TYPE_CHECKING:
     from sojourn.verbs.observe.view import RunView
@@ -37,7 +38,7 @@ def ask(box: Box, records: Sequence[RunRecord]) -> dict[str, SchedulerStatus]:
 
 
 def handle_of(record: RunRecord) -> Handle | None:
-    """How its launcher finds the last attempt: by what the box says of it, else by what the launch said."""
+    """The handle by which its launcher finds the last attempt: from the box, otherwise from the launch."""
     seat, known = record.heard.seat, record.handle
     facts = dict((known or {}).get("facts") or {})
     if seat and record.heard.attempt >= record.attempt:
@@ -72,7 +73,9 @@ def recalled(box: Box, known: Mapping[str, Mapping[str, Any] | None]) -> list[st
 
 def evidence(box: Box, record: RunRecord) -> dict[str, Any]:
     """What the scheduler keeps of the run's last attempt, as `probes` of an evidence document."""
-    handle = handle_of(record)
+    handle, heard = handle_of(record), record.heard
+    if heard.judged and heard.judged == heard.attempt and not heard.seat:  # it took nothing, in these words
+        return {record.site.launcher: {"rc": 1, "stdout": "", "stderr": heard.reason}}
     if handle is None or not record.run.root:
         return {}
     said = scheduler_of(box).records(box.place, handle, record.run.root)
@@ -86,6 +89,21 @@ def used(box: Box, records: Sequence[RunRecord]) -> str:
     return box.batch.used(box.place, handles) if box.batch and handles else ""
 
 
+def tidied(box: Box, records: Sequence[RunRecord]) -> str:
+    """Have the scheduler take away what it still keeps of these that are over, where it keeps anything; what stays."""
+    tidy = getattr(box.launcher, "tidy", None)
+    handles = [handle for record in records if (handle := handle_of(record)) is not None]
+    if tidy is None or not handles:
+        return ""
+    try:
+        said = tidy(box.place, handles)
+    except WorldError as no:
+        return f"what the scheduler still keeps of its runs was not taken away: {no.message}"
+    if isinstance(said, NoAnswer):
+        return f"what the scheduler still keeps of its runs was not taken away: {said.detail or said.kind}"
+    return str(said)
+
+
 def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:
     """The pulses of keeper and payload as the scheduler knows them, who sees machines that we do not."""
     if word.pulse is Pulse.ALIVE:
@@ -97,7 +115,7 @@ def pulses(word: SchedulerStatus, keeper: str, payload: str) -> tuple[str, str]:
     return "gone", payload if payload in ("alive", "held") else "gone"
 
 
-def shown(status: Status, word: SchedulerStatus) -> Status:
+def with_scheduler(status: Status, word: SchedulerStatus) -> Status:
     """What to show, with the scheduler's own words where they are all that is known."""
     if word.is_blind and word.pulse is Pulse.ALIVE and not word.is_waiting:
         return replace(status, state=State.RUNNING, reason=word.reason)

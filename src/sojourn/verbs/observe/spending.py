@@ -60,7 +60,7 @@ def shared_s(every: Mapping[str, Ran]) -> dict[str, float]:
 
 
 def spent_micro(view: RunView, lease: LeaseRecord | None, taken: Mapping[str, float]) -> int | None:
-    """What this run cost at its lease's rate; None while nothing was heard of it, or where that rate is not known.
+    """What this run has cost at its lease's rate; None if nothing is known of it yet, or the rate is unknown.
     `taken`: of `taken_s`.
     """
     record, status = view.record, view.status

@@ -62,7 +62,7 @@ def of_views(
     leases = {record.name: record for record in ctx.store.index.leases(open_only=False)}
     taken = taken_s(ctx, views, leases) if taken is None else taken
     now_s = ctx.now_s()
-    rows = tuple(row(view, leases, taken, now_s) for view in views)
+    rows = tuple(_with_risk(ctx, view, row(view, leases, taken, now_s), now_s) for view in views)
     codes = [
         exit_status(r.state, is_home=r.is_home, is_reachable=r.reach.ok is not False, is_sick=r.reach.is_sick)
         for r in rows
@@ -73,6 +73,22 @@ def of_views(
 
         sweeps = tally([view for view in views if view.record.sweep], rows)
     return StatusReport(rows, units.stamp(now_s), worst(codes), sweeps)
+
+
+def _with_risk(ctx: Context, view: RunView, shown: Row, now_s: float) -> Row:
+    """With what would be lost if the box vanished now."""
+    status = view.status
+    if not status.state.is_alive or not status.started_at:
+        return shown
+    from sojourn.verbs.kept_here import kept_here
+
+    kept = kept_here(ctx, view.record.id)
+    since_s = units.unstamp(str(kept["at"]) if kept else status.started_at)
+    steps = None if status.step is None else max(0, status.step - int(kept.get("step") or 0))
+    if kept and kept.get("step") is None:
+        steps = None
+    risk = {"seconds": round(max(0.0, now_s - since_s), 1), "steps": steps, "checkpoint": kept.get("checkpoint")}
+    return replace(shown, at_risk=risk)
 
 
 def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, float], now_s: float = 0.0) -> Row:
@@ -107,6 +123,8 @@ def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, fl
             "lease": record.lease,
             "next": next_step(view, lease),
             "sweep": record.sweep,
+            "at_risk": {},
+            "budget_pct": status.budget_pct,
         },
     )
 

@@ -29,7 +29,7 @@ _GAP = "\0"  # JSON has no such character
 
 
 @dataclass(frozen=True)
-class Shown:
+class StatusRows:
     """The `status` document of all runs, its parts as JSON. `anew`: the rows and sweeps that were not kept."""
 
     runs: tuple[str, ...]
@@ -42,7 +42,7 @@ class Shown:
         return f"{head}[{', '.join(self.runs)}]{between}[{', '.join(self.sweeps)}]{tail}"
 
 
-def shown(ctx: Context, *, timeout_s: float = 20.0) -> Shown:
+def status_rows(ctx: Context, *, timeout_s: float = 20.0) -> StatusRows:
     """`status` of all runs, as JSON. Asks each site and waits as that does; what has ended since is kept for later.
 
     A sweep of which a cell is made anew is counted anew, which takes all of its cells.
@@ -72,11 +72,11 @@ def shown(ctx: Context, *, timeout_s: float = 20.0) -> Shown:
         sweeps[sweep] = text
         if sweep in over and over[sweep] == _digest(code, texts, cells[sweep]):
             index.show_sweep(sweep, over[sweep], text)
-    return Shown(tuple(texts[run.id] for run in known), tuple(sweeps[sweep] for sweep in cells), anew)
+    return StatusRows(tuple(texts[run.id] for run in known), tuple(sweeps[sweep] for sweep in cells), anew)
 
 
 class _Known(NamedTuple):
-    """A run, and what is kept of its row: see `Index.shown`."""
+    """A run, and what is kept of its row: see `Index.status_texts`."""
 
     id: str
     sweep: str
@@ -89,14 +89,14 @@ class _Known(NamedTuple):
 def _known(ctx: Context, code: str) -> list[_Known]:
     """All runs, after the rows of those that have ended since are kept."""
     index = ctx.store.index
-    known = [_Known(*one) for one in index.shown(code)]
+    known = [_Known(*one) for one in index.status_texts(code)]
     new = [run.id for run in known if run.is_over and run.text is None]
     if not new or not code:
         return known
     for first in range(0, len(new), TOGETHER):
         if not index.show(code, new[first : first + TOGETHER], _texts):
             break
-    return [_Known(*one) for one in index.shown(code)]
+    return [_Known(*one) for one in index.status_texts(code)]
 
 
 def _texts(record: RunRecord, lease: LeaseRecord | None) -> tuple[str, str] | None:

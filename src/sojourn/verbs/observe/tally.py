@@ -74,7 +74,7 @@ def _count(rows: Sequence[Row], remaining_s: float | None) -> dict[str, Any]:
 
 
 def _seconds(views: Sequence[RunView], rows: Sequence[Row]) -> dict[str, float]:
-    """How long each cell that lives or waits still takes, where it can be told."""
+    """The remaining time of each running or waiting cell, if it can be estimated."""
     alive = {row.id: row for row in rows if row.state.is_alive}
     if not alive:
         return {}

@@ -1,4 +1,4 @@
-"""One run as it was just seen: what to show, what its box said, and the command that moves it on."""
+"""One run as last seen: what to show, its box's answer, and the next command for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sojourn.verbs.answers import Reach
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as just heard. `status` is what to show; `keeper`, `payload`: alive gone none unknown, or ""."""
+    """The current view of a run. `status` is what to show; `keeper`, `payload`: alive gone none unknown, or ""."""
 
     record: RunRecord
     status: Status
@@ -35,7 +35,7 @@ class RunView:
 
     @property
     def never_began(self) -> bool:
-        """Nothing of it was ever on a box: it was not launched, or its client died before the box heard of it."""
+        """Whether it never reached a box: it was not launched, or its client died before it could ask the box."""
         record = self.record
         if record.phase in ("withdrawn", "moving") and record.heard.attempt == 0:
             return True

@@ -1,11 +1,13 @@
 """`watch`: hears runs until all are final, ever more rarely while nothing moves, and says when nothing is new.
 
 Each box is asked on its own clock (`poll.py`). Alarms and failures go to the channels of settings and job files.
+Of a run that another watch of this machine asks about, that one sends the messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sojourn.core.alarms import Alarm
@@ -48,10 +50,11 @@ def _looks(
     began_s = heard_s = moved_s = shown_s = ctx.now_s()
     before: StatusReport | None = None
     known: dict[tuple[str, str], Alarm] = {}
+    elsewhere: frozenset[str] = frozenset()
     end_s = float("inf") if limit_s is None else began_s + limit_s
     waiting = {view.record.machine for view in poll.views.values() if not is_over(view.record)}
     while True:
-        heard = poll.hear(min(end_s, heard_s + GIVE_UP_S))
+        heard = poll.wait_for_changes(min(end_s, heard_s + GIVE_UP_S))
         now_s = ctx.now_s()
         waiting -= {view.record.machine for view in heard}
         if any(view.reach.ok for view in heard):
@@ -70,17 +73,22 @@ def _looks(
         known = {alarm.key: alarm for alarm in holding}
         news = [] if before is None else list(_news(before, seen))
         news += [f"alarm: {alarm.line}" for alarm in fresh]
-        notices.send("sojourn", [*([] if before is None else _bad(before, seen)), *(alarm.line for alarm in fresh)])
+        news += _beside(elsewhere, elsewhere := frozenset(poll.elsewhere))
+        ours = _without(seen, elsewhere)
+        bad = [] if before is None else _bad(before, ours)
+        notices.send("sojourn", [*bad, *(alarm.line for alarm in fresh if _is_sent(alarm, seen, ours))])
         if new or before is None:
             moved_s = now_s
         if is_last:
             if before is not None:
-                notices.send("sojourn", _ends(seen))
+                notices.send("sojourn", _ends(ours))
             notices.close()
         news += notices.trouble()
         shown_s = now_s
         pause_s = 0.0 if is_last else poll.next_look_s
-        yield Snapshot(seen, tuple(news), now_s - moved_s, pause_s, is_last, tuple(holding))
+        clocks = tuple(alarms.clocks([view.record for view in poll.views.values()]))
+        beside = tuple(sorted(elsewhere))
+        yield Snapshot(seen, tuple(news), now_s - moved_s, pause_s, is_last, tuple(holding), beside, clocks)
         if is_last:
             return
         before = seen
@@ -100,7 +108,28 @@ def _moved(before: StatusReport | None, seen: StatusReport) -> list[Row]:
 
 
 def _movement(r: Row) -> tuple[Any, ...]:
-    return (r.state, r.attempt, r.reach.ok, r.step, r.total, r.reason, r.home, r.is_home)
+    return (r.state, r.attempt, r.reach.ok, r.step, r.total, r.reason, r.home, r.is_home, r.budget_pct)
+
+
+def _beside(were: frozenset[str], are: frozenset[str]) -> Iterator[str]:
+    """What changed about other watches of the same runs."""
+    for name in sorted(are - were):
+        yield f"{name}: another `watch` here asks its box and sends the messages; this one shows what that one learns"
+    for name in sorted(were - are):
+        yield f"{name}: the other `watch` has ended; this one asks its box and sends the messages from here on"
+
+
+def _without(seen: StatusReport, elsewhere: frozenset[str]) -> StatusReport:
+    """The report without what another watch asks about."""
+    rows = tuple(row for row in seen.rows if (row.sweep or row.id) not in elsewhere)
+    return replace(seen, rows=rows, sweeps=tuple(one for one in seen.sweeps if one["id"] not in elsewhere))
+
+
+def _is_sent(alarm: Alarm, seen: StatusReport, ours: StatusReport) -> bool:
+    """An alarm of one of our runs; one of a lease is sent unless every run here is watched elsewhere."""
+    if alarm.about in {row.id for row in seen.rows}:
+        return alarm.about in {row.id for row in ours.rows}
+    return bool(ours.rows) or not seen.rows
 
 
 def _bad(before: StatusReport, seen: StatusReport) -> Iterator[str]:
@@ -113,7 +142,7 @@ def _bad(before: StatusReport, seen: StatusReport) -> Iterator[str]:
 
 
 def _ends(seen: StatusReport) -> list[str]:
-    """How it all ended: a line a sweep, and one for each run that is no cell."""
+    """How everything ended: one line per sweep, and one per run outside a sweep."""
     out = []
     for sweep in seen.sweeps:
         states = ", ".join(f"{count} {state}" for state, count in sweep["states"].items())

@@ -10,18 +10,29 @@ from typing import Any
 
 from sojourn.core.values import Evidence, Finding
 from sojourn.store.gotchas import gotchas
+from sojourn.store.job.read import find_job, read_job
 from sojourn.verbs.answers import document, worst
-from sojourn.verbs.project.codecheck import loaders, loops, parameters, precision, ranks, saving
+from sojourn.verbs.project.codecheck import inplace, loaders, loops, parameters, precision, ranks, resuming, saving
 from sojourn.verbs.project.codecheck.source import Code, Sight, Source, source_of
 from sojourn.verbs.project.source.tree import walk
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse
 
-RULES = (*loaders.RULES, *loops.RULES, *parameters.RULES, *precision.RULES, *ranks.RULES, *saving.RULES)
+RULES = (
+    *inplace.RULES,
+    *loaders.RULES,
+    *loops.RULES,
+    *parameters.RULES,
+    *precision.RULES,
+    *ranks.RULES,
+    *resuming.RULES,
+    *saving.RULES,
+)
 MOST_FILES, MOST_BYTES = 2000, 1 << 20
 # Folders whose code is not what a run runs.
 _PASSED = {"tests", "test", "docs", "doc", "site-packages", "third_party", "vendor", "node_modules", "build", "dist"}
 SHOWN = 5  # places of one trap
+_PROTECTED = "saved-in-place"  # what `protect: saves` mends
 _SEVERITIES = ("blocker", "warning", "note")
 
 
@@ -54,7 +65,7 @@ def doctor_code(path: str = ".") -> DoctorCode:
     sources, unread = _read(path)
     if not sources and not unread:
         raise NoSuchCode(path=path, detail="there is no Python file")
-    sights = look(sources)
+    sights = [sight for sight in look(sources) if sight.gotcha != _PROTECTED or not _is_protected(path)]
     findings = _findings(sights)
     traps = [finding.id for finding in findings]
     return DoctorCode(
@@ -100,6 +111,14 @@ def _findings(sights: Iterable[Sight]) -> tuple[Finding, ...]:
             )
         )
     return tuple(sorted(found, key=lambda f: (_SEVERITIES.index(f.severity), f.status != "confirmed", f.id)))
+
+
+def _is_protected(path: str) -> bool:
+    """Whether the job file beside the code says `protect: saves`; one that cannot be read says nothing."""
+    try:
+        return read_job(find_job(path if os.path.isdir(path) else os.path.dirname(path) or ".")).protect == "saves"
+    except Misuse:
+        return False
 
 
 def _is_own(name: str) -> bool:

@@ -12,7 +12,15 @@ from typing import Any
 from sojourn.verbs.project.source import needs, reads, scripts
 from sojourn.verbs.project.source.flags import environment
 from sojourn.verbs.project.source.paths import Names
-from sojourn.verbs.project.source.resuming import Resuming, in_shell, is_torn_by_a_kill, output_words, resuming
+from sojourn.verbs.project.source.resuming import (
+    Resuming,
+    has_trainer_flags,
+    in_shell,
+    is_torn_by_a_kill,
+    output_words,
+    resuming,
+    saving_flags,
+)
 from sojourn.verbs.project.source.tree import walk
 from sojourn.verbs.project.source.writes import Write, writes
 from sojourn.wire import atomic
@@ -75,6 +83,20 @@ class Draft:
         return {"schema": "sojourn/init/v1"} | {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
+_PLACE = (
+    "workdir: .            # pushed as it is, except what .gitignore and .sojournignore exclude",
+    "site: local           # this machine",
+    '# resources: {accelerators: "A100:1", cpus: 4+, memory: 16+, disk_size: 100}    # GiB',
+)
+_LIMITS = (
+    "",
+    "# retry: {attempts: 3, on: [preempted, node-failure]}    # never after an error in your own code",
+    "# stall_after: 20m",
+    "# max_duration: 12h",
+    "# budget: 20 USD",
+)
+
+
 def init(folder: str = ".", *, name: str = "", force: bool = False, dry_run: bool = False) -> Draft:
     """Look at the project in `folder` and write its sojourn.yaml, whole or not at all.
 
@@ -98,7 +120,7 @@ def _draft(folder: str, path: str, name: str) -> Draft:
     notes = list(need.notes)
     script = project.scripts[0] if project.scripts else None
     if project.unread:
-        notes.append(f"not read, because this Python cannot: {', '.join(map(scalar, project.unread[:3]))}")
+        notes.append(f"not read, because this Python cannot parse them: {', '.join(map(scalar, project.unread[:3]))}")
     again = Resuming((), "")
     if script is None:
         run, smoke, outputs, extra = _without_script(project)
@@ -107,8 +129,10 @@ def _draft(folder: str, path: str, name: str) -> Draft:
     else:
         modules = project.closure(script)
         words = output_words(modules)
-        run, smoke = _run(script) + words, f"{_run(script)}{words} --max_steps 2" if words else _smoke(script)
-        outputs, extra = [], []
+        short = " --max_steps 2" if has_trainer_flags(modules) else _short(script)
+        run, smoke = _run(script) + words, f"{_run(script)}{words}{short}" if short else ""
+        outputs = []
+        extra = [f"without {flag} the script may save no checkpoint: say it in `run`" for flag in saving_flags(modules)]
     found = writes(Names(modules)) if modules else ()
     again = resuming(run, modules, found) if modules else again
     owed, scratch, told = _sorted(found)
@@ -122,11 +146,15 @@ def _draft(folder: str, path: str, name: str) -> Draft:
         if missing:
             notes.append(f"`run` must also say {', '.join(missing)}: {script.source.path} takes no default for it")
         if not smoke:
-            notes.append("no flag makes a short run, so there is no `smoke` line: give the script one, as --max-steps")
-    text = _text(name, script, run, smoke, need, outputs, scratch, again, notes)
+            notes.append(
+                "no flag makes a short run, so there is no `smoke` line: add one to the script, such as --max-steps"
+            )
+    lines = [*_head(script, notes), "", f"name: {scalar(name)}", *_PLACE, *_environment(script), ""]
+    lines += _commands(run, smoke, script is not None, need, again)
+    lines += [*_files(outputs, scratch), *_LIMITS]
     return Draft(
         path=path,
-        text=text,
+        text="\n".join(_comment_only_printable(line) for line in lines) + "\n",
         name=name,
         script=script.source.path if script else "",
         why=script.why if script else (),
@@ -146,7 +174,7 @@ def _without_script(project: scripts.Project) -> tuple[str, str, list[Write], li
     )
     if shell:
         named = in_shell(project.root, shell)
-        note = f"{shell} is not understood, only searched for names of checkpoints: name what it writes under `outputs`"
+        note = f"{shell} was only searched for checkpoint names: list what it writes under `outputs`"
         return join(["bash", shell]), "", named, [note]
     notes = ["no training script was found: put its command under `run`, and what it writes under `outputs`"]
     if project.notebooks:
@@ -166,12 +194,13 @@ def _run(script: scripts.Script) -> str:
     return path + join(["python3", "-m", script.module, *needed])
 
 
-def _smoke(script: scripts.Script) -> str:
+def _short(script: scripts.Script) -> str:
+    """The words of a short run; "" where no flag makes one."""
     flags = {flag.name.lstrip("-").replace("_", "-"): flag for flag in script.source.flags if flag.name.startswith("-")}
     for name, value in _SHORT:
         flag = flags.get(name)
         if flag is not None and flag.is_switch == (value is None):
-            return f"{_run(script)} {flag.name}" + (f" {value}" if value else "")
+            return f" {flag.name}" + (f" {value}" if value else "")
     return ""
 
 
@@ -181,12 +210,13 @@ def _sorted(found: Sequence[Write]) -> tuple[list[Write], list[Write], list[str]
     for write in found:
         if not write.glob:
             notes.append(
-                f"{write.where} ({write.how}) writes to a path that the source does not tell: add it to `outputs`"
+                f"{write.where} ({write.how}) writes to a path that the source does not reveal: add it to `outputs`"
             )
         elif write.glob.startswith(("/", "~")):
             if not write.glob.startswith("/scratch"):
                 notes.append(
-                    f"{write.where} writes {scalar(write.glob)}, outside the run's folder: it would not come home"
+                    f"{write.where} writes {scalar(write.glob)}, outside the run's folder: it would not come home, "
+                    "and is lost with the machine; let the script write to a relative path"
                 )
         elif write.glob.startswith(".."):
             notes.append(f"{write.where} writes {scalar(write.glob)}, above the run's folder: it would not come home")
@@ -210,41 +240,36 @@ def _heavy(folder: str) -> list[str]:
     ]
 
 
-def _text(
-    name: str,
-    script: scripts.Script | None,
-    run: str,
-    smoke: str,
-    need: needs.Needs,
-    outputs: Sequence[Write],
-    scratch: Sequence[Write],
-    again: Resuming,
-    notes: Sequence[str],
-) -> str:
-    lines = ["# A job for sojourn. Every key is explained in docs/job-file.md; `sojourn plan` says what it would do."]
+def _head(script: scripts.Script | None, notes: Sequence[str]) -> list[str]:
+    """The comments on top."""
+    lines = ["# A job for sojourn. `sojourn help job-file` explains every key; `sojourn plan` says what it would do."]
     if script is not None:
         lines += _folded("# ", f"Written by `sojourn init` for {scalar(script.source.path)}: {', '.join(script.why)}.")
     for note in notes:
         lines += _folded("# Look at: ", note)
-    lines += ["", f"name: {scalar(name)}"]
-    lines.append("workdir: .            # pushed as it stands; what .gitignore and .sojournignore name stays here")
-    lines.append("site: local           # this machine")
-    lines.append('# resources: {accelerators: "A100:1", cpus: 4+, memory: 16+, disk_size: 100}    # GiB')
-    lines += _environment(script)
-    lines.append("")
+    return lines
+
+
+def _commands(run: str, smoke: str, has_script: bool, need: needs.Needs, again: Resuming) -> list[str]:
+    """From `setup` to `persist`: what is run, and what is kept between its attempts."""
     if need.setup:
-        lines.append(f"setup: {scalar(need.setup)}    # from {need.source}; once for each box and change")
+        lines = [f"setup: {scalar(need.setup)}    # from {need.source}; runs once per box and change"]
     else:
-        lines.append("# setup: pip install -r requirements.txt    # once for each box and change of what it names")
-    short = f"# smoke: {run if script else 'python3 train.py'} --max-steps 2    # a short run of the same"
+        lines = ["# setup: pip install -r requirements.txt    # runs once per box and change of what it names"]
+    short = f"# smoke: {run if has_script else 'python3 train.py'} --max-steps 2    # a short test run"
     lines.append(f"smoke: {scalar(smoke)}" if smoke else short)
     lines.append(f"run: {scalar(run)}")
     if again.command:
-        lines.append(f"resume: {scalar(again.command)}    # in place of `run`, where there is a checkpoint")
+        lines.append(f"resume: {scalar(again.command)}    # replaces `run` if there is a checkpoint")
     if again.persist:
-        lines += ["", "# Every attempt finds these as the one before left them.", "persist:"]
+        lines += ["", "# Kept from one attempt to the next.", "persist:"]
         lines += [f"  - {quoted(path)}    # {why}" for path, why in again.persist]
-    lines += ["", "# What must come home and load before `sojourn down` lets the machine go (globs)."]
+    return lines
+
+
+def _files(outputs: Sequence[Write], scratch: Sequence[Write]) -> list[str]:
+    """`outputs`, `scratch` and `protect`."""
+    lines = ["", "# Files that must come home and load before `sojourn down` releases the machine (globs)."]
     if outputs:
         lines.append("outputs:")
         lines += [f"  - {quoted(write.glob)}    # {write.where}, {write.how}" for write in outputs]
@@ -253,19 +278,12 @@ def _text(
             'outputs: []           # nothing was recognised; for example ["checkpoints/best.pt", "metrics.json"]'
         )
     if scratch:
-        lines += ["# What may be pruned after success, and is not owed.", "scratch:"]
+        lines += ["# Files that may be pruned after success; they need not come home.", "scratch:"]
         lines += [f"  - {quoted(write.glob)}    # {write.where}, {write.how}" for write in scratch]
     torn = next((write for write in (*outputs, *scratch) if is_torn_by_a_kill(write)), None)
     if torn is not None:
         lines += ["", f"# protect: saves    # {torn.where} writes over {quoted(torn.glob)}: a kill in between tears it"]
-    lines += [
-        "",
-        "# retry: {attempts: 3, on: [preempted, node-failure]}    # never on an error of your own",
-        "# stall_after: 20m",
-        "# max_duration: 12h",
-        "# budget: 20 USD",
-    ]
-    return "\n".join(_comment_only_printable(line) for line in lines) + "\n"
+    return lines
 
 
 def _folded(start: str, text: str) -> list[str]:

@@ -252,7 +252,7 @@ def _more(selector: selectors.BaseSelector, fd: int, output: bytes, wait_s: floa
         if time.monotonic() > until_s:
             break
     last = output.rstrip().rsplit(b"\n", 1)[-1].decode("utf-8", "replace")
-    say(f"smoke: {last}" if last else "smoke: nothing said yet")
+    say(f"smoke: {last}" if last else "smoke: no output yet")
     return output
 
 

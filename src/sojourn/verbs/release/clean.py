@@ -40,7 +40,7 @@ class NotFromHere(Misuse):
 
 @dataclass(frozen=True)
 class Left:
-    """One thing of ours on the box. `kind`: runs, or one of SHARED. `keep`: why it may not be removed now, or "".
+    """One item that sojourn stored on the box. `kind`: runs, or one of SHARED. `keep`: why it must stay now, or "".
 
     `home`: of a run, what the records say: home, not home, unknown here.
     """
@@ -143,7 +143,7 @@ def _look(ctx: Context, box: Box) -> Clean:
 def _left_run(ctx: Context, box: Box, row: Mapping[str, Any]) -> Left:
     record = ctx.store.index.run(row["id"])
     home = "unknown here"
-    if record is not None and (record.run.spec_digest, record.machine) == (row["identity"], box.machine):
+    if record is not None and record.run.has_been(row["identity"]) and record.machine == box.machine:
         home = "home" if record.is_home else "not home"
     return Left("runs", row["id"], row["bytes"], row["inodes"], row["lives"], home)
 
@@ -179,7 +179,9 @@ def _remove_runs(ctx: Context, box: Box, records: list[RunRecord], given: law.Gi
     removed = [_remove_run(ctx, box, lease, done.clearance, one, given.abandon) for one in done.facts.runs]
     judgement = done.judgement
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
-    unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
+    unproven = (
+        f"{run}: {path} is home, unknown format: only its SHA-256 was checked" for run, path in judgement.unproven
+    )
     acknowledged = (*unmade, *unproven, *judgement.listed)
     return Clean(
         site,

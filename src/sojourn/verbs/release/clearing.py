@@ -28,7 +28,7 @@ class KeepsChanging(Refusal):
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be let go, and how its facts are had.
+    """What to release, and how to obtain the facts about it.
 
     gather: takes all facts now. hooks: runs the user's own checks; whether there were any. ask: the question about
     facts as judged, with what is given up. withheld: the refusal that names what is missing.
@@ -42,6 +42,8 @@ class Request:
     withheld: Callable[[tuple[Lack, ...]], law.Withheld]
     lease_of: Callable[[str], str]  # the lease in whose record a run is given up
     closes: str  # the lease in whose record this stands from now on; "" for what is no lease of a provider
+    # What is beyond a confirmation that was given beforehand; () where a person is asked.
+    beyond: Callable[[law.Facts, law.Judgement], tuple[Lack, ...]] = lambda facts, judgement: ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
 
 
 def listed(judgement: law.Judgement) -> list[str]:
-    """What the question says of what is let go as it is."""
+    """What the confirmation lists as released in its present state."""
     lines = [f"{run}: {glob} is owed but was never written" for run, glob in judgement.acknowledged]
     lines += [
         f"{run}: {path} is home, unknown format: only its SHA-256 was checked" for run, path in judgement.unproven
@@ -110,6 +112,7 @@ def bounded(lines: list[str]) -> list[str]:
 def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement]:
     facts = request.gather()
     judgement = law.judge_release(request.lease, facts, request.given, ctx.now_s())
-    if judgement.lacks:
-        raise request.withheld(judgement.lacks)
+    lacks = (*judgement.lacks, *request.beyond(facts, judgement))
+    if lacks:
+        raise request.withheld(lacks)
     return facts, judgement

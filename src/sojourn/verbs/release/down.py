@@ -4,34 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sojourn.core import law
+from sojourn.core.beforehand import Beforehand
 from sojourn.core.owed import Lack
-from sojourn.core.values import Lease, NoAnswer, Pulse
+from sojourn.core.values import Lease, NoAnswer
 from sojourn.store.index import NotFound, resolve
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.answers import Down
 from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.launch.renting import looked_for
 from sojourn.verbs.observe.leases import spent_micro
 from sojourn.verbs.release.clearing import Request, bounded, cleared, flags, listed
 from sojourn.verbs.release.hooks import before_down
-from sojourn.verbs.release.obligations import Hashed, facts, standings
+from sojourn.verbs.release.obligations import Hashed, facts, obligations_of
+from sojourn.verbs.release.remnants import Remnants, beside, remnants
+from sojourn.verbs.release.request import DownRequest
+from sojourn.verbs.rent.gone import is_gone, see_it_gone
+from sojourn.verbs.rent.machine import looked_for
 from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.wire import quote, units
-from sojourn.wire.errors import Misuse, Refusal, WorldError
+from sojourn.wire.errors import Misuse, Refusal
 
-LOOKS, LOOK_S = 2, 2.0  # how often, and how far apart, a provider must say "gone" before we believe it
-GONE_S = 180.0  # a provider may take this long to let go
-
-
-class NotGone(WorldError):
-    """{lease} was told to stop but still exists after {seconds} s; its meter may be running."""
-
-    code = "not-gone"
-    retry = True
-    next_step = "sojourn down {lease} (again), and look at the provider's console"
+NOTHING = Remnants()
 
 
 class StillAnswers(Refusal):
@@ -55,28 +51,18 @@ class NoKeptDisk(Misuse):
     next_step = "sojourn down {lease}"
 
 
-def down(
-    ctx: Context,
-    target: str,
-    *,
-    confirm: Confirm,
-    abandon: Sequence[str] = (),
-    accept: Sequence[str] = (),
-    keeps_disk: bool = False,
-    is_stopped: bool = False,
-) -> Down:
-    """Let go of the lease that `target` names: a lease, a site, or a run, which stands for its lease.
+def down(ctx: Context, asked: DownRequest, *, confirm: Confirm, beforehand: Beforehand | None = None) -> Down:
+    """Let go of the lease that is asked for, under the Iron Law.
 
     Everything owed by every run on its box must be home, proven, and unchanged on both sides just now, whoever started
-    it. `abandon`: what is given up, each by its full name (RUN, RUN:checkpoint, BOX:BASE/RUN); `accept`: files that are
-    home and were not loaded (RUN:PATH); both are journaled before anything is let go. The name is asked for once, after
+    it; what is abandoned or accepted is journaled before anything is let go. The name is asked for once, after
     everything that it acknowledges was listed. A lease that its provider twice says is gone is settled instead.
-    What only the user can stop is cleared, with what to do; `is_stopped` says that it was done. `keeps_disk`: stop it
-    in the way that keeps its disk.
+    `beforehand`: who confirmed this did so before the runs had ended; then nothing is released that is not clean.
+    What only the user can stop is cleared, with what to do, and settled by a request that says `is_stopped`.
     Repeatable after a crash. Raises: Misuse (not-found, ...), Withheld, NotConfirmed, HookFailed, Unreachable,
     WorldError.
     """
-    found = find_lease(ctx, target)
+    found = find_lease(ctx, asked.target)
     if not found.is_open:
         return _answer(ctx, found, [], f"it was already released ({found.line or found.state})")
     with ctx.alone(f"lease {found.name}"):
@@ -84,7 +70,7 @@ def down(
         runs = ctx.store.index.runs_on(record.name)
         own = [run.site for run in runs if run.site_name == record.lease.site]
         site = own[-1] if own else ctx.site(record.lease.site)
-        if record.state == "leasing" and not is_stopped:
+        if record.state == "leasing" and not asked.is_stopped:
             rented = looked_for(ctx, site, record)
             if rented is None:
                 return _answer(ctx, ctx.store.index.lease(record.name) or record, runs, "nothing was rented")
@@ -92,12 +78,22 @@ def down(
         box = ctx.box(site, record.name)
         if not record.is_open:
             return _answer(ctx, record, runs, "it was already released")
-        if is_stopped:
+        if asked.is_stopped:
             return _believe(ctx, box, record, runs, confirm)
-        if box.provider.metered and _is_gone(ctx, box, record):
-            return _settle(ctx, record, runs, "its provider says that it is gone")
-        given = law.Given(abandon=frozenset(abandon), accept=frozenset(accept))
-        return _let_go(ctx, box, record, runs, confirm, given, keeps_disk)
+        if box.provider.metered and is_gone(ctx, box.provider, record.lease):
+            left = remnants(box, record.lease)
+            return _settle(ctx, record, runs, "its provider says that it is gone", left=left)
+        lease = _kept(record.lease) if asked.keeps_disk else record.lease
+        if asked.keeps_disk and record.state == "releasing" and is_gone(ctx, box.provider, lease):
+            line = f"it was stopped before ({record.lease.keep_verb}); its disk goes on billing"
+            ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
+            now = ctx.store.index.lease(record.name) or record
+            return _answer(ctx, now, runs, line, remnants(box, record.lease))
+        given = law.Given(abandon=frozenset(asked.abandon), accept=frozenset(asked.accept))
+        request = _request(ctx, box, record, lease, runs, given)
+        if beforehand is not None:
+            request = replace(request, beyond=partial(beforehand.beyond, lease))
+        return _let_go(ctx, box, record, runs, request, confirm)
 
 
 def find_lease(ctx: Context, target: str) -> LeaseRecord:
@@ -119,34 +115,34 @@ def find_lease(ctx: Context, target: str) -> LeaseRecord:
     return record
 
 
-def _let_go(
-    ctx: Context,
-    box: Box,
-    record: LeaseRecord,
-    runs: list[RunRecord],
-    confirm: Confirm,
-    given: law.Given,
-    keeps_disk: bool,
-) -> Down:
-    lease, hashed = record.lease, Hashed()
-    if keeps_disk:
-        lease = replace(lease, stop_verb=_keep_verb(lease), is_final=False)
-    forget_secrets(ctx, box, runs)
+def _request(
+    ctx: Context, box: Box, record: LeaseRecord, lease: Lease, runs: Sequence[RunRecord], given: law.Given
+) -> Request:
+    """The release that the law is asked for. `lease`: that of `record`, as it is stopped."""
+    hashed = Hashed()
 
     def hooks() -> bool:
         ran = [before_down(ctx, run, record.name) for run in runs if run.id not in given.abandon]
         return any(ran)
 
-    request = Request(
+    return Request(
         lease=lease,
         given=given,
         gather=lambda: facts(ctx, box, record.name, ctx.store.index.runs_on(record.name), hashed),
         hooks=hooks,
-        ask=lambda seen, judgement, given_up: _ask(ctx, record, lease, seen, judgement, given_up, given),
+        ask=lambda seen, judgement, given_up: _ask(lease, spent_micro(ctx, record), seen, judgement, given_up, given),
         withheld=lambda lacks: law.withheld(record.name, lacks),
         lease_of=lambda run: record.name,
         closes=record.name,
     )
+
+
+def _let_go(
+    ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord], request: Request, confirm: Confirm
+) -> Down:
+    lease = request.lease
+    forget_secrets(ctx, box, runs)
+    had = beside(box, lease)
     done = cleared(ctx, request, confirm)
     clearance, judgement = done.clearance, done.judgement
     ctx.store.append("releasing", lease=record.name, clearance={"runs": list(clearance.runs), "at_s": clearance.at_s})
@@ -156,30 +152,30 @@ def _let_go(
     if box.scheduler:
         from sojourn.verbs.observe import scheduled
 
-        line = "; ".join(part for part in (line, scheduled.used(box, runs)) if part)
+        line = "; ".join(part for part in (line, scheduled.used(box, runs), scheduled.tidied(box, runs)) if part)
     if box.provider.stops_itself:
         if box.provider.metered:
-            _see_it_gone(ctx, box, record)
+            see_it_gone(ctx, box.provider, lease)
         ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
+    left = remnants(box, lease, had) if box.provider.stops_itself else Remnants()
     after = ctx.store.index.lease(record.name) or record
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
-    unproven = (f"{run}: {path} is known by its bytes alone" for run, path in judgement.unproven)
-    return _answer(
-        ctx,
-        after,
-        runs,
-        line,
+    unproven = (
+        f"{run}: {path} is home, unknown format: only its SHA-256 was checked" for run, path in judgement.unproven
+    )
+    return replace(
+        _answer(ctx, after, runs, line, left),
         acknowledged=(*unmade, *unproven, *judgement.listed),
         abandoned=judgement.abandoned,
         accepted=judgement.accepted,
     )
 
 
-def _keep_verb(lease: Lease) -> str:
-    """How to stop it so that its disk stays. Raises: NoKeptDisk."""
+def _kept(lease: Lease) -> Lease:
+    """The lease as it is stopped so that its disk stays. Raises: NoKeptDisk."""
     if not lease.keep_verb:
         raise NoKeptDisk(lease=lease.name)
-    return lease.keep_verb
+    return replace(lease, stop_verb=lease.keep_verb, is_final=False)
 
 
 def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord], confirm: Confirm) -> Down:
@@ -193,23 +189,28 @@ def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord],
     lines += [f"LOST OR UNKNOWN: {what}" for what in lost]
     command = f"sojourn down {record.name} --already-stopped --confirm {record.name}"
     confirmed(confirm, Ask("down", record.name, tuple(lines), command))
-    return _settle(ctx, record, runs, "you say that it is stopped", lost)
+    return _settle(ctx, record, runs, "you reported it as stopped", lost)
 
 
 def _settle(
-    ctx: Context, record: LeaseRecord, runs: list[RunRecord], line: str, lost: Sequence[str] | None = None
+    ctx: Context,
+    record: LeaseRecord,
+    runs: list[RunRecord],
+    line: str,
+    lost: Sequence[str] | None = None,
+    left: Remnants = NOTHING,
 ) -> Down:
     """It is gone: nothing can be stopped or saved any more, so say what was lost."""
     lost = _lost(ctx, record, runs) if lost is None else lost
     ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=spent_micro(ctx, record))
     done = ctx.store.index.lease(record.name) or record
-    return _answer(ctx, done, runs, line, lost=tuple(lost))
+    return replace(_answer(ctx, done, runs, line, left), lost=tuple(lost), exit_status=1 if lost else 0)
 
 
 def _lost(ctx: Context, record: LeaseRecord, runs: list[RunRecord]) -> list[str]:
     """What its runs owed and is not home, as far as anybody can know now."""
     given = law.Given(abandon=frozenset(str(one["run"]) for one in record.abandoned))
-    seen = law.Facts(tuple(standings(ctx, runs, Hashed())), ctx.now_s())
+    seen = law.Facts(tuple(obligations_of(ctx, runs, Hashed())), ctx.now_s())
     known = {run.id for run in runs}
     return [
         f"{lack.run}: {lack.what}"
@@ -218,37 +219,17 @@ def _lost(ctx: Context, record: LeaseRecord, runs: list[RunRecord]) -> list[str]
     ]
 
 
-def _is_gone(ctx: Context, box: Box, record: LeaseRecord) -> bool:
-    for look in range(LOOKS):
-        if look:
-            ctx.sleep(LOOK_S)
-        if box.provider.look(record.lease) is not Pulse.GONE:
-            return False
-    return True
-
-
-def _see_it_gone(ctx: Context, box: Box, record: LeaseRecord) -> None:
-    deadline_s = ctx.now_s() + GONE_S
-    while not _is_gone(ctx, box, record):
-        if ctx.now_s() >= deadline_s:
-            raise NotGone(lease=record.name, seconds=round(GONE_S))
-        ctx.say(f"waiting for {record.name} to disappear")
-        ctx.sleep(LOOK_S)
-
-
 def _ask(
-    ctx: Context,
-    record: LeaseRecord,
     lease: Lease,
+    spent: int | None,
     seen: law.Facts,
     judgement: law.Judgement,
     given_up: Sequence[Lack],
     given: law.Given,
 ) -> Ask:
-    spent = spent_micro(ctx, record)
     cost = "its cost is unknown" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
     cost = "it costs nothing" if lease.is_free else cost
-    lines = [f"release {record.name} on {lease.site}: {lease.stop_verb}; {cost}"]
+    lines = [f"release {lease.name} on {lease.site}: {lease.stop_verb}; {cost}"]
     if not lease.address and lease.token:
         lines.append("its machine was never reached, so no run is on it")
     if lease.is_final:
@@ -259,21 +240,12 @@ def _ask(
     lines += [f"{one.run}: {one.state.value}, {len(one.receipts)} files are home and verified" for one in safe]
     lines += bounded(listed(judgement))
     lines += [f"{lack.run}: GIVEN UP: {lack.what}" for lack in given_up if lack.run]
-    words = ["sojourn", "down", record.name, "--confirm", record.name, *flags(given)]
-    return Ask("down", record.name, tuple(lines), quote.join(words))
+    words = ["sojourn", "down", lease.name, "--confirm", lease.name, *flags(given)]
+    return Ask("down", lease.name, tuple(lines), quote.join(words))
 
 
-def _answer(
-    ctx: Context,
-    record: LeaseRecord,
-    runs: Sequence[RunRecord],
-    line: str,
-    *,
-    acknowledged: tuple[str, ...] = (),
-    abandoned: tuple[str, ...] = (),
-    accepted: tuple[str, ...] = (),
-    lost: tuple[str, ...] = (),
-) -> Down:
+def _answer(ctx: Context, record: LeaseRecord, runs: Sequence[RunRecord], line: str, left: Remnants = NOTHING) -> Down:
+    """The answer where nothing was acknowledged, given up or lost."""
     after = "" if record.lease.is_free else "sojourn cost"
     return Down(
         lease=record.name,
@@ -282,12 +254,13 @@ def _answer(
         released=record.state == "released",
         settled=record.state == "settled",
         line=line,
-        acknowledged=acknowledged,
-        abandoned=abandoned,
-        accepted=accepted,
-        lost=lost,
+        acknowledged=(),
+        abandoned=(),
+        accepted=(),
+        lost=(),
         spent_micro=spent_micro(ctx, record),
         currency=record.lease.currency,
         next=f"sojourn down {record.name} --already-stopped" if record.is_open else after,
-        exit_status=1 if lost else 0,
+        billing=left.billing,
+        billing_unknown=left.unknown,
     )

@@ -1,4 +1,4 @@
-"""The facts that the Iron Law judges, gathered now: what each run is, what it owes on the box, what of it is home."""
+"""Gathers the facts that the Iron Law judges: each run's state, what it owes on the box, and what of that is home."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def facts(ctx: Context, box: Box, lease: str, tenants: Sequence[RunRecord], hash
         return Facts((), ctx.now_s(), gaps=gaps, ends_box=box.provider.metered)
     found = survey(ctx, box)
     here = {record.id: record for record in (*tenants, *found.known)}
-    runs = standings(ctx, list(here.values()), hashed, found)
+    runs = obligations_of(ctx, list(here.values()), hashed, found)
     return Facts(tuple(runs), ctx.now_s(), found.strays, gaps, box.provider.metered, found.box)
 
 
 def run_facts(ctx: Context, records: Sequence[RunRecord], hashed: Hashed) -> Facts:
     """The same of these runs alone: for what deletes them and leaves the box as it is. Raises: WorldError."""
-    runs = standings(ctx, records, hashed)
+    runs = obligations_of(ctx, records, hashed)
     gaps = {gap.what: None for record in records for gap in ctx.store.gaps_of(record.lease, record.site_name)}
     return Facts(tuple(runs), ctx.now_s(), gaps=tuple(gaps))
 
 
-def standings(
+def obligations_of(
     ctx: Context, records: Sequence[RunRecord], hashed: Hashed, found: Survey | None = None
 ) -> list[Standing]:
     """One Standing a run. The box lists every output again, and every copy at home is compared again."""

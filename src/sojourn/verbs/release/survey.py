@@ -1,4 +1,4 @@
-"""Everything of sojourn's on a box, whoever put it there: runs that the records know, and strays that they do not."""
+"""Everything that belongs to sojourn on a box, whoever put it there: recorded runs, and strays without a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_PAGES = 1000
 
 @dataclass(frozen=True)
 class Survey:
-    """What a box said of itself. `box`: the id that it gave its `base`, "" where it did not answer.
+    """A box's own account. `box`: the id that it gave its `base`, "" if it did not answer.
 
     known: records of the runs that lie there. rows: of each of them, what the box says of it.
     """
@@ -94,7 +94,7 @@ def _record_of(ctx: Context, site: str, row: Mapping[str, Any]) -> RunRecord | N
     is what lies here.
     """
     record = ctx.store.index.run(str(row["id"]))
-    if record is None or not record.attempt or record.run.spec_digest != row["identity"]:
+    if record is None or not record.attempt or not record.run.has_been(row["identity"]):
         return None
     was_let_go = record.phase in ("withdrawn", "moving") and not record.heard.attempt
     if was_let_go and row["attempt"]:  # it was begun after we took it from its queue: by somebody else

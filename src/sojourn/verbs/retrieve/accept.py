@@ -28,7 +28,7 @@ _OWN = ("by", "left_out")  # facts about who loaded it, not about what it holds
 
 
 class NotIndependent(Misuse):
-    """{detail}: an acceptance must come from another machine than what it accepts."""
+    """{detail}: an acceptance report must come from a different machine."""
 
     code = "not-independent"
 
@@ -111,18 +111,22 @@ def accept(
         if _is_same(own, producer) or (is_one and not node):
             raise NotIndependent(detail=f"{own['name']} made {manifest_path} itself")
         if is_one:
-            remarks.append(f"the same machine made the manifest, as {producer.get('name')}: this proves no second copy")
+            remarks.append(
+                f"the same machine made the manifest, as {producer.get('name')}: this does not prove a second copy"
+            )
     else:
-        remarks.append("the manifest does not say which machine made it: that this is another one is not proven")
+        remarks.append(
+            "the manifest does not name the machine that made it, so it is not proven that this is another one"
+        )
     if os.path.lexists(to):
-        raise Misuse(detail=f"{to} is there already: an acceptance is never written over")
+        raise Misuse(detail=f"{to} exists: an acceptance report is never overwritten")
     found = verify([path], manifest_path, say=say, fresh=True)
     document = _document(made, found, own)
     if not found.ok:
         return Accepted(found, "", {}, tuple(remarks))
     unloaded = [artifact for artifact in found.artifacts if artifact.state == "bytes-only"]
     if unloaded:
-        remarks.append(f"{len(unloaded)} of {len(found.artifacts)} files are proven by their bytes, not loaded")
+        remarks.append(f"{len(unloaded)} of {len(found.artifacts)} files were not loaded: only their bytes are proven")
     atomic.write_json(to, document)
     return Accepted(found, to, document, tuple(remarks))
 
@@ -206,7 +210,7 @@ def _read(path: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise BadAcceptance(path=path, detail=f"its schema is not {SCHEMA}")
     if document.get("digest") != names.digest({key: value for key, value in document.items() if key != "digest"}):
-        raise BadAcceptance(path=path, detail="its digest does not match: it was changed or cut")
+        raise BadAcceptance(path=path, detail="its digest does not match: it was changed or truncated")
     rows = document.get("files")
     if (
         not isinstance(document.get("node"), dict)
@@ -218,7 +222,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _artifacts(path: str, document: Mapping[str, Any]) -> dict[str, Artifact]:
-    """By path, what the acceptance in the file `path` says of each file. Raises: BadAcceptance."""
+    """The entry of each file in the acceptance report at `path`, by path. Raises: BadAcceptance."""
     try:
         return {str(row["path"]): Artifact.from_json(row) for row in document["files"]}
     except (KeyError, TypeError, ValueError) as error:

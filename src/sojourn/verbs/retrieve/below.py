@@ -2,7 +2,7 @@
 
 One tree in one file system. A link that leads out of the named tree is never followed; one that stays inside shows
 what is found where it lies. Other file systems that are mounted inside are read only where that was asked for; those
-whose files the kernel makes up (/proc, /sys) never.
+whose files the kernel generates (/proc, /sys) never.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def refused(path: str) -> tuple[str, str]:
     seen = os.stat(real)
     if stat.S_ISDIR(seen.st_mode):
         kind = regular.made_up(seen.st_dev)
-        return ("escapes-root", f"a folder of {kind}, whose files the kernel makes up") if kind else ("", "")
+        return ("escapes-root", f"a folder of {kind}, whose files the kernel generates") if kind else ("", "")
     what = regular.what_else(seen)
     return ("escapes-root", f"not a file but {what}") if what else ("", "")
 
@@ -71,12 +71,12 @@ def _other(device: int, home: int, is_across: bool) -> str:
         return ""
     kind = regular.made_up(device)
     if kind:
-        return f"{kind} is mounted here, whose files the kernel makes up: not read"
+        return f"{kind} is mounted here, whose files the kernel generates: not read"
     return "" if is_across else "another file system is mounted here: --cross-mounts reads it too"
 
 
 def _leads_to_a_folder_below(entry: os.DirEntry[str], top: str) -> bool:
     try:
         return entry.is_symlink() and entry.is_dir() and os.path.realpath(entry.path).startswith(top.rstrip("/") + "/")
-    except OSError:  # a link that leads round in a circle
+    except OSError:  # a circular link
         return False

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]  # path and sha256: one content under one name
 CHECKPOINT = "checkpoint"
+_METRICS = re.compile(r"\.(?:json|jsonl|csv|tsv|yaml|yml|toml|txt|log)$|tfevents", re.I)
+_METRIC_BYTES = 4 << 20
+_WEIGHTS = re.compile(r"\.(?:pt|pth|ckpt|safetensors|bin|npz|h5|keras)$", re.I)
 _SET = re.compile(r"ckpt-t(\d{6,})-s(\d{8,})(?:\.pt|-\d+)?")  # as `train.saving.commit` names them
 
 
 def key(row: FileRow) -> Key:
-    """What tells this file from another of its name."""
+    """What distinguishes this file from another of the same name."""
     return row["path"], row["sha256"]
 
 
@@ -86,6 +89,25 @@ def choose(document: Manifest, outputs: Sequence[str], *, is_live: bool) -> Choi
     if owed:
         chains.append(tuple(owed))
     return Choice(tuple(chains), tuple(row for row in files if row["role"] == "log"), refused)
+
+
+def metrics_of(choice: Choice) -> Choice:
+    """Of that choice only logs and small files of metrics."""
+    small = tuple(chain for chain in choice.chains if all(urgency(row)[0] == 0 for row in chain[0]))
+    return Choice(small, choice.logs)
+
+
+def urgency(row: FileRow) -> tuple[int, int, str]:
+    """The key by which files come home: logs and metrics first, then what is owed, of which checkpoints first, the
+    newest before older ones.
+    """
+    path, role = row["path"], row["role"]
+    if role == "log" or (_METRICS.search(path) and row["bytes"] <= _METRIC_BYTES):
+        return 0, 0, path
+    if role == CHECKPOINT or _WEIGHTS.search(path):
+        stat = row.get("stat")
+        return 1, -stat[3] if stat else 0, path
+    return 2, 0, path
 
 
 def attempt_of(row: FileRow) -> int:

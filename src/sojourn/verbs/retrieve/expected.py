@@ -1,4 +1,4 @@
-"""What an artifact should hold, where somebody said so: keys that a layout asks for, the step that a run reached."""
+"""What an artifact should hold, if known: keys that a layout requires, the step that a run reached."""
 
 from __future__ import annotations
 

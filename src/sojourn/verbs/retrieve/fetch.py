@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sojourn.core.values import NoAnswer
-from sojourn.verbs.context import Box, unreachable
+from sojourn.verbs.context import Box, Context, unreachable
+from sojourn.verbs.moving import Patience, Progress
 from sojourn.verbs.retrieve.homes import OLD_NAME as ROSTER
 from sojourn.verbs.retrieve.homes import UNPROVEN, Roster, hash_regular
-from sojourn.wire import atomic, units
+from sojourn.wire import syncing, units
 from sojourn.wire.errors import BadResult, Misuse, WorldError
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow
 
 CALL_S = 600.0  # for one stretch of a transfer; the next one goes on where it ended
-LEAST_BYTES = 64 << 10  # that a stretch which ran out of time must have brought to count
-TRIES = 3  # stretches in a row that brought nothing, before we say that the site cannot be reached
+_LOOK_S = 0.5
 SPARE_BYTES = 16 << 20
 
 __all__ = ["ROSTER", "UNPROVEN", "Home", "HomeFull", "HomeUnwritable", "NotOurs", "fetch"]
@@ -37,7 +40,7 @@ class HomeUnwritable(Misuse):
 
 
 class HomeFull(BadResult):
-    """{path} has no room for the files to bring home: {detail}."""
+    """{path} does not have enough space for the files to be fetched: {detail}."""
 
     code = "home-full"
     retry = True
@@ -59,9 +62,9 @@ class Home:
     folder: str  # absolute
     roster: Roster
 
-    @property
+    @functools.cached_property
     def staging(self) -> str:
-        """Half-brought files. Left where a pull was cut, for the next one to go on with."""
+        """The folder of partly transferred files, kept after an interrupted pull so that the next one resumes."""
         return os.path.join(self.folder, f".sojourn-staging-{self.run}")
 
     def path(self, name: str) -> str:
@@ -83,9 +86,7 @@ class Home:
 
     def staged(self, row: FileRow) -> str:
         """The file's place in the staging folder: one for each content under each name."""
-        name = hashlib.sha256(f"{row['path']}\0{row['sha256']}".encode("utf-8", "surrogateescape")).hexdigest()
-        suffix = os.path.splitext(row["path"])[1]
-        return os.path.join(self.staging, name[:32] + (suffix if len(os.fsencode(suffix)) < 100 else ""))
+        return _staged(self.staging, row["path"], row["sha256"])
 
     def check(self, rows: Sequence[FileRow]) -> None:
         """Before anything is moved: the folder takes files, has room for `rows`, and nothing of others is overwritten.
@@ -124,16 +125,16 @@ class Home:
             if foreign:  # it was put there while files came
                 raise NotOurs(home=self.folder, count=len(foreign), some=", ".join(foreign[:3]), run=self.run)
             self.roster.add(self.run, {name: sha256 for name, (_, sha256) in moves.items()})
+            syncing.sync([source for source, _ in moves.values()], ())
+            folders: dict[str, None] = {}
             for name, (source, _) in moves.items():
                 goal = self.path(name)
-                os.makedirs(os.path.dirname(goal), exist_ok=True)
-                fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
+                folder = os.path.dirname(goal)
+                if folder not in folders:
+                    os.makedirs(folder, exist_ok=True)
+                    folders[folder] = None
                 os.replace(source, goal)
-                atomic.sync_folder(os.path.dirname(goal))
+            syncing.sync((), list(folders))
         except OSError as error:
             raise self.trouble(error) from error
 
@@ -158,14 +159,21 @@ class Home:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def trouble(self, error: OSError) -> Misuse | BadResult:
-        """Our error for what this machine's disk said."""
+        """The error to raise for an error of this machine's disk."""
         detail = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HomeFull(path=self.folder, detail=detail, run=self.run)
         return HomeUnwritable(path=os.fsdecode(error.filename or self.folder), detail=detail, run=self.run)
 
 
-def fetch(box: Box, root: str, home: Home, row: FileRow) -> bool:
+@functools.lru_cache(1 << 15)  # each row is asked for about ten times
+def _staged(staging: str, path: str, sha256: str) -> str:
+    name = hashlib.sha256(f"{path}\0{sha256}".encode("utf-8", "surrogateescape")).hexdigest()
+    suffix = os.path.splitext(path)[1]
+    return os.path.join(staging, name[:32] + (suffix if len(os.fsencode(suffix)) < 100 else ""))
+
+
+def fetch(ctx: Context, box: Box, root: str, home: Home, row: FileRow, progress: Progress | None = None) -> bool:
     """Bring one file into staging, going on where an earlier try was cut; True where its bytes are those of its row.
 
     Never more bytes than the row says. False: the file on the box is not the one of the manifest any more (nothing
@@ -175,7 +183,8 @@ def fetch(box: Box, root: str, home: Home, row: FileRow) -> bool:
     for _ in range(2):  # once from where it was cut, and where that gives other bytes once from the start
         try:
             _clear(staged, row["bytes"])
-            _stretches(box, root, home, row, staged)
+            with _counted(staged, row["path"], progress):
+                _stretches(ctx, box, root, home, row, staged)
             if hash_regular(staged, row["bytes"]) == (row["bytes"], row["sha256"]):
                 return True
             os.unlink(staged)
@@ -192,9 +201,37 @@ def _clear(staged: str, size_bytes: int) -> None:
         pass
 
 
-def _stretches(box: Box, root: str, home: Home, row: FileRow, staged: str) -> None:
+@contextmanager
+def _counted(staged: str, name: str, progress: Progress | None) -> Iterator[None]:
+    """Tell `progress` how the file grows, while inside: a transport says nothing until it is done."""
+    if progress is None:
+        yield
+        return
+    is_over, known_bytes = threading.Event(), _size_of_regular(staged)
+
+    def look() -> None:
+        nonlocal known_bytes
+        now_bytes = _size_of_regular(staged)
+        progress.add(max(0, now_bytes - known_bytes), name)
+        known_bytes = now_bytes
+
+    def watch() -> None:
+        while not is_over.wait(_LOOK_S):
+            look()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watching.join()
+        look()
+
+
+def _stretches(ctx: Context, box: Box, root: str, home: Home, row: FileRow, staged: str) -> None:
     """Append to the staged file until it is as long as its row, or the far file brings nothing more."""
-    idle = 0
+    patience = Patience(ctx.now_s, ctx.sleep)
     try:
         while (have := os.path.getsize(staged)) < row["bytes"]:
             far, lacking = f"{root}/{row['from']}", row["bytes"] - have
@@ -203,13 +240,11 @@ def _stretches(box: Box, root: str, home: Home, row: FileRow, staged: str) -> No
             if not isinstance(answer, NoAnswer):
                 if not brought:
                     return
-                idle = 0
+                patience.moved()
                 continue
-            # A box that keeps the line open and sends a byte now and then would be waited for without end.
-            is_dribble = answer.kind == "timeout" and brought < LEAST_BYTES
-            idle = idle + 1 if is_dribble or not brought else 0
-            if idle >= TRIES:
+            if patience.is_over(answer, brought):
                 raise unreachable(box.site, answer)
+            ctx.say(f"{home.run}: the line was cut ({answer.kind}); going on")
     except WorldError as error:
         if isinstance(error.__cause__, OSError) and error.code == "not-copied":
             raise home.trouble(error.__cause__) from error

@@ -11,7 +11,7 @@ from sojourn.wire.errors import WorldError
 
 
 def forget_secrets(ctx: Context, box: Box, records: Sequence[RunRecord]) -> None:
-    """Remove the secrets of those runs of which nothing lives. Where that cannot be, it is said, and hinders nothing.
+    """Remove the secrets of runs with no live process. A failure is reported and stops nothing else.
 
     Without them the box lists the logs again, in which it has hidden them.
     """

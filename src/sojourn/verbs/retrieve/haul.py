@@ -16,10 +16,11 @@ from sojourn.core.owed import DAMAGED
 from sojourn.core.values import Receipt
 from sojourn.store.records import RunRecord
 from sojourn.verbs.context import Box, Context
-from sojourn.verbs.retrieve.choice import Choice, Key, key
+from sojourn.verbs.moving import Pace, Progress
+from sojourn.verbs.retrieve.choice import Choice, Key, key, urgency
 from sojourn.verbs.retrieve.fetch import Home, fetch
 from sojourn.verbs.retrieve.homes import UNPROVEN
-from sojourn.wire import units
+from sojourn.verbs.retrieve.packs import UNPACED, fetch_small
 
 if TYPE_CHECKING:
     from sojourn.backends.proof.proof import Prover
@@ -74,10 +75,19 @@ class Haul:
 class Bringing:
     """One run's files on their way from its box. `old`: the receipts of its last pull."""
 
-    def __init__(self, ctx: Context, box: Box, record: RunRecord, home: Home, proving: Proving) -> None:
+    def __init__(
+        self, ctx: Context, box: Box, record: RunRecord, home: Home, proving: Proving, pace: Pace = UNPACED
+    ) -> None:
         self._ctx, self._box, self._record, self._home, self._proving = ctx, box, record, home, proving
+        self._pace = pace
         places = {home.path, home.unproven}
         self._old = {r.path: r for r in record.receipts if any(r.home == place(r.path) for place in places)}
+
+    def bring_rows(self, rows: Sequence[FileRow]) -> Haul:
+        """These, home or in staging, and proven there."""
+        haul = Haul()
+        self._prove(haul, self._get(haul, rows, rows), rows)
+        return haul
 
     def bring(self, choice: Choice) -> Haul:
         """Everything wanted, home or in staging, and proven there; of what does not load the next older candidate."""
@@ -124,10 +134,13 @@ class Bringing:
             else:
                 unproven.append((row, where))
         home.check(lacking)
-        for count, row in enumerate(lacking, 1):
-            size = units.say_bytes(row["bytes"])
-            self._ctx.say(f"{home.run}: {count} of {len(lacking)}, {row['path']} ({size})")
-            if not fetch(self._box, self._record.run.root, home, row):
+        lacking.sort(key=urgency)
+        came = fetch_small(self._ctx, self._box, self._record.id, home, lacking, self._pace)
+        alone = [row for row in lacking if home.staged(row) not in came]
+        progress = Progress(self._ctx.say, home.run, sum(row["bytes"] for row in alone))
+        root = self._record.run.root
+        for row in lacking:
+            if home.staged(row) not in came and not fetch(self._ctx, self._box, root, home, row, progress):
                 haul.unsure.add(key(row))
                 continue
             haul.lies[key(row)] = home.staged(row)
@@ -149,10 +162,9 @@ class Bringing:
         """
         if not unproven:
             return
-        from concurrent.futures import ThreadPoolExecutor
-
         from sojourn.backends.proof.judge import is_of_a_set
-        from sojourn.backends.proof.proof import cores
+        from sojourn.backends.proof.many import prove_each
+        from sojourn.backends.proof.proof import Task, cores
         from sojourn.verbs.retrieve.verify import Counted
 
         folders: dict[str, dict[str, str]] = {}
@@ -166,32 +178,36 @@ class Bringing:
                 folder, name = os.path.split(inner)
                 folders.setdefault(folder, {})[name + "/"] = self._home.path(inner)
 
-        def proven(row: FileRow, path: str) -> Artifact:
+        tasks = []
+        for row, path in unproven:
             # A file of a set is judged by its neighbours, which may still be staged under other names.
             beside = folders[os.path.dirname(row["path"])] if is_of_a_set(row["path"]) else None
-            return prover.prove(path, row["path"], (row["bytes"], row["sha256"]), beside)
-
-        count = min(cores(), len(unproven))
-        total_bytes = sum(row["bytes"] for row, _ in unproven)
-        progress = Counted(len(unproven), total_bytes, lambda line: self._ctx.say(f"{self._home.run}: {line}"))
-        with self._proving.prover(progress.read) as prover, ThreadPoolExecutor(2 * count) as pool:
-            proofs = pool.map(lambda one: proven(*one), unproven)
-            for (row, _), proof in zip(unproven, proofs, strict=True):
+            tasks.append(Task(path, row["path"], (row["bytes"], row["sha256"]), beside))
+        sizes = [row["bytes"] for row, _ in unproven]
+        progress = Counted(len(unproven), sum(sizes), lambda line: self._ctx.say(f"{self._home.run}: {line}"))
+        proofs: list[Artifact | None] = [None] * len(tasks)
+        noted = 0
+        with self._proving.prover(progress.read) as prover:
+            for number, proof in prove_each(prover, tasks, sizes, min(cores(), len(tasks))):
+                proofs[number] = proof
                 progress.proven()
-                self._note(haul, row, proof)
+                while noted < len(tasks) and (known := proofs[noted]) is not None:  # in the order of the rows
+                    self._note(haul, unproven[noted][0], known)
+                    noted += 1
 
     def _note(self, haul: Haul, row: FileRow, proof: Artifact) -> None:
         haul.artifacts[key(row)] = proof
         home, name, is_whole = self._home, row["path"], "bytes" in proof.proved
+        code = self._record.code_of(row["from"])
         if proof.ok:
-            haul.receipts[key(row)] = proof.receipt(home.run, home.path(name))
+            haul.receipts[key(row)] = proof.receipt(home.run, home.path(name), code)
         elif is_whole and proof.problem in DAMAGED:
             haul.failed[key(row)] = row
         elif is_whole:  # nothing against the file: it would call something, or could not be loaded on this machine
             said = (proof.detail, *proof.remarks)
             kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != UNKNOWN else proof.problem
             whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
-            haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name))
+            haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name), code)
 
 
 def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[FileRow]) -> None:

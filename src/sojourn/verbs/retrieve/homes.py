@@ -115,7 +115,7 @@ def hash_regular(path: str, expected_bytes: int | None = None) -> tuple[int, str
             seen = os.fstat(fd)
             if not stat.S_ISREG(seen.st_mode) or expected_bytes not in (None, seen.st_size):
                 return None
-            return manifest.sha256_stream(file)
+            return manifest.sha256_stream(file, limit_bytes=seen.st_size)
     except (OSError, ValueError):  # ValueError: a name with NUL
         return None
 
@@ -128,7 +128,7 @@ def why_not_ours(path: str, others: Iterable[str]) -> str:
     if parts[-1].endswith(UNPROVEN) and path[: -len(UNPROVEN)] in others:
         return "its name belongs to another file that does not load"
     if any(len(os.fsencode(part)) > 255 - len(UNPROVEN) for part in path.split("/")) or len(path) > 3000:
-        return "its name is longer than a disk here takes"
+        return "its name is too long for the disk here"
     return ""
 
 

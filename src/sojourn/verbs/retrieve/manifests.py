@@ -24,7 +24,7 @@ class WrongManifest(WorldError):
     """{site} sent an invalid list of files for {run}: {detail}. It was not used."""
 
     code = "wrong-manifest"
-    next_step = "sojourn doctor --site {site}"
+    next_step = "sojourn doctor {site}"
 
 
 def ask_manifest(ctx: Context, box: Box, record: RunRecord, *, fresh: bool, known: Sequence[FileRow] = ()) -> Manifest:
@@ -62,7 +62,7 @@ def keep_manifest(ctx: Context, document: Manifest) -> None:
 
 
 def kept_manifest(ctx: Context, digest: str) -> Manifest:
-    """The manifest that was kept under this digest; {} where there is none, or where it is no longer what it was."""
+    """The manifest stored under this digest; {} if there is none, or if it has changed."""
     if not manifest.is_digest(digest):
         return {}
     try:
@@ -91,7 +91,7 @@ def why_wrong(document: Any) -> str:
         if not _is_row(row) or not _is_text(row.get("from")) or not _is_text(row.get("role")):
             return "a row is not path, size and sha256 of a file"
         if not _is_text(row.get("set", "")) or not _is_stat(row.get("stat")):
-            return "a row says of its file what cannot be"
+            return "a row makes an impossible claim about its file"
     if not all(_is_row(row) for row in gone):
         return "a row of what is gone is not path, size and sha256 of a file"
     if not all(map(_is_text, document["missing"])):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sojourn.core.artifact import LOG
@@ -13,18 +13,21 @@ from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Context
+from sojourn.verbs.moving import Pace
 from sojourn.verbs.observe.beside import each
 from sojourn.verbs.observe.refresh import as_known, refresh, refresh_one
 from sojourn.verbs.observe.spending import spent_micro, taken_s
 from sojourn.verbs.observe.status import chosen
 from sojourn.verbs.observe.view import RunView, meter_of
 from sojourn.verbs.retrieve import manifests, tale
-from sojourn.verbs.retrieve.choice import choose
+from sojourn.verbs.retrieve.best import ALL, NoSweepToRank, Part, best_cells
+from sojourn.verbs.retrieve.choice import Choice, choose, metrics_of
 from sojourn.verbs.retrieve.expected import step_remarks
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
 from sojourn.verbs.retrieve.homes import Roster
+from sojourn.verbs.retrieve.packs import UNPACED, paced
 from sojourn.verbs.retrieve.tale import Tale
 from sojourn.wire.errors import Misuse, SojournError
 
@@ -41,13 +44,17 @@ class NeverLaunched(Misuse):
     next_step = "sojourn run"
 
 
-def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[Pull]:
+def pull(
+    ctx: Context, names: Sequence[str] = (), *, to: str = "", pace: Pace = UNPACED, part: Part = ALL
+) -> Iterator[Pull]:
     """Bring runs home, one answer a run: those named, or all that have ended and are not home.
 
     `to`: with one run named, the folder for its files; else files of RUN go to `to`/RUN. By default home is
     $XDG_DATA_HOME/sojourn/home/RUN. A run that still lives comes as it stands, without receipts: that clears nothing.
     Of a run that has not succeeded the newest checkpoint comes too; of what does not load, the next older one.
     Runs of several boxes come side by side, and the answers in the order of the runs.
+    `pace`: not faster than that, over all runs together. `part`: not everything; logs and metrics alone come without
+    receipts, too.
     Repeatable: what is home and equal by hash is not moved again, what is damaged at home is mended.
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
@@ -55,6 +62,10 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
     if any(ctx.store.index.sweep(name) for name in names):
         views = refresh(ctx, records)  # of a sweep: what has begun
         records = [view.record for view in views.values() if view.record.heard.attempt]
+    if part.best:
+        if len(names) != 1 or not (sweep := ctx.store.index.sweep(names[0])):
+            raise NoSweepToRank
+        records = best_cells(sweep, records, part)
     if not names:
         records = [r for r in records if _has_begun(r) and not r.is_home and not r.status.state.is_alive]
     own = bool(to) and (len(names) != 1 or bool(ctx.store.index.sweep(names[0])))
@@ -67,7 +78,7 @@ def pull(ctx: Context, names: Sequence[str] = (), *, to: str = "") -> Iterator[P
             folder = os.path.join(folder, record.id)
         try:
             home = Home(record.id, folder, Roster(ctx.store.state_dir, folder, ctx.store.index.run))
-            return _pull_one(ctx, record, home, taken, proving)
+            return _pull_one(ctx, record, home, taken, proving, pace, part.is_metrics)
         except SojournError as error:
             if len(records) == 1:
                 raise
@@ -82,28 +93,47 @@ def _has_begun(record: RunRecord) -> bool:
     return bool(record.heard.attempt if record.sweep else record.attempt)
 
 
-def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, float], proving: Proving) -> Pull:
+def _pull_one(
+    ctx: Context,
+    record: RunRecord,
+    home: Home,
+    taken: Mapping[str, float],
+    proving: Proving,
+    pace: Pace,
+    is_metrics: bool,
+) -> Pull:
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
     began_s = ctx.now_s()
     view = refresh_one(ctx, record)
     record, box = view.record, ctx.box(record.site, record.lease)
+    paced(box, pace)
     is_live = not view.status.state.is_final
-    if not is_live:
+    is_preview = is_live or is_metrics
+    if not is_preview:
         ctx.store.append("pulling", run=record.id)
         forget_secrets(ctx, box, [record])
     outputs = record.run.spec.get("outputs") or ()
+
+    def chosen_of(document: Manifest) -> Choice:
+        choice = choose(document, outputs, is_live=is_live)
+        return metrics_of(choice) if is_metrics else choice
+
     document = manifests.ask_manifest(ctx, box, record, fresh=is_live)
     for _ in range(ROUNDS):
-        haul = Bringing(ctx, box, record, home, proving).bring(choose(document, outputs, is_live=is_live))
+        haul = Bringing(ctx, box, record, home, proving, pace).bring(chosen_of(document))
         # What was brought counts only if it is still what the box has: the manifest is taken again.
         before, known = document["digest"], manifests.hashed(document)
+        if is_metrics:
+            break
         document = manifests.ask_manifest(ctx, box, record, fresh=True, known=known)
         if document["digest"] == before or is_live:
             break
-    choice = choose(document, outputs, is_live=is_live)
+    choice = chosen_of(document)
     rows = choice.wanted(haul.failed)
     settle(home, choice, haul, rows)
+    if is_metrics:  # of what else the run owes this says nothing
+        document = {**document, "missing": [], "gone": [], "refused": [], "superseded": 0}
     told = tale.tell(document, choice, haul, rows, home, record)
     home.tidy()
     heard, is_done = view.status, view.status.state is State.SUCCEEDED
@@ -111,6 +141,9 @@ def _pull_one(ctx: Context, record: RunRecord, home: Home, taken: Mapping[str, f
     for path, remark in said.items():
         told.artifacts[path] = told.artifacts[path].remarked(remark)
     answer = _answer(ctx, view, home, told, haul, ctx.now_s() - began_s, taken)
+    if is_metrics and not is_live:
+        why = answer.why if not answer.ok else "logs and metrics only: nothing else was fetched or counts for a release"
+        return replace(answer, receipts=0, why=why, next=f"sojourn pull {record.id}")
     if not is_live:
         manifests.keep_manifest(ctx, document)
         _journal(ctx, view, home, document, told, answer)
@@ -128,7 +161,7 @@ def _journal(ctx: Context, view: RunView, home: Home, document: Manifest, told: 
         bytes=answer.bytes,
         seconds=round(answer.seconds, 3),
         owed=len([a for a in told.artifacts.values() if a.kind != LOG]),
-        receipts=[asdict(told.receipts[path]) for path in sorted(told.receipts)],
+        receipts=[dict(vars(told.receipts[path])) for path in sorted(told.receipts)],
         missing=list(document["missing"]),
         problems=[f"{path}: {word}" for path, word in told.problems()],
         failed=[
@@ -145,13 +178,13 @@ def _answer(
     lease = ctx.store.index.lease(record.lease)
     why, following = told.verdict(record.id, record.lease or record.id)
     if is_live:
-        why = f"attempt {view.status.attempt} is {view.status.state.value}: this is a preview and clears nothing"
+        why = f"attempt {view.status.attempt} is {view.status.state.value}: a preview, which does not count for release"
         following = f"sojourn watch {record.id}"
     return Pull(
         run=record.id,
         ok=told.ok,
         home=home.folder,
-        artifacts=tuple(tale.shown(told)),
+        artifacts=tuple(tale.artifacts_of(told)),
         files=len(told.at_home),
         bytes=sum(row["bytes"] for row in told.at_home),
         moved_files=len(haul.moved),

@@ -73,7 +73,7 @@ class Sealed:
 
 
 @dataclass(frozen=True)
-class Standings:
+class SealStates:
     """Every run below a root and the states it is in. runs: {run: {state: [folders]}}, sorted."""
 
     root: str
@@ -86,7 +86,7 @@ class Standings:
         return {"schema": "sojourn/seal-states/v1", "root": self.root, "runs": runs}
 
 
-def standings(root: str, layout: Layout) -> Standings:
+def seal_states(root: str, layout: Layout) -> SealStates:
     """Which runs lie below `root`, and in which states. Raises: NoSuchPath, OSError."""
     if not os.path.isdir(root):
         raise NoSuchPath(path=root, detail="no such folder")
@@ -100,7 +100,7 @@ def standings(root: str, layout: Layout) -> Standings:
             if hit and _is_run(hit.group("run")):
                 runs.setdefault(hit.group("run"), {}).setdefault(state, []).append(path)
     found = {run: {state: tuple(sorted(paths)) for state, paths in runs[run].items()} for run in sorted(runs)}
-    return Standings(root, found)
+    return SealStates(root, found)
 
 
 def seal(root: str, run: str, layout: Layout, *, say: Callable[[str], None] | None = None) -> Sealed:

@@ -58,12 +58,12 @@ class Tale:
         total = len(self.artifacts)
         others = len(bad) - len(unsafe)
         if others:
-            more = f"; {len(unloaded)} not loaded for want of a library" if unloaded else ""
+            more = f"; {len(unloaded)} not loaded because a library is missing" if unloaded else ""
             following = f"sojourn pull {run}" if self.changed else f"sojourn logs {run} --tail 50"
             return f"{len(bad)} of {total} are missing or do not load{more}", following
         if unloaded:
             wanted = sorted({a.needs for a in unloaded})
-            why = f"{len(unloaded)} of {total} not loaded, only bytes are proven: {', '.join(wanted)}"
+            why = f"{len(unloaded)} of {total} not loaded, only their bytes are proven: {', '.join(wanted)}"
             if any(one.startswith(INSTALL) for one in wanted):
                 return why, f"sojourn pull {run}"
             return why, f"sojourn down {lease} --accept {run}:{unloaded[0].path}"
@@ -73,7 +73,7 @@ class Tale:
         return "", f"sojourn down {lease}"
 
 
-def shown(told: Tale) -> Iterator[Artifact]:
+def artifacts_of(told: Tale) -> Iterator[Artifact]:
     """What the answer lists: all but logs that came well."""
     for _, one in sorted(told.artifacts.items()):
         if not (one.ok and one.kind == LOG):

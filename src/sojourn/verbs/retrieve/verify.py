@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
 from sojourn.backends.proof import regular
-from sojourn.backends.proof.proof import Prover, cores, open_book
+from sojourn.backends.proof.many import prove_each
+from sojourn.backends.proof.proof import Prover, Task, cores, open_book
 from sojourn.core.artifact import Artifact, printable
 from sojourn.store import places
 from sojourn.verbs.retrieve.below import Below, below, refused
@@ -42,7 +42,7 @@ class BadManifest(Misuse):
 
 
 class NothingToVerify(BadResult):
-    """{path}: it holds no file, so nothing was verified"""
+    """{path}: contains no files, so nothing was verified"""
 
     code = "nothing-to-verify"
 
@@ -85,15 +85,6 @@ class Verified:
             "roster": dict(self.roster) or None,
             "remembered": self.remembered,
         }
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One file to prove: where it lies, what it is called, what is expected of it."""
-
-    path: str
-    name: str
-    expect: tuple[int, str] | None = None
 
 
 def verify(
@@ -141,7 +132,7 @@ def verify(
     )
 
 
-def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Artifact]]:
+def _all_of(paths: Sequence[str], across: bool) -> tuple[list[Task], list[Artifact]]:
     tasks, settled = [], []
     for path in paths:
         problem, why = refused(path)
@@ -149,12 +140,12 @@ def _all_of(paths: Sequence[str], across: bool) -> tuple[list[_Task], list[Artif
             settled.append(Artifact(path, problem=problem, detail=why))
             continue
         if not os.path.isdir(path):
-            tasks.append(_Task(os.path.realpath(path), path))
+            tasks.append(Task(os.path.realpath(path), path))
             continue
         seen = below(path, is_across=across)
         # Of several paths each keeps its own name in front, so that two files of one name can be told apart.
         front = "" if len(paths) == 1 else path.rstrip("/") + "/"
-        tasks += [_Task(os.path.join(os.path.realpath(path), name), front + name) for name in seen.found]
+        tasks += [Task(os.path.join(os.path.realpath(path), name), front + name) for name in seen.found]
         settled += _closed(seen, front)
     return tasks, settled
 
@@ -163,7 +154,7 @@ def _closed(seen: Below, front: str = "") -> list[Artifact]:
     return [Artifact(front + name, problem=problem, detail=why) for name, problem, why in seen.closed]
 
 
-def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_Task], list[Artifact], dict[str, Any]]:
+def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[Task], list[Artifact], dict[str, Any]]:
     """(files to prove, what is settled by the rosters alone, the comparison)."""
     if len(paths) != 1 or not os.path.isdir(paths[0]):
         raise Misuse(detail="a manifest describes one folder: name exactly that folder")
@@ -180,7 +171,7 @@ def _against(paths: Sequence[str], manifest: str, across: bool) -> tuple[list[_T
     settled = _closed(seen)
     settled += [Artifact(name, problem="missing", detail="in the manifest but not here") for name in missing]
     settled += [Artifact(name, problem="mismatch", detail="here but not in the manifest") for name in unexpected]
-    tasks = [_Task(os.path.join(root, name), name, rows[name]) for name in sorted(there & rows.keys())]
+    tasks = [Task(os.path.join(root, name), name, rows[name]) for name in sorted(there & rows.keys())]
     roster = {
         "digest": document["digest"],
         "missing": missing,
@@ -214,7 +205,7 @@ def read_manifest(path: str) -> Mapping[str, Any]:
     if len({row["path"] for row in files}) < len(files):
         raise BadManifest(path=shown, detail="it lists a path twice")
     if document.get("digest") != manifests.roster_digest(files):
-        raise BadManifest(path=shown, detail="its digest does not match its rows: it was changed or cut")
+        raise BadManifest(path=shown, detail="its digest does not match its rows: it was changed or truncated")
     return document
 
 
@@ -229,29 +220,15 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _prove_all(
-    tasks: Sequence[_Task], processes: int, say: Callable[[str], None] | None, fresh: bool
-) -> list[Artifact]:
-    """Every proof, in no order. The largest files are begun first, so that no core is left with one at the end; among
-    those of about one size in the order of their names, so that not all wait for PyTorch at the same time.
-    """
-    sizes = {task: _size_bytes(task.path) for task in tasks}
-    progress = Counted(len(tasks), sum(sizes.values()), say)
+def _prove_all(tasks: Sequence[Task], processes: int, say: Callable[[str], None] | None, fresh: bool) -> list[Artifact]:
+    """Every proof, in no order."""
+    sizes = [_size_bytes(task.path) for task in tasks]
+    progress = Counted(len(tasks), sum(sizes), say)
     proofs: list[Artifact] = []
     with open_book(book_path()) as book, Prover(processes, book=book, fresh=fresh, tick=progress.read) as prover:
-        # Twice as many as there are cores: while some files are loaded, others are looked up and compared.
-        pool = ThreadPoolExecutor(2 * processes, "prove")
-        try:
-            running = [
-                pool.submit(prover.prove, task.path, task.name, task.expect)
-                for task in sorted(tasks, key=lambda task: (-(sizes[task] >> 26), task.name))
-            ]
-            for future in as_completed(running):
-                proofs.append(future.result())
-                progress.proven()
-        finally:
-            # Interrupted: what runs is ended with the Prover's processes, not waited for.
-            pool.shutdown(wait=False, cancel_futures=True)
+        for _, proof in prove_each(prover, tasks, sizes, processes):
+            proofs.append(proof)
+            progress.proven()
     return proofs
 
 
@@ -272,7 +249,7 @@ class Counted:
         self._proven = self._read_bytes = self._said_bytes = 0
 
     def read(self, count: int) -> None:
-        """So many bytes more were read; said about every 1 % or 64 MiB."""
+        """Count bytes that were read; reports about every 1 % or 64 MiB."""
         with self._lock:
             self._read_bytes += count
             if self._read_bytes - self._said_bytes >= min(_SAID_EVERY_BYTES, max(self._total_bytes // 100, 1 << 20)):

@@ -1,4 +1,4 @@
-"""Cells of a sweep handed to a site's scheduler, which has a queue of its own: as an array, each of them a run as ever.
+"""Cells of a sweep submitted to a site's scheduler as an array; each of them is an ordinary run.
 
 There is no queue of ours on such a site: each cell's keeper starts with its task, wherever the scheduler puts it.
 """
@@ -42,7 +42,7 @@ def submit(ctx: Context, batch: Batch) -> None:
     order = LaunchRequest(cells[0].spec, max(write_s(record) for record in known if record is not None), after)
     for argv, roots in parts.items():  # by the keeper that they were planned with: mostly one
         home = posixpath.join(batch.base, "queues", batch.sweep, "arrays")
-        handles = _submitted(box, argv, home, roots, order, len(batch.slots.lanes))
+        handles = _submitted(box, argv, home, roots, order, batch.slots.limit)
         natives = {posixpath.basename(one.root): handle.native for one, handle in zip(roots, handles, strict=True)}
         handle = {"launcher": box.site.launcher, "native": "", "facts": {}}
         ctx.store.append(
@@ -61,4 +61,6 @@ def _submitted(
 
 def _place(cell: CellRequest, token: str, secrets: Mapping[str, str]) -> dict[str, Any]:
     want = {"attempt": cell.attempt, "by": "run", "token": token}
+    if cell.is_recoded:
+        return {"op": "want", "run": cell.run, "spec": cell.spec, **want, "secrets": dict(secrets)}
     return {"op": "place", "run": cell.spec, "want": want, "secrets": dict(secrets)}

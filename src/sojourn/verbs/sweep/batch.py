@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellRequest:
-    """One cell of a batch: its whole run.json, and the attempt that is asked for."""
+    """One cell of a batch: its whole run.json, and the attempt that is asked for. `is_recoded`: the cell was begun with
+    other code; `cards`: the GPUs that a plain run waits for.
+    """
 
     spec: Spec
     attempt: int = 1
+    is_recoded: bool = False
+    cards: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def run(self) -> str:
@@ -51,7 +55,7 @@ class Batch:
 
     @property
     def base(self) -> str:
-        """The box's base folder, as it said."""
+        """The box's base folder, as it reported."""
         return str(self.slots.hello["base"])
 
 
@@ -63,7 +67,10 @@ def deliver(ctx: Context, batch: Batch) -> tuple[str, list[dict[str, Any]], list
     """
     box, token = batch.box, ctx.token()
     scheduled = {"scheduled": True} if box.scheduler else {}
-    listed = [{"run": cell.run, "attempt": cell.attempt, "token": token} for cell in batch.cells]
+    listed: list[dict[str, Any]] = [
+        {"run": cell.run, "attempt": cell.attempt, "token": token, **({"spec": cell.spec} if cell.is_recoded else {})}
+        for cell in batch.cells
+    ]
     with moving_in(ctx, box, batch.need) as lease:
         ctx.store.append("queueing", sweep=batch.sweep, site=box.site.name, lease=lease.name, cells=listed, **scheduled)
     ops, blobs = push(ctx, box, batch.base, batch.trees, batch.slots.lacking)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from sojourn.core.values import Site
 from sojourn.store.job.cells import Cell, expand, job_of, sweep_name
 from sojourn.store.job.read import find_job, read_job
+from sojourn.store.job.scalars import option_words
 from sojourn.store.job.values import JobFile
 from sojourn.store.records import RunRecord
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch import preflight
 from sojourn.verbs.launch.prepare import Trees, local_of, on_site, read_trees, spec_of
+from sojourn.verbs.launch.sending import sends
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.wire import units
 from sojourn.wire.errors import Misuse
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NoSweep(Misuse):
-    """{path}: it has no `sweep`; one run needs `sojourn run`."""
+    """{path} has no `sweep` section. To start a single run, use `sojourn run`."""
 
     code = "no-sweep"
     next_step = "sojourn run"
@@ -30,7 +33,7 @@ class NoSweep(Misuse):
 
 class BudgetShared(Misuse):
     """Sweep {sweep}: its budget of {budget} is already divided among {cells} cells, so {new} more would get nothing.
-    Raise `budget` below `sweep` in the job file.
+    Raise the `budget` under `sweep` in the job file.
     """
 
     code = "budget-shared"
@@ -71,26 +74,29 @@ class PreparedSweep:
         """What every run.json holds of the site that it is for. Raises: Misuse (a budget in another currency)."""
         return on_site(self.job, site, keeper=keeper, train=train, now_s=now_s)
 
-    def room(self, cells: int, lacking: Set[str]) -> preflight.Room:
+    def room(self, cells: int, box: Box, lacking: Set[str]) -> preflight.Room:
         """What so many cells take on a box that lacks these snapshots."""
-        one = preflight.room([(tree.digest, tree.rows) for _, tree in self.tree.trees], lacking)
+        one = preflight.room(self.tree.trees, lacking, packs=not sends(box))
         return preflight.room_for_cells(one, cells)
 
 
-def prepare_sweep(ctx: Context, file: str, env: Mapping[str, str]) -> PreparedSweep:
+def prepare_sweep(ctx: Context, asked: SweepRequest) -> PreparedSweep:
     """Read the job file, its cells and the code as they are now; writes nothing.
 
     Raises: Misuse (no-job-file, bad-job-file, no-sweep, bad-cells, bad-queue, a tree that cannot be a snapshot).
     """
+    file, env = asked.file, asked.env
     job = read_job(file or find_job(), env)
     if job.sweep is None:
         raise NoSweep(path=job.path)
+    job = replace(job, scheduling={**job.scheduling, **asked.scheduling})
     cells = expand(job)
     tree = read_trees(ctx, job)
-    prepared = tuple(
-        PreparedCell(cell, {**spec_of(job_of(job, cell), tree), "sweep": sweep_name(job)}) for cell in cells
-    )
+    rule = job.sweep.early_stop if job.sweep else None
+    of_sweep: Spec = {"sweep": sweep_name(job), **({"early_stop": rule.as_plain()} if rule else {})}
+    prepared = tuple(PreparedCell(cell, {**spec_of(job_of(job, cell), tree), **of_sweep}) for cell in cells)
     given = [*([file] if file else []), *(word for key, value in env.items() for word in ("--env", f"{key}={value}"))]
+    given += option_words(asked.scheduling)
     job = replace(job, warnings=(*job.warnings, *tree.remarks))
     return PreparedSweep(sweep_name(job), job, tree, prepared, tuple(given))
 

@@ -1,4 +1,4 @@
-"""Cells into the queue of one box, and its keeper started: two calls, whatever their number. Idempotent."""
+"""Cells, or a plain run, into a queue of one box, and its keeper started: two calls for any number. Idempotent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,20 @@ def enqueue(ctx: Context, batch: Batch) -> tuple[str, ...]:
         return ()
     box, cells = batch.box, batch.cells
     token, ops, blobs = deliver(ctx, batch)
-    ctx.say(f"{box.site.name}: queueing {len(cells)} cells")
+    ctx.say(f"{box.site.name}: queueing {cells[0].run if len(cells) == 1 else f'{len(cells)} cells'}")
     for first in range(0, len(cells), AT_ONCE):
         some = cells[first : first + AT_ONCE]
         template, rest = shared([cell.spec for cell in some])
-        asked = [{"spec": spec, "attempt": cell.attempt, "token": token} for cell, spec in zip(some, rest, strict=True)]
+        asked = [
+            {
+                "spec": spec,
+                "attempt": cell.attempt,
+                "token": token,
+                **({"recode": True} if cell.is_recoded else {}),
+                **({"cards": dict(cell.cards)} if cell.cards else {}),
+            }
+            for cell, spec in zip(some, rest, strict=True)
+        ]
         ask = {"op": "enqueue", "queue": batch.sweep, "template": template, "cells": asked}
         ask.update(lanes=list(batch.slots.lanes), keeper=box.keeper.file, secrets=dict(batch.secrets))
         ops.append(ask)

@@ -1,4 +1,7 @@
-"""The numbers of one cell, from its files at home: only from the very bytes that were proven, never from a log line."""
+"""The numbers of one cell, from its files at home: only from the very bytes that were proven.
+
+What a run reported of itself stands in only where it has no such file, and is never mixed with what was proven.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ COUNTS = ("step", "global_step", "epoch", "iteration", "iter", "batch", "samples
 
 
 class Changed(Exception):
-    """What is at home is not what was loaded."""
+    """What is at home has changed since it was loaded."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,13 @@ def read_files(receipts: Sequence[Receipt], variables: Sequence[str]) -> tuple[l
     return files, remarks
 
 
+def reported(metrics: Mapping[str, Any], variables: Sequence[str]) -> dict[str, float]:
+    """The numbers among the last metrics that a run reported; a variable of the sweep is none."""
+    names = {name.lower() for name in variables}
+    found = {name: number for name, number in _flat(metrics) if name.rsplit(".", 1)[-1].lower() not in names}
+    return found if len(found) <= MOST_NUMBERS else {}
+
+
 def best_stated(receipts: Sequence[Receipt]) -> tuple[str, str] | None:
     """(metric, max or min) of the training's own `best`, as its checkpoints hold it."""
     for receipt in receipts:
@@ -76,9 +86,9 @@ def _bytes(receipt: Receipt) -> bytes:
         with open(receipt.home, "rb") as f:
             data = f.read(receipt.bytes + 1)
     except OSError as error:
-        raise Changed(f"{receipt.path} was home, and cannot be read any more ({error.strerror})") from error
+        raise Changed(f"{receipt.path} was home but can no longer be read ({error.strerror})") from error
     if hashlib.sha256(data).hexdigest() != receipt.sha256:
-        raise Changed(f"{receipt.path} at home is not what was loaded")
+        raise Changed(f"{receipt.path} at home has changed since it was loaded")
     return data
 
 

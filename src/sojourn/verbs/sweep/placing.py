@@ -28,7 +28,7 @@ def placed_on(
     fixed: Mapping[str, str],
     offers: Sequence[SiteSlots],
 ) -> tuple[dict[str, str], list[SiteSlots], tuple[Finding, ...]]:
-    """The site of each cell that is to be queued now, the offers that are used, and blockers where none is left.
+    """The site of each cell to queue now, the offers used, and the blockers if no site is left.
 
     `fixed`: cells whose site is settled already. A box without room for its part is left out, and its part placed on
     the others.

@@ -19,7 +19,20 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.observe.reasons import alike, line_of
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.view import RunView
-from sojourn.verbs.sweep.fate import FAILED, LOADED, MISSING, NEVER, PRESENT, RUNNING, STOPPED, UNKNOWN, WAITING, Fate
+from sojourn.verbs.sweep.fate import (
+    FAILED,
+    LOADED,
+    MISSING,
+    NEVER,
+    PRESENT,
+    PRUNED,
+    RUNNING,
+    STOPPED,
+    UNKNOWN,
+    WAITING,
+    Fate,
+    is_own_error,
+)
 from sojourn.wire.errors import Unreachable, WorldError
 
 
@@ -46,7 +59,7 @@ class Reconciled:
         """0: every cell is home and loads, once. 5: a box answered with what cannot be right. 3: all else that is not
         home is on boxes that do not answer. Else 1.
         """
-        rest = {fate.what for fate in self.fates} - {LOADED}
+        rest = {fate.what for fate in self.fates} - {LOADED, PRUNED}
         if any(fate.what == UNKNOWN and fate.view.reach.is_sick for fate in self.fates):
             return 5
         return 1 if self.duplicates or rest - {UNKNOWN} else 3 if rest else 0
@@ -78,6 +91,7 @@ class Reconciled:
             waiting=self.of(WAITING),
             running=self.of(RUNNING),
             stopped=self.of(STOPPED),
+            pruned=self.of(PRUNED),
             unknown=self.of(UNKNOWN),
             causes=[
                 {"what": what, "cause": cause or None, "why": why, "cells": cells}
@@ -115,7 +129,7 @@ def reconcile(
 
 
 def fate(view: RunView, is_gone: bool = False) -> Fate:
-    """What became of one cell, as just heard. `is_gone`: the lease of its box is let go."""
+    """The outcome of one cell in its current state. `is_gone`: its box's lease has been released."""
     record, status = view.record, view.status
     state = status.state
     if record.is_home:
@@ -123,8 +137,8 @@ def fate(view: RunView, is_gone: bool = False) -> Fate:
         if not lost:
             return Fate(view, LOADED)
         if state is State.SUCCEEDED and not is_gone and view.reach.ok is not False:
-            return Fate(view, PRESENT, f"{lost[0]} was home and is missing now")
-        return Fate(view, MISSING, f"{lost[0]} was home and is missing now; its box cannot send it again")
+            return Fate(view, PRESENT, f"{lost[0]} was home but is missing now")
+        return Fate(view, MISSING, f"{lost[0]} was home but is missing now; its box cannot send it again")
     if is_gone:
         return Fate(view, NEVER if view.never_began else MISSING, f"its box, {record.site_name}, was let go")
     if view.reach.ok is False:
@@ -138,6 +152,8 @@ def fate(view: RunView, is_gone: bool = False) -> Fate:
         if record.is_pulled:
             return Fate(view, MISSING, f"what came home does not load: {record.problems[0]}")
         return Fate(view, PRESENT)
+    if status.is_pruned:
+        return Fate(view, PRUNED, status.reason)
     if state is State.CANCELLED:
         return Fate(view, STOPPED, status.reason or "stopped")
     if state.is_dead:
@@ -148,7 +164,7 @@ def fate(view: RunView, is_gone: bool = False) -> Fate:
         return Fate(view, WAITING)
     if state.is_alive:
         return Fate(view, RUNNING)
-    return Fate(view, NEVER, status.reason or "it was planned and never requested")
+    return Fate(view, NEVER, status.reason or "it was planned but never requested")
 
 
 def _look(ctx: Context, sweep: str) -> Reconciled:
@@ -159,7 +175,7 @@ def _look(ctx: Context, sweep: str) -> Reconciled:
     for record in records:
         is_gone = bool(record.lease) and record.lease not in open_leases
         fates.append(fate(views[record.id], is_gone))
-    duplicates, remarks = _duplicates(ctx, sweep)
+    duplicates, remarks = begun_twice(ctx, sweep)
     return Reconciled(sweep, tuple(fates), tuple(duplicates), remarks=tuple(remarks))
 
 
@@ -189,13 +205,17 @@ def _reached(ctx: Context, views: Mapping[str, RunView]) -> dict[str, RunView]:
     return found
 
 
-def _duplicates(ctx: Context, sweep: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Cells that a box they were once placed on began too. A box that does not answer is a remark."""
+def begun_twice(ctx: Context, sweep: str, cell: str = "") -> tuple[list[dict[str, Any]], list[str]]:
+    """Cells that a box they were once placed on began too: {"run", "sites"} each. A box that does not answer is a
+    remark. `cell`: only this one. Asks no box but those that a cell was moved away from.
+    """
     found: list[dict[str, Any]] = []
     remarks = []
     by_site: dict[str, list[str]] = {}
     sites = {}
     for run, site, _ in ctx.store.index.earlier(sweep):
+        if cell and run != cell:
+            continue
         by_site.setdefault(site.name, []).append(run)
         sites[site.name] = site
     for name, runs in by_site.items():
@@ -222,7 +242,11 @@ def with_next(seen: Reconciled) -> Reconciled:
         following = f"sojourn watch {seen.id}"
     elif seen.of(PRESENT):
         following = f"sojourn pull {seen.id}"
-    elif seen.of(FAILED) and not seen.of(NEVER) and all(_failed_twice(one) for one in seen.fates if one.what == FAILED):
+    elif (
+        seen.of(FAILED)
+        and not seen.of(NEVER)
+        and all(_would_fail_again(one) for one in seen.fates if one.what == FAILED)
+    ):
         following = f"sojourn why {seen.of(FAILED)[0]}"
     elif seen.of(FAILED, NEVER):
         following = f"sojourn reconcile {seen.id} --repair"
@@ -237,8 +261,10 @@ def with_next(seen: Reconciled) -> Reconciled:
     return Reconciled(seen.id, seen.fates, seen.duplicates, seen.relaunched, seen.remarks, following)
 
 
-def _failed_twice(one: Fate) -> bool:
-    """It failed again when it was asked for again, with the identical specification: once more will not help."""
+def _would_fail_again(one: Fate) -> bool:
+    """Its error is the program's own, or it failed again when it was asked for again with the same specification."""
+    if is_own_error(one):
+        return True
     ends = [end.get("state") for end in one.view.status.ends]
     return len(ends) > 1 and ends[-1] == ends[-2] == State.FAILED.value
 

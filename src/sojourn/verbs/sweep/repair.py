@@ -16,12 +16,13 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.launch import preflight
 from sojourn.verbs.launch.launch import read_secrets
 from sojourn.verbs.launch.prepare import Trees, on_site, read_trees
+from sojourn.verbs.launch.sending import sends
 from sojourn.verbs.observe import scheduled
 from sojourn.verbs.observe.costs import costs_of, wanted_of
 from sojourn.verbs.sweep.batch import Batch, CellRequest
 from sojourn.verbs.sweep.cells import shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
-from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate
+from sojourn.verbs.sweep.fate import FAILED, MISSING, NEVER, UNKNOWN, WAITING, Fate, is_own_error
 from sojourn.verbs.sweep.placing import lanes_of
 from sojourn.verbs.sweep.slots import Oversubscribed, SiteSlots, ask_sites, box_beside, lanes, with_box
 from sojourn.wire.errors import Misuse, WorldError
@@ -50,13 +51,15 @@ def mend(
     """(the cells asked for again, remarks). Raises: StillThere, NoSuchPart, SecretMissing, WorldError."""
     _check(sweep, fates, abandon)
     recalled = recall(ctx, sweep)
-    here, moving = [], []
+    here, moving, own = [], [], []
     for one in fates:
         view, record = one.view, one.view.record
         is_lost = one.what == UNKNOWN and record.site_name in abandon
         was_let_go = one.what in (MISSING, NEVER) and not _is_open(ctx, record)
         if is_lost or was_let_go:
             moving.append(record)
+        elif one.what == FAILED and is_own_error(one):
+            own.append(record.id)
         elif one.what in (FAILED, NEVER) and view.reach.ok is not False and not view.is_other:
             here.append(record)
         elif one.what == MISSING and view.reach.ok and not view.has_root:
@@ -65,6 +68,8 @@ def mend(
         given = {site: [r.id for r in moving if r.site_name == site] for site in sorted(abandon)}
         for site, runs in given.items():
             ctx.store.append("given-up", sweep=sweep, site=site, runs=runs)
+    if own:
+        recalled.append(_left_alone(sweep, own))
     if not here and not moving:
         return (), recalled
     offers, remarks, trees = _offers(ctx, sweep, fates, [*here, *moving], abandon, sites)
@@ -75,7 +80,7 @@ def mend(
     _plan_again(ctx, sweep, [record for record in moving if record.id in placed], placed, offers)
     for name, offer in offers.items():
         ours = [record for record in here if record.site_name == name]
-        asked = [CellRequest(record.run.spec, max(record.attempt, record.heard.attempt + 1)) for record in ours]
+        asked = [_again(record) for record in ours]
         asked += [CellRequest(_fresh(ctx, record.id).run.spec) for record in moving if placed.get(record.id) == name]
         if not asked:
             continue
@@ -88,8 +93,19 @@ def mend(
     return tuple(done), [*remarks, *proven(ctx, list(first.values()))]
 
 
+def _left_alone(sweep: str, own: Sequence[str]) -> str:
+    some = ", ".join(own[:3]) + (" and more" if len(own) > 3 else "")
+    what = f"{len(own)} cell{'' if len(own) == 1 else 's'} failed by an error of the program itself ({some}); unchanged"
+    return f"{what}, it would fail again: mend the code, then `sojourn sweep FILE --with-code new`"
+
+
+def _again(record: RunRecord) -> CellRequest:
+    attempt = max(record.attempt, record.heard.attempt + 1)
+    return CellRequest(record.run.spec, attempt, is_recoded=bool(record.run.earlier))
+
+
 def recall(ctx: Context, sweep: str) -> list[str]:
-    """A box that was given up and answers again gets told not to begin what was placed elsewhere; remarks."""
+    """Tell a box that was given up and answers again not to start cells placed elsewhere. Returns remarks."""
     remarks = []
     by_site: dict[str, dict[str, Any]] = {}
     sites = {}
@@ -106,7 +122,7 @@ def recall(ctx: Context, sweep: str) -> list[str]:
             remarks.append(f"{name}: {error.message}")
             continue
         if not isinstance(answer, NoAnswer) and answer.value["taken"]:
-            ctx.say(f"{name}: {len(answer.value['taken'])} cells that are elsewhere now are not begun there")
+            ctx.say(f"{name}: {len(answer.value['taken'])} cells that are elsewhere now will not be started there")
     return remarks
 
 
@@ -148,11 +164,11 @@ def _offers(
     for offer in ask_sites(ctx, [box_beside(ctx, site, ours) for site in asked], sweep, digests):
         name = offer.box.site.name
         if offer.error is not None:
-            remarks.append(f"{name} takes no cell: {offer.error.message}")
+            remarks.append(f"{name} takes no cells: {offer.error.message}")
             continue
         lacks = [digest for digest in digests if digest in offer.lacking]
         if lacks and trees is None:
-            remarks.append(f"{name} takes no cell: it lacks the code, which is not the same here any more")
+            remarks.append(f"{name} takes no cells: it lacks the code, and the code here has changed")
             continue
         need = job.need if job is not None else Need()
         if offer.box.scheduler:
@@ -161,7 +177,7 @@ def _offers(
         try:
             offers[name] = replace(offer, lanes=lanes(name, offer.hello, need, envs=cells[0].run.spec.get("envs")))
         except Oversubscribed as no:
-            remarks.append(f"{name} takes no cell: {no.message}")
+            remarks.append(f"{name} takes no cells: {no.message}")
     return offers, remarks, trees
 
 
@@ -237,7 +253,7 @@ def _ask(
     ctx: Context, sweep: str, offer: SiteSlots, asked: Sequence[CellRequest], trees: Trees | None, *, is_new: bool
 ) -> tuple[str, ...]:
     rows: list[tuple[str, Any]] = list(trees.trees) if trees is not None else []
-    room = preflight.room([(tree.digest, tree.rows) for _, tree in rows], offer.lacking)
+    room = preflight.room(rows, offer.lacking, packs=not sends(offer.box))
     found = preflight.check_need(offer.hello, Need(), preflight.room_for_cells(room, len(asked)))
     found = with_box(offer, found, asked[0].spec.get("envs") or {}, wants_cards=False)
     if not replace(offer, findings=found).is_usable:

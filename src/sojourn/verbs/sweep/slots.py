@@ -31,7 +31,7 @@ class Oversubscribed(Misuse):
 
 
 class NoArrays(Misuse):
-    """The scheduler of {site} has no job arrays, and cannot keep to {slots} cells at a time."""
+    """The scheduler of {site} has no job arrays, so it cannot limit the sweep to {slots} cells at a time."""
 
     code = "no-arrays"
     next_step = "leave out --slots; the scheduler decides how many run"
@@ -45,6 +45,7 @@ class SiteSlots:
     hello: Hello
     lacking: frozenset[str] = frozenset()
     lanes: tuple[str, ...] = ()
+    limit: int = 0  # of cells at once that somebody asked of a scheduler for the whole sweep; 0 = as before
     looked: Mapping[str, Any] | None = None  # what can stop a run there, as `boxcheck` asked
     findings: tuple[Finding, ...] = ()
     error: WorldError | None = None
@@ -121,16 +122,16 @@ def lanes(
         named = [str(gpu.get("uuid") or gpu.get("index", n)) for n, gpu in enumerate(gpus)]
         groups = [",".join(named[n : n + each]) for n in range(0, len(named) - each + 1, each)]
         if others and not oversubscribe:
-            what = f"{others[0].id} lives there and may use its GPUs"
+            what = f"{others[0].id} is running there and may use its GPUs"
             raise Oversubscribed(site=site, why=what)
         if slots > len(groups) and not oversubscribe:
-            raise Oversubscribed(site=site, why=f"{slots} slots, and GPUs for {len(groups)}")
+            raise Oversubscribed(site=site, why=f"{slots} slots, but GPUs for only {len(groups)}")
         return tuple(groups[n % len(groups)] for n in range(slots or len(groups)))
     cgroup = hello.get("cgroup") or {}
     cpus = min(float(hello.get("cpus") or 1), float(cgroup.get("cpu_quota") or 1 << 20))
     most = max(1, int(cpus / (need.cpus or 1.0)))
     if slots > most and not oversubscribe:
-        raise Oversubscribed(site=site, why=f"{slots} slots, and CPUs for {most}")
+        raise Oversubscribed(site=site, why=f"{slots} slots, but CPUs for only {most}")
     return ("",) * (slots or 1)
 
 
@@ -138,7 +139,7 @@ def judged(offer: SiteSlots, prepared: PreparedSweep, cells: int) -> tuple[Findi
     """Findings about running so many cells there: resources, room for all of them."""
     # What runs elsewhere does not have to fit here: the scheduler finds a machine for it, or says that there is none.
     need = Need() if offer.box.scheduler else prepared.job.need
-    found = preflight.check_need(offer.hello, need, prepared.room(cells, offer.lacking))
+    found = preflight.check_need(offer.hello, need, prepared.room(cells, offer.box, offer.lacking))
     return with_box(offer, found, prepared.job.envs, wants_cards=bool(prepared.job.need.accelerators))
 
 

@@ -45,7 +45,7 @@ class StoppedSweep:
 def stop_sweep(
     ctx: Context, sweep: str, *, confirm: Confirm, grace_s: float | None = None, wait_s: float | None = None
 ) -> StoppedSweep:
-    """End a sweep: no cell begins any more, and those that live get SIGTERM, time for a checkpoint, then SIGKILL.
+    """End a sweep: no cell begins any more, and running cells get SIGTERM, time for a checkpoint, then SIGKILL.
 
     The requests lie on each box before this waits. A box that does not answer is a remark, and its cells are `left`.
     Raises: NotConfirmed.
@@ -75,7 +75,7 @@ def stop_sweep(
         if views:
             ctx.say(f"{sweep}: waiting for {len(views)} cells to end")
             ctx.sleep(LOOK_S)
-    why = f"taken from their queues: {len(taken)}; asked to end: {len(waited - taken)}"
+    why = f"removed from their queues: {len(taken)}; asked to end: {len(waited - taken)}"
     return _answer(ctx, sweep, tuple(sorted(taken)), tuple(sorted(waited - taken)), why, tuple(remarks.values()))
 
 
@@ -94,7 +94,8 @@ def _stop_there(ctx: Context, sweep: str, views: Sequence[RunView], grace_s: flo
         return set()
     box = ctx.box(views[0].record.site, views[0].record.lease)
     queued = [view.record.id for view in views if _in_queue(view)]
-    taken = set(withdraw(ctx, box, sweep, queued, "stop")) if queued else set()
+    rests = not box.scheduler and any(view.record.run.spec.get("early_stop") for view in views)
+    taken = set(withdraw(ctx, box, sweep, queued, "stop", rest=rests)) if queued or rests else set()
     living = [view for view in views if not _in_queue(view)]
     ops = []
     for view in living:
@@ -122,7 +123,7 @@ def _ask(sweep: str, views: Sequence[RunView], grace_s: float) -> Ask:
         for view in views
         if view.status.state is not State.QUEUED
     ][:20]
-    lines.append(f"those that live get SIGTERM, {grace} for a last checkpoint, then SIGKILL")
+    lines.append(f"running cells get SIGTERM, {grace} for a last checkpoint, then SIGKILL")
     lines.append("nothing is deleted; `sojourn resume CELL` continues one")
     return Ask("stop", sweep, tuple(lines), f"sojourn stop {sweep} --confirm {sweep}")
 

@@ -16,18 +16,21 @@ from sojourn.core.values import Finding, State
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Context
+from sojourn.verbs.launch.bidding import excluded_by_rule
 from sojourn.verbs.launch.decide import differing
 from sojourn.verbs.launch.launch import read_secrets
 from sojourn.verbs.launch.prepare import refuse_there
-from sojourn.verbs.launch.push import remember
+from sojourn.verbs.launch.recode import refused
 from sojourn.verbs.launch.renting import reopen
-from sojourn.verbs.launch.run import excluded_by_rule
+from sojourn.verbs.launch.rosters import remember
 from sojourn.verbs.observe.costs import costs_of
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.sweep.batch import Batch, CellRequest
 from sojourn.verbs.sweep.cells import PreparedCell, PreparedSweep, prepare_sweep, shared, with_share
 from sojourn.verbs.sweep.enqueue import enqueue, proven
 from sojourn.verbs.sweep.placing import by_site, placed_on, taken_back
+from sojourn.verbs.sweep.recode import Again, changed, run_again
+from sojourn.verbs.sweep.request import SweepRequest
 from sojourn.verbs.sweep.slots import BLOCKED, NoArrays, Oversubscribed, SiteSlots, ask_sites, box_beside, lanes
 from sojourn.wire import quote
 from sojourn.wire.errors import Misuse, WorldError
@@ -40,7 +43,7 @@ class SweepTaken(Misuse):
     """The sweep {sweep} cannot start: {why}. Nothing was changed."""
 
     code = "sweep-taken"
-    next_step = "give the job file another name"
+    next_step = "{following}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Swept:
     remarks: tuple[str, ...] = field(default=())
     seconds: float = 0.0
     exit_status: int = 0
+    again: tuple[str, ...] = ()  # cells that ended without success, or waited, and get the code as it is now
 
     def as_json(self) -> dict[str, Any]:
         """The `sweep` document."""
@@ -80,48 +84,39 @@ class Swept:
         return document(self, "sweep", without=("sites", "exit_status"), sites=sites, exit=self.exit_status)
 
 
-def sweep(
-    ctx: Context,
-    file: str = "",
-    *,
-    sites: Sequence[str] = (),
-    slots: int = 0,
-    oversubscribe: bool = False,
-    env: Mapping[str, str] | None = None,
-    balance: bool = False,
-    dry_run: bool = False,
-) -> Swept:
+def sweep(ctx: Context, asked: SweepRequest, *, dry_run: bool = False) -> Swept:
     """Place the cells of a job's sweep on sites and queue them there; comes back when each queue is kept.
 
-    `sites`: () = the job's candidates, else its site. `slots`: cells at once on each box; 0 = as this sweep has on it,
-    else one a GPU, or one.
-    `balance`: cells that wait on a box where they would be done much later than elsewhere are moved there.
-    Of several sites those that do not answer or lack something are left out, with a remark.
+    Of several sites those that do not answer or lack something are left out, with a remark. `dry_run`: starts nothing.
     Raises: Misuse (bad-cells, sweep-taken, collision, budget-shared, oversubscribed, ...), Unreachable, WorldError
     where no site is left; a site that fails half way is a remark, and the identical call goes on with it.
     """
     began_s = ctx.now_s()
-    prepared = prepare_sweep(ctx, file, env or {})
-    asked = [*(("--sites", ",".join(sites)) if sites else ()), *(("--slots", str(slots)) if slots else ())]
-    asked += [*(["--oversubscribe"] if oversubscribe else []), *(["--balance"] if balance else [])]
-    again = quote.join(["sojourn", "sweep", *prepared.given, *asked])
+    prepared = prepare_sweep(ctx, asked)
+    again = quote.join(["sojourn", "sweep", *prepared.given, *asked.flags])
     with ctx.alone(f"sweep {prepared.name}"):
-        known = _known(ctx, prepared)
+        known = _known(ctx, prepared, may_differ=asked.new_code)
+        redone = Again()
+        if asked.new_code:
+            redone = run_again(ctx, prepared, list(changed(prepared, known)), dry_run=dry_run)
+            known = _known(ctx, prepared, may_differ=True)
         new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
         cut_off = [cell for cell in prepared.cells if cell.id in known and known[cell.id].phase in UNPLACED]
-        if not new and not cut_off and not balance:
-            unused = ("--slots changes nothing: there is no new cell",) if slots else ()
+        if not new and not cut_off and asked.new_code:
+            return _only_again(prepared, redone, again, ctx.now_s() - began_s, is_dry=dry_run)
+        if not new and not cut_off and not asked.balance:
+            unused = ("--slots has no effect: there are no new cells",) if asked.slots else ()
             return _nothing(ctx, prepared, known, began_s, unused)
-        offers, remarks = _offers(ctx, prepared, known, cut_off, sites, slots, oversubscribe)
+        offers, remarks = _offers(ctx, prepared, known, cut_off, asked)
         fixed = {cell.id: known[cell.id].site_name for cell in cut_off}
-        if balance and not dry_run:
+        if asked.balance and not dry_run:
             taken = taken_back(ctx, prepared, known, offers)
-            known = _known(ctx, prepared)
+            known = _known(ctx, prepared, may_differ=asked.new_code)
             new = [cell for cell in prepared.cells if cell.id not in known or known[cell.id].phase == "moving"]
             if not new and not cut_off:
                 return _nothing(ctx, prepared, known, began_s)
             fixed |= taken
-            remarks += [f"{len(taken)} cells that waited are placed anew"] if taken else []
+            remarks += [f"{len(taken)} waiting cells were placed again"] if taken else []
         prepared = with_share(prepared, known, new)
         placed, offers, findings = placed_on(prepared, known, new, fixed, offers)
         parts = _parts(prepared, known, new, placed, offers)
@@ -134,7 +129,8 @@ def sweep(
             sites=parts,
             next=f"sojourn status {prepared.name}",
             findings=findings,
-            remarks=(*prepared.job.warnings, *remarks),
+            remarks=(*prepared.job.warnings, *redone.remarks, *remarks),
+            again=redone.cells,
         )
         if findings:
             why = "nothing was started"
@@ -154,21 +150,49 @@ def sweep(
     )
 
 
-def _known(ctx: Context, prepared: PreparedSweep) -> dict[str, RunRecord]:
-    """The cells that are in the records already. Raises: SweepTaken, before anything is asked of any box."""
+def _known(ctx: Context, prepared: PreparedSweep, *, may_differ: bool = False) -> dict[str, RunRecord]:
+    """The cells that are in the records already. `may_differ`: in their code, `run` and `setup`.
+
+    Raises: SweepTaken, before anything is asked of any box.
+    """
     records = {record.id: record for record in ctx.store.index.runs()}
+    other = "give the job file another name"
     if prepared.name in records:
-        raise SweepTaken(sweep=prepared.name, why="a run has this name")
+        raise SweepTaken(sweep=prepared.name, why="a run has this name", following=other)
     for cell in prepared.cells:
         old = records.get(cell.id)
         if old is None:
             continue
         if old.sweep != prepared.name:
-            raise SweepTaken(sweep=prepared.name, why=f"{cell.id} is the name of a run that is no cell of it")
-        differs = differing(old.run.spec, cell.spec)
-        if differs:
-            raise SweepTaken(sweep=prepared.name, why=f"its cell {cell.id} differs in {', '.join(differs)}")
+            why = f"{cell.id} is the name of a run that is no cell of it"
+            raise SweepTaken(sweep=prepared.name, why=why, following=other)
+        differs, against = differing(old.run.spec, cell.spec), refused(old.run.spec, cell.spec)
+        if against or (differs and not may_differ and old.phase != "moving"):
+            why = f"its cell {cell.id} differs in {', '.join(against or differs)}"
+            mended = quote.join(["sojourn", "sweep", *prepared.given, "--with-code", "new"])
+            raise SweepTaken(sweep=prepared.name, why=why, following=other if against else f"{mended}, or {other}")
     return {record.id: record for record in records.values() if record.sweep == prepared.name}
+
+
+def _only_again(prepared: PreparedSweep, redone: Again, again: str, seconds: float, *, is_dry: bool) -> Swept:
+    """The answer where cells run again and no new one comes."""
+    count = len(redone.cells)
+    why = f"{count} cell{' runs' if count == 1 else 's run'} again with the code as it is now"
+    if not count:
+        why = "no cell that ended without success has other code than the job file"
+    return Swept(
+        id=prepared.name,
+        did="nothing" if not count else "planned" if is_dry else "queued",
+        why=why,
+        cells=len(prepared.cells),
+        new=(),
+        sites=(),
+        next=again if redone.exit_status or (is_dry and count) else f"sojourn status {prepared.name}",
+        remarks=(*prepared.job.warnings, *redone.remarks),
+        seconds=seconds,
+        exit_status=redone.exit_status,
+        again=redone.cells,
+    )
 
 
 def _nothing(
@@ -202,13 +226,12 @@ def _offers(
     prepared: PreparedSweep,
     known: Mapping[str, RunRecord],
     cut_off: Sequence[PreparedCell],
-    sites: Sequence[str],
-    slots: int,
-    oversubscribe: bool,
+    asked: SweepRequest,
 ) -> tuple[list[SiteSlots], list[str]]:
     """What each site offers, in the order of the candidates, and why some offer nothing."""
-    names = list(dict.fromkeys(sites or prepared.job.candidates or [prepared.job.site or "local"]))
-    excluded = {} if sites else excluded_by_rule(ctx, prepared.job)
+    slots, oversubscribe = asked.slots, asked.oversubscribe
+    names = list(dict.fromkeys(asked.sites or prepared.job.candidates or [prepared.job.site or "local"]))
+    excluded = {} if asked.sites else excluded_by_rule(ctx, prepared.job)
     allowed = [name for name in names if name not in excluded] or names
     remarks = [f"{name} is left out: {excluded[name]}" for name in names if name not in allowed]
     earlier = {record.site_name: record.site for record in known.values()}
@@ -229,7 +252,7 @@ def _offers(
             if slots and offer.box.scheduler and not offer.box.batch:
                 raise NoArrays(site=name, slots=slots)
             if offer.box.scheduler:  # it has machines of its own to give, and counts them itself
-                offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells))))
+                offers.append(replace(offer, lanes=("",) * (slots or len(prepared.cells)), limit=slots))
                 continue
             if not slots and offer.hello.get("lanes"):
                 offers.append(replace(offer, lanes=tuple(offer.hello["lanes"])))
@@ -277,7 +300,7 @@ def _disjoint(
     for offer in offers:
         other = machines.setdefault(offer.machine, offer.box.site.name)
         if other != offer.box.site.name:
-            raise Collision(first=f"site {other}", second=f"site {offer.box.site.name}", why="they are one box")
+            raise Collision(first=f"site {other}", second=f"site {offer.box.site.name}", why="they are the same box")
     at = {offer.box.site.name: offer for offer in offers}
     cells = [
         Cell(cell, at[site].machine, posixpath.join(str(at[site].hello["base"]), "runs", cell))
@@ -310,7 +333,7 @@ def _queue(
     for site, cells in by_site(placed).items():
         offer = at[site]
         records = [record for record in map(ctx.store.index.run, cells) if record is not None]
-        asked = [CellRequest(record.run.spec, max(1, record.attempt)) for record in records]
+        asked = [CellRequest(record.run.spec, max(1, record.attempt), bool(record.run.earlier)) for record in records]
         try:
             remarks += enqueue(ctx, Batch(prepared.name, offer, asked, prepared.job.need, prepared.tree.trees, secrets))
             queued += len(cells)

@@ -32,11 +32,11 @@ _LIVES = (
     """[ -n "$1" ] && [ "$1" = "${21}" ] && [ "$2" != Z ]; }"""
 )
 _DOES_IT_LIVE = (
-    """if lives "$pid" "$start"; then echo "attempt $n lives, pid $pid"; """
-    """else echo "attempt $n does not live:"; cat "$root/exits/$n.json"; fi"""
+    """if lives "$pid" "$start"; then echo "attempt $n is alive, pid $pid"; """
+    """else echo "attempt $n is not alive:"; cat "$root/exits/$n.json"; fi"""
 )
 _IS_IT_KEPT = (
-    """if lives "$keeper" "$since"; then echo "its keeper lives, pid $keeper"; else echo "it has no keeper"; fi"""
+    """if lives "$keeper" "$since"; then echo "its keeper is alive, pid $keeper"; else echo "it has no keeper"; fi"""
 )
 _ASK_TO_STOP = (
     """printf '{"attempt": %d, "at": "%s", "grace_s": GRACE, "why": "stop"}\\n' "$n" """
@@ -118,7 +118,7 @@ def handbook(ctx: Context, run: str) -> Handbook:
             remarks.append(f"nobody can log in at {record.site_name}: what came out lies in the root, on this machine")
         else:
             remarks.append("its process runs on another machine of the site, so its pid means nothing on this one")
-    remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as ever")
+    remarks.append(f"with sojourn on any machine: sojourn recover {record.site_name}, then pull, stop, resume as usual")
     return Handbook(
         run=record.id,
         site=record.site_name,
@@ -149,7 +149,7 @@ def _keeper_argv(box: Box, view: RunView) -> tuple[list[str], str]:
     root = record.run.root or posixpath.join(base, "runs", record.id)
     keeper = posixpath.join(posixpath.dirname(posixpath.dirname(root)), "keepers", str(record.run.spec.get("keeper")))
     python = record.site.python or "python3"
-    why = f"{record.site_name} did not answer: root and Python are as last known; any Python from 3.8 on will do"
+    why = f"{record.site_name} did not answer: root and Python are as last known; any Python 3.8 or newer will do"
     return [python, "-I", "-S", keeper, "supervise", "--root", root], why
 
 
@@ -159,14 +159,16 @@ def _blind(record: RunRecord, root: str, argv: Sequence[str], hand: Mapping[str,
     why = "It starts from the output of the last version, checkpoints included."
     return [
         Step(
-            "fetch what came out",
-            "It comes once a version has ended: logs/N.log, checkpoints, events.jsonl; outputs below attempts/N.",
+            "fetch its output",
+            "Available once a version has ended: logs/N.log, checkpoints, events.jsonl; outputs below attempts/N.",
             (f"sojourn status {run}", join(["ls", "-lR", root])),
             "here",
         ),
-        Step("see its log", "As far as it came out.", (f"tail -n 50 {join([root])}/logs/*.log",), "here"),
-        Step("see whether it runs", "Its service knows.", (hand["look"],), "here"),
-        Step("stop it at its service", "It gets the service's own grace.", (hand["stop"],), "here", changes=True),
+        Step("see its log", "As much as was returned.", (f"tail -n 50 {join([root])}/logs/*.log",), "here"),
+        Step("check whether it is running", "Ask its service.", (hand["look"],), "here"),
+        Step(
+            "stop it at its service", "It gets the service's own grace period.", (hand["stop"],), "here", changes=True
+        ),
         Step("start the next attempt", why, (f"sojourn resume {run}",), "here", changes=True),
         _copying(record, root, argv)[0],
     ]
@@ -183,23 +185,23 @@ def _looking(record: RunRecord, root: str, hand: Mapping[str, str]) -> list[Step
     return [
         reach,
         Step(
-            "set what follows uses",
+            "set the variables used below",
             "In that shell, again after every new attempt: n is the newest attempt, pid and start its process.",
             (f"root={join([root])}", _NEWEST, _PID, _START, _KEEPER, _KEEPER_START, _LIVES),
         ),
         Step(
-            "where everything lies",
-            f"run.json: what it is. logs/N.log: what attempt N said. attempts/N: its working copy. checkpoints: of all"
-            f" attempts. events.jsonl: what happened. exits/N.json: how it ended. Outputs owed ({outputs}) lie in the"
-            f" working copy, else in the root.",
+            "where everything is",
+            f"run.json: the job. logs/N.log: output of attempt N. attempts/N: its working copy. checkpoints: of all"
+            f" attempts. events.jsonl: what happened. exits/N.json: how it ended. Outputs owed ({outputs}) are in the"
+            f" working copy, otherwise in the root.",
             ('ls -l "$root" "$root/checkpoints" "$root/attempts/$n"', 'tail -n 5 "$root/events.jsonl"'),
         ),
-        Step("see its log", "With -f it goes on.", ('tail -n 50 "$root/logs/$n.log"',)),
-        Step("see whether it lives", "Its scheduler knows.", (hand["look"],))
+        Step("see its log", "Add -f to follow it.", ('tail -n 50 "$root/logs/$n.log"',)),
+        Step("check whether it is alive", "Ask its scheduler.", (hand["look"],))
         if hand
         else Step(
-            "see whether it lives",
-            "A pid may be used again, so its start time (clock ticks since the boot) is compared too.",
+            "check whether it is alive",
+            "A pid may be reused, so its start time (clock ticks since the boot) is compared too.",
             (_DOES_IT_LIVE, _IS_IT_KEPT),
         ),
     ]
@@ -210,7 +212,7 @@ def _changing(record: RunRecord, argv: Sequence[str], secrets: Sequence[str], ha
     grace_s = int(30 if grace is None else grace)
     start = hand.get("start") or f'nohup {join(argv)} </dev/null >>"$root/logs/keeper.log" 2>&1 &'
     again = (
-        "Where it does not live. The keeper takes its lock first, so starting a second one is harmless."
+        "Only if it is not alive. The keeper takes its lock first, so starting a second one is harmless."
         " It gets this shell's environment (PATH)."
     )
     bring = (join([argv[0], "-c", _SECRETS]) + f' "$root/secrets.json" {join(secrets)}',) if secrets else ()
@@ -219,25 +221,27 @@ def _changing(record: RunRecord, argv: Sequence[str], secrets: Sequence[str], ha
     return [
         Step(
             "stop it, with time to save",
-            f"Its keeper sends SIGTERM, and SIGKILL after {grace_s} s, and writes down that it was stopped.",
+            f"Its keeper sends SIGTERM, and SIGKILL after {grace_s} s, and records that it was stopped.",
             (_ASK_TO_STOP.replace("GRACE", str(grace_s)).strip(),),
             changes=True,
         ),
-        Step("stop it by its scheduler", "It gets the scheduler's own grace.", (hand["stop"],), changes=True)
+        Step(
+            "stop it through its scheduler", "It gets the scheduler's own grace period.", (hand["stop"],), changes=True
+        )
         if hand
         else Step(
             "stop it by pid",
-            "Where no keeper lives: its whole process group, first with time to save.",
+            "If no keeper is alive: ends the whole process group, with time to save first.",
             (
                 'lives "$pid" "$start" && kill -s TERM -- "-$pid"',
                 f'sleep {grace_s}; lives "$pid" "$start" && kill -s KILL -- "-$pid"',
             ),
             changes=True,
         ),
-        Step("go on with the next attempt", again, (*bring, _WANT.strip(), start), changes=True),
+        Step("start the next attempt", again, (*bring, _WANT.strip(), start), changes=True),
         Step(
             "put a keeper back",
-            "Where it lives and its keeper does not (or to have its end written down): nothing is started anew.",
+            "If it is alive but its keeper is not, or to record its end: starts no new attempt.",
             (start,),
             changes=True,
         ),
@@ -259,13 +263,13 @@ def _copying(record: RunRecord, root: str, argv: Sequence[str]) -> list[Step]:
         Step(
             "copy its outputs and logs, and check them",
             f"Once it has ended: manifest.json holds the sha256 of each, taken on the box. They come to {home}, under"
-            " the names they have in the root. On macOS: shasum -a 256 -c.",
+            " the same names as in the root. On macOS: shasum -a 256 -c.",
             (f"{sums} > {run}.sha256", *unpack),
             "here",
         ),
         Step(
             "copy its checkpoints before it has ended",
-            "The same with what is there now. A checkpoint is whole or absent; one that is pruned meanwhile is missed.",
+            "The same, with what exists now. A checkpoint is whole or absent; one that is pruned meanwhile is missed.",
             (f"{now} > {run}.sha256", *unpack),
             "here",
         ),

@@ -80,9 +80,7 @@ def recover(ctx: Context, site: str) -> Recovered:
     if any(_is_new(ctx, box, row) for row in rows) or _homeless(ctx, box, rows):
         lease = _lease(ctx, box, rows)
         if not lease:
-            remarks.append(
-                f"the meter of {box.site.name} is its provider's: see there what it costs, and stop it there"
-            )
+            remarks.append(f"the meter of {box.site.name} is its provider's: check its cost there, and stop it there")
     for row in rows:
         done[row["id"]] = _take_in(ctx, box, row, lease)
     mine = [run for run, did in done.items() if did in ("recovered", "known")]
@@ -127,7 +125,7 @@ def accept_gap(ctx: Context, site: str, lease: str) -> Recovered:
     if gaps:
         remarks.append(f"a run on {lease} that only the lost records named, its results and its costs are given up")
     else:
-        remarks.append(f"nothing that the journal has lost holds {lease}")
+        remarks.append(f"no damage to the journal holds {lease}")
     return Recovered(site=name, lease=lease, runs=(), remarks=tuple(remarks), next=f"sojourn down {lease}")
 
 
@@ -140,15 +138,15 @@ def _rows(box: Box) -> Iterator[Mapping[str, Any]]:
         if not answer.value["more"]:
             return
         if count > MOST_RUNS:
-            raise BadAnswer(site=box.site.name, op="roots", what=f"it has no end after {count} runs")
+            raise BadAnswer(site=box.site.name, op="roots", what=f"it does not end after {count} runs")
         after = str(answer.value["runs"][-1]["id"])
 
 
 def _unreadable(row: Mapping[str, Any]) -> str:
     """Why a row cannot become a record; "" where it can. What a box says is checked: it names files here later."""
     run = row["run"]
-    if not names.is_name(str(row["id"])) or run.get("run") != row["id"]:
-        return "its run.json is absent, torn, or of another run"
+    if not names.is_root(str(row["id"])) or run.get("run") != names.run_of(str(row["id"])):
+        return "its run.json is missing, torn, or that of another run"
     return root_files.trouble(row)
 
 
@@ -157,14 +155,16 @@ def _kept(ctx: Context, box: Box, row: Mapping[str, Any]) -> str:
     record = ctx.store.index.run(row["id"])
     if record is None:
         return ""
-    if record.run.spec_digest != row["run"]["identity"]:
+    if not record.run.has_been(row["run"]["identity"]) and record.run.spec_digest not in row.get("earlier", ()):
         return "other" if record.attempt else ""  # what was only planned here gives way to what is there
     if record.attempt and box.lease is not None and record.machine != box.machine:
         return "other"  # another machine that is rented for the same site
     if record.attempt and record.site_name != box.site.name:  # the same root under another name of its box is no other
         return "known" if record.run.root == row["root"] else "other"
-    # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt.
-    return "known" if record.attempt and record.attempt >= max(_attempt(row), _queued(row)) else ""
+    # Planned here, or a `recover` that was cut short; or another client, or the keeper, began another attempt, perhaps
+    # with other code.
+    is_as_known = record.attempt and record.run.has_been(row["run"]["identity"])
+    return "known" if is_as_known and record.attempt >= max(_attempt(row), _queued(row)) else ""
 
 
 def _is_new(ctx: Context, box: Box, row: Mapping[str, Any]) -> bool:
@@ -182,7 +182,9 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
         run, want, keeper = row["run"], row["want"], row["keeper"]
         record = ctx.store.index.run(row["id"])
         is_same = record is not None and record.run.spec_digest == run["identity"]
-        if record is None or not is_same or record.site_name != box.site.name:
+        if record is not None and record.attempt and not is_same:
+            ctx.store.append("recoded", template=run, cells=[{"run": row["id"]}])
+        elif record is None or not is_same or record.site_name != box.site.name:
             ctx.store.append(
                 "planned", run=row["id"], site=asdict(box.site), root=row["root"], spec=run, recovered=True
             )
@@ -196,7 +198,7 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
             handle = Handle(box.site.launcher, f"{facts['pid']}:{facts['start']}", facts)
             ctx.store.append("launched", run=row["id"], attempt=attempt, tether=asdict(handle))
         if _queued(row) > attempt:
-            sweep = str(run["sweep"])
+            sweep = str(run.get("sweep") or names.RUNS_QUEUE)
             cell = {"run": row["id"], "attempt": _queued(row)}
             ctx.store.append("queueing", sweep=sweep, site=box.site.name, lease=lease, cells=[cell])
             ctx.store.append("queued", sweep=sweep, site=box.site.name, runs=[row["id"]], tether=None)
@@ -204,8 +206,8 @@ def _take_in(ctx: Context, box: Box, row: Mapping[str, Any], lease: str) -> str:
 
 
 def _queued(row: Mapping[str, Any]) -> int:
-    """The attempt that waits in the queue of the run's sweep; 0 for none."""
-    return int(row.get("queued") or 0) if row["run"].get("sweep") else 0
+    """The attempt that waits in the queue of the run's sweep, or in that of plain runs; 0 for none."""
+    return int(row.get("queued") or 0)
 
 
 def _attempt(row: Mapping[str, Any]) -> int:

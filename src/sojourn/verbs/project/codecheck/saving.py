@@ -123,7 +123,7 @@ def moved_argument(code: Code) -> Iterator[Sight]:
 
 
 def never_resumes(code: Code) -> Iterator[Sight]:
-    """A Hugging Face trainer whose train() is never told of a checkpoint."""
+    """A Hugging Face trainer whose train() is never given a checkpoint."""
     if not code.imports & {"transformers", "trl"} or code.uses("resume_from_checkpoint", "get_last_checkpoint"):
         return
     for source in code.sources:

@@ -14,7 +14,7 @@ _DEEPEST = 150  # expressions in each other; what walks and prints them takes so
 
 @dataclass(frozen=True)
 class Sight:
-    """A trap seen. `gotcha`: its id in the catalog; `said`: the code in a few words; not `is_sure`: likely only."""
+    """A trap that was found. `gotcha`: its id in the catalog; `said`: the code in short; not `is_sure`: likely."""
 
     gotcha: str
     path: str

@@ -1,4 +1,4 @@
-"""What a script is told from outside: its flags (argparse, click, absl, typer, fire) and its environment."""
+"""What a script reads from outside: its flags (argparse, click, absl, typer, fire) and its environment."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def needs(root: str) -> Needs:
     if packages:
         return Needs(join(["pip", "install", *packages]), f"the pip part of {conda}", tuple(notes))
     if not notes and os.path.isfile(os.path.join(root, "setup.py")):
-        notes.append("setup.py names what the project needs; only running it could tell what: fill in `setup` yourself")
+        notes.append("setup.py lists its requirements only when it runs: fill in `setup` yourself")
     return Needs("", "", tuple(notes))
 
 

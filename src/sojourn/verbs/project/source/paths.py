@@ -74,6 +74,9 @@ class Names:
             self._given.setdefault((id(function) if function else 0, target.id), []).append(value)
         elif isinstance(target, ast.Attribute):
             self._attributes.setdefault(target.attr, []).append(value)
+        elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for one, its in zip(target.elts, value.elts, strict=True):
+                self._give(one, its, function)
 
     def paths(self, node: ast.expr, depth: int = 0) -> list[str]:
         """The texts that `node` may be, at most MOST, with GAP and PERIODIC in them; never empty."""
@@ -201,6 +204,8 @@ class Names:
             return [posixpath.dirname(text) or "." for text in self.paths(node.args[0], depth)]
         if name in ("cwd", "getcwd"):
             return ["."]
+        if name == "home" and not node.args and last(inner[0] if inner else node) == "Path":
+            return ["~"]
         if name in _SAME:
             texts = [self.paths(part, depth) for part in (node.args or inner)]
             return self._joined("/", texts) if texts else ["."]

@@ -49,6 +49,14 @@ def unpushed(root: str, names: Names, pushed: Collection[str]) -> list[Unpushed]
     return list(found.values())
 
 
+def unpushed_at(root: str, path: str, pushed: Collection[str]) -> Unpushed | None:
+    """What lies at `path` below `root`, if an ignore file keeps it from being pushed; None where it would go along, or
+    is in `pushed`. Raises: BadIgnoreFile, OSError.
+    """
+    part = _left_out(root, path)
+    return None if not part or path in pushed else _told(root, path, "")
+
+
 def _texts(call: ast.Call, names: Names) -> list[str]:
     name = last(call.func)
     place = _READERS.get(name)
@@ -93,14 +101,23 @@ def _told(root: str, path: str, where: str) -> Unpushed:
 
 
 def _ignored(root: str, path: str) -> str:
-    """The outermost part of the path that an ignore file leaves out: a file inside an ignored folder needs that one."""
+    """The outermost part of the path that an ignore file leaves out, or the path."""
+    return _left_out(root, path) or (path if _file(root, path) else path + "/")
+
+
+def _left_out(root: str, path: str) -> str:
+    """The outermost part of the path that an ignore file leaves out, "" where none does: a file inside an ignored
+    folder needs that folder. One of a folder has a / at its end.
+    """
     rules = rules_for(os.path.abspath(root))
-    for part in reversed(_above(path)):
+    for part in [*reversed(_above(path)), path]:
         full = os.path.join(os.path.abspath(root), part)
-        if rules.skips(full, True):
-            return part + "/"
-        rules = rules.below(full)
-    return path if _file(root, path) else path + "/"
+        is_folder = os.path.isdir(full)
+        if rules.skips(full, is_folder):
+            return part + "/" * is_folder
+        if is_folder:
+            rules = rules.below(full)
+    return ""
 
 
 def _above(path: str) -> list[str]:

@@ -20,7 +20,12 @@ _NAMED = re.compile(
     r"resume_from_checkpoint|resume_from|resume_path|resume_ckpt|resume_checkpoint|ckpt_path|resume|load_checkpoint"
 )
 _OUTPUT = re.compile(r"(--(?:output_dir|output-dir|out_dir|save_dir|save-dir|save))[ =]+([\w.][\w./-]*)")
-_PROTECTED = re.compile(r"(^|\.)(save|savez|savez_compressed|save_file|dump)$")
+# What `protect: saves` makes whole; an accelerator saves by torch.save. Keras and others write by ways of their own.
+_PROTECTED = re.compile(
+    r"(torch|th|(.*\.)?accelerator|np|numpy)\.save|(np|numpy)\.savez(_compressed)?|(.*\.)?save_file|joblib\.dump"
+)
+_OUTPUT_FLAG = re.compile(r"--(?:output[_-]dir|out_dir|save[_-]dir)")
+_HOW_OFTEN = re.compile(r"--(?:checkpointing|checkpoint|save|ckpt)[_-](?:steps|every|interval|freq)")
 _MOST_BYTES = 1 << 20
 _LOOKS = {"exists", "is_file", "isfile", "glob", "latest_checkpoint", "listdir", "iterdir"}
 _LOADS = {"load", "load_state_dict", "load_checkpoint", "load_weights", "load_model", "load_file", "read_bytes"}
@@ -43,7 +48,7 @@ _COMMANDS = (
     (re.compile(r"\bllamafactory-cli train\b"), f" resume_from_checkpoint={_FROM}"),
     (re.compile(r"\baxolotl[. ](cli\.)?train\b"), f" --resume-from-checkpoint {_FROM}"),
     (re.compile(r"\byolo\b.*\btrain\b"), f" resume=True model={_FROM}"),
-    (re.compile(r"\bpretrain_\w+\.py\b.*--save[= ]\S+"), " --load checkpoints"),
+    (re.compile(r"\bpretrain_\w+\.py\b.*--save[= ](?P<folder>\S+)"), " --load {folder}"),
 )
 
 
@@ -74,8 +79,19 @@ def resuming(run: str, modules: Sequence[Module], found: Iterable[Write]) -> Res
 
 
 def output_words(modules: Sequence[Module]) -> str:
-    """What `run` says so that a script with flags made of TrainingArguments writes into a folder that we know."""
-    return " --output_dir out" if _has_trainer_flags(modules) else ""
+    """What `run` says so that a script writes into a folder that we know: one whose flags are made of
+    TrainingArguments, or that takes a folder and has no default for it.
+    """
+    if has_trainer_flags(modules):
+        return " --output_dir out"
+    flags = [flag for module in modules for flag in module.flags if _OUTPUT_FLAG.fullmatch(flag.name)]
+    return next((f" {flag.name} out" for flag in flags if flag.default in (None, "") and not flag.is_switch), "")
+
+
+def saving_flags(modules: Sequence[Module]) -> list[str]:
+    """Flags without a default that say how often it saves: without a word it may save nothing."""
+    flags = [flag for module in modules for flag in module.flags if _HOW_OFTEN.fullmatch(flag.name)]
+    return [flag.name for flag in flags if flag.default is None and not flag.is_required and not flag.is_switch]
 
 
 def in_shell(root: str, path: str) -> list[Write]:
@@ -101,7 +117,7 @@ def holds_checkpoints(write: Write) -> bool:
 
 def is_torn_by_a_kill(write: Write) -> bool:
     """Whether a checkpoint is written over in place by a call that `protect: saves` makes whole."""
-    return bool(_PROTECTED.search(write.how)) and not write.is_periodic and bool(CHECKPOINT.search(write.glob))
+    return bool(_PROTECTED.fullmatch(write.how)) and not write.is_periodic and bool(CHECKPOINT.search(write.glob))
 
 
 def _persisted(run: str, found: Sequence[Write], modules: Sequence[Module]) -> tuple[tuple[str, str], ...]:
@@ -122,8 +138,8 @@ def _persisted(run: str, found: Sequence[Write], modules: Sequence[Module]) -> t
 
 def _command(run: str, modules: Sequence[Module]) -> str:
     for pattern, words in _COMMANDS:
-        if pattern.search(run):
-            return run + words
+        if found := pattern.search(run):
+            return run + words.replace("{folder}", found.groupdict().get("folder", ""))
     if _has_init_from(modules):
         return f"{run} --init_from=resume"
     flags = [flag for module in modules for flag in module.flags if flag.name.startswith("-")]
@@ -131,7 +147,7 @@ def _command(run: str, modules: Sequence[Module]) -> str:
         for flag in flags:
             if flag.dest == word:
                 return f"{run} {flag.name}{'' if flag.is_switch else ' ' + _FROM}"
-    if _has_trainer_flags(modules):
+    if has_trainer_flags(modules):
         return f"{run} --resume_from_checkpoint {_FROM}"
     return ""
 
@@ -154,7 +170,7 @@ def _has_init_from(modules: Sequence[Module]) -> bool:
     return False
 
 
-def _has_trainer_flags(modules: Sequence[Module]) -> bool:
+def has_trainer_flags(modules: Sequence[Module]) -> bool:
     """Flags that Hugging Face's parser makes of TrainingArguments, and a `train` that is given a checkpoint."""
     calls = [node for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     parsed = any(last(call.func) in ("HfArgumentParser", "TrlParser") for call in calls)

@@ -1,0 +1,1 @@
+"""What providers with an HTTP API share: one client, keys by name, limits, and what an answer proves."""

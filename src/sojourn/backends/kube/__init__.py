@@ -1,0 +1,1 @@
+"""What the Kubernetes backends share: the kubeconfig, the API, commands in pods, manifests, and what states mean."""

@@ -1,0 +1,1 @@
+"""A data set before it is trained on: `shard`, `stage`."""
