@@ -62,7 +62,7 @@ class Person:
             env={**self.env, **env},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
         assert rc is None or ran.returncode == rc, f"{words}: {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
         return json.loads(ran.stdout) if "--json" in words and ran.stdout else ran
@@ -74,7 +74,7 @@ class Person:
 
     def until_saved(self, folder: Path) -> None:
         """Its training, which lies below `folder`, has a checkpoint."""
-        until(lambda: list(folder.rglob("checkpoints/ckpt-*.pt")), 60)
+        until(lambda: list(folder.rglob("checkpoints/ckpt-*.pt")))
 
     def fetched(self) -> Path:
         """Pull the digits, verify them, and see that no step was left out or done twice; the folder."""

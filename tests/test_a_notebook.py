@@ -169,6 +169,7 @@ def test_a_stop_ends_what_cannot_read_the_request(ann: Person) -> None:
 
 @pytest.mark.campaign
 def test_nothing_is_said_of_this_machine_as_if_it_were_that_one(ann: Person) -> None:
+    ann.job(epochs=600)  # it must not end before it is stopped
     plan = ann("plan", "--json")
     assert plan["disk"] == {} and plan["survival"]["path"] == "runs/digits/checkpoints"
     assert any("cannot be checked before" in remark for remark in plan["remarks"])

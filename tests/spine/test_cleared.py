@@ -2,7 +2,8 @@
 
 import json
 
-from tests.spine.conftest import Desk
+from tests.spine.conftest import Desk, wait_for
+from tests.violation import held
 
 
 def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk) -> None:
@@ -26,3 +27,25 @@ def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk)
     desk("run", "--name", "late", "--confirm", "rented")
     assert desk("sweep", "grid.yaml", "--json").json["did"] == "queued"  # it is open again: nothing is asked
     desk.final("late")
+
+
+def test_a_run_that_waited_while_down_cleared_its_lease_does_not_start_on_it(desk: Desk) -> None:
+    settings = desk.home / ".config/sojourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[sites.rented]\nprovider = "by_hand"\nstop = "switch it off"\n')
+    here = desk.home
+    hook = f"touch {here}/asked; until test -e {here}/go; do sleep 0.05; done"
+    desk.job("echo '{}' > result.json", site="rented", outputs=["result.json"], hooks={"before_down": hook})
+    desk("run")
+    desk.final()
+    desk("pull")
+    down = desk.start("down", "rented", "--confirm", "rented")
+    wait_for((here / "asked").exists)
+    late = desk.start("run", "--name", "late")
+    wait_for(lambda: any(record["run"] == "late" for record in desk.journal("planned")))
+    (here / "go").touch()
+    assert desk.finish(down).rc == 0
+    said = desk.finish(late)
+    held(said.rc == 4, f"a run began on a lease that was just cleared\n{said.out}\n{said.err}")
+    assert "rented was cleared to stop" in said.err
+    assert not (desk.root("late") / "events.jsonl").exists()

@@ -30,6 +30,13 @@ def reopen(ctx: Context, box: Box) -> None:
     journal that it is open again. Otherwise nothing is asked.   Raises: NotConfirmed; then nothing was changed.
     """
     record = lease_of(ctx, box)
+    if record is not None and is_cleared(record):
+        with ctx.alone(f"lease {record.name}"):
+            _reopen(ctx, ctx.store.index.lease(record.name))
+
+
+def _reopen(ctx: Context, record: LeaseRecord | None) -> None:
+    """The same, inside the lease's lock."""
     if record is None or not is_cleared(record):
         return
     lease, name = record.lease, record.name
@@ -38,11 +45,8 @@ def reopen(ctx: Context, box: Box) -> None:
         "anything you start there is lost when it stops; its meter keeps running until then",
         f"if it is already stopped, record that instead: sojourn down {name} --already-stopped",
     )
-    with ctx.alone(f"lease {name}"):
-        confirmed(ctx.confirm, Ask("run", name, lines, f"the same command with --confirm {name}"))
-        now = ctx.store.index.lease(name)
-        if now is not None and is_cleared(now):
-            ctx.store.append("reopened", lease=name)
+    confirmed(ctx.confirm, Ask("run", name, lines, f"the same command with --confirm {name}"))
+    ctx.store.append("reopened", lease=name)
 
 
 @contextmanager
@@ -53,6 +57,7 @@ def moving_in(ctx: Context, box: Box, need: Need) -> Iterator[Lease]:
     """
     reopen(ctx, box)
     with ctx.alone(f"lease {box.machine}"):
+        _reopen(ctx, lease_of(ctx, box))  # `down` may have cleared it while this waited for the lock
         yield _lease_for(ctx, box, need)
 
 
