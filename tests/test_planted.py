@@ -1,4 +1,4 @@
-"""Faults planted on purpose are caught: the fencing token, the folder sync, the law's second look, one taken out at a time.
+"""Faults planted on purpose are caught: no fencing token, no folder sync, no second look of the law; one at a time.
 
 Each is a patch in tests/planted whose first lines name the tests that catch it.
 """

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.spine.conftest import PATIENT, Desk
+from tests.violation import held
 
 OLD_S = 7200
 
@@ -90,6 +91,18 @@ def test_outputs_changed_on_the_box_or_at_home_stand_in_the_way(done: Desk) -> N
     mine.write_bytes(good)
     theirs.write_bytes(good + b" ")
     assert "changed on the box" in refused(done, "digits", "--confirm", "digits")
+
+
+def test_what_lies_in_the_runs_own_folder_is_not_home(done: Desk) -> None:
+    inside = done.root() / "results"
+    assert done("pull", "digits", "--to", str(inside), "--json", rc=2).error["code"] == "home-in-run"
+    (done.home / "link").symlink_to(done.root())
+    assert done("pull", "digits", "--to", str(done.home / "link/in"), "--json", rc=2).error["code"] == "home-in-run"
+    done("pull", "digits", "--to", "home")
+    shutil.move(done.project / "home", inside)
+    (done.project / "home").symlink_to(inside)
+    said = refused(done, "digits", "--confirm", "digits")
+    held("lies inside the run's own folder" in said and (inside / "result.json").exists(), said)
 
 
 @pytest.mark.campaign

@@ -36,7 +36,8 @@ class Standing:
 
     files, earlier, gone: as in a manifest (`wire.manifest`); `digest` is the manifest's own, "" without one. is_fresh:
     the manifest was taken again just now; otherwise it is the one its keeper sealed. verified: digest of the manifest
-    behind the receipts. home: receipt path -> "same", "changed" or "gone", compared with the copy at home just now.
+    behind the receipts. home: receipt path -> "same", "changed", "gone" or "inside" (in what goes), as found
+    just now.
     failed: {"path", "sha256"} of files that came home whole but do not load.
     """
 
@@ -209,7 +210,12 @@ class _Owed:
         if (receipt.bytes, receipt.sha256) != (row["bytes"], row["sha256"]):
             return "changed on the box after it was brought home"
         home = self.standing.home.get(row["path"], "gone")
-        return "" if home == "same" else f"is {'no longer' if home == 'gone' else 'changed'} at {receipt.home}"
+        words = {
+            "gone": "is no longer at",
+            "changed": "is changed at",
+            "inside": "lies inside the run's own folder, at",
+        }
+        return f"{words[home]} {receipt.home}" if home in words else ""
 
 
 def _sets(rows: Collection[FileRow]) -> list[list[FileRow]]:

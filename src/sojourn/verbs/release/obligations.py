@@ -16,6 +16,7 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.observe.refresh import refresh, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.verbs.release.survey import Survey, survey
+from sojourn.verbs.retrieve.homes import lies_in
 from sojourn.verbs.retrieve.manifests import ask_manifest, kept_manifest
 from sojourn.verbs.retrieve.manifests import hashed as rows_hashed
 from sojourn.wire import manifest
@@ -104,7 +105,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         failed=tuple(
             {"path": one["path"], "sha256": one["sha256"]} for one in record.failed if one["problem"] in DAMAGED
         ),
-        home={receipt.path: _at_home(receipt, hashed) for receipt in record.receipts},
+        home={receipt.path: _at_home(receipt, record.run.root, hashed) for receipt in record.receipts},
     )
 
 
@@ -129,7 +130,9 @@ def _manifest(ctx: Context, box: Box, record: RunRecord, hashed: Hashed) -> tupl
     return document, True
 
 
-def _at_home(receipt: Receipt, hashed: Hashed) -> str:
+def _at_home(receipt: Receipt, root: str, hashed: Hashed) -> str:
+    if lies_in(receipt.home, root):
+        return "inside"
     began_ns = proofs.now_ns()
     try:
         _sync(receipt.home)

@@ -132,6 +132,11 @@ def why_not_ours(path: str, others: Iterable[str]) -> str:
     return ""
 
 
+def lies_in(path: str, root: str) -> bool:
+    """Whether what is at `path` lies in the run's folder `root`, links followed: with that folder it goes."""
+    return bool(root) and f"{os.path.realpath(path)}/".startswith(f"{os.path.realpath(root)}/")
+
+
 def _is_same(a: str, b: str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
 

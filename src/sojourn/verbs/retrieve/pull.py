@@ -26,7 +26,7 @@ from sojourn.verbs.retrieve.expected import step_remarks
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
-from sojourn.verbs.retrieve.homes import Roster
+from sojourn.verbs.retrieve.homes import Roster, lies_in
 from sojourn.verbs.retrieve.packs import UNPACED, paced
 from sojourn.verbs.retrieve.tale import Tale
 from sojourn.wire.errors import Misuse, SojournError
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import Manifest
 
 ROUNDS = 3  # how often outputs may have changed under our hands before we stop following them
+
+
+class HomeInRun(Misuse):
+    """{folder} lies in the folder of {run} itself, {root}: what is removed with the run is not home."""
+
+    code = "home-in-run"
+    next_step = "sojourn pull {run} --to a folder outside of it"
 
 
 class NeverLaunched(Misuse):
@@ -104,6 +111,8 @@ def _pull_one(
 ) -> Pull:
     if record.attempt == 0:
         raise NeverLaunched(run=record.id)
+    if lies_in(home.folder, record.run.root):
+        raise HomeInRun(folder=home.folder, run=record.id, root=record.run.root)
     began_s = ctx.now_s()
     view = refresh_one(ctx, record)
     record, box = view.record, ctx.box(record.site, record.lease)
