@@ -10,6 +10,7 @@ import pytest
 
 from sojourn.box.run.root import Root
 from sojourn.box.system import globs
+from sojourn.wire import globs as client
 from sojourn.wire.manifest import roster_digest
 from tests.box.rig import Rig, found, shown
 
@@ -54,12 +55,71 @@ def test_globs_mean_what_job_files_mean(tmp_path: Path, glob: str, hit: List[str
     assert sorted(set(globs.hits(str(tmp_path), glob))) == sorted(hit)
 
 
-def test_a_link_to_a_folder_is_not_entered(tmp_path: Path) -> None:
-    tree(tmp_path / "elsewhere", "secret.txt")
-    tree(tmp_path / "root", "a.txt")
-    (tmp_path / "root/link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "root/loop").symlink_to(tmp_path / "root")
-    assert sorted(set(globs.hits(str(tmp_path / "root"), "**"))) == ["a.txt", "link", "loop"]
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A root with links of all kinds."""
+    tree(tmp_path / "elsewhere", "m.json", "a/m.json")
+    root = tree(tmp_path / "root", "out/a.json", "out/exp3/m.json", "big/m.json", "big/sub/n.json", ".dot/m.json")
+    (root / "out/latest").symlink_to("exp3")
+    (root / "out/best").symlink_to("../big")
+    (root / "out/up").symlink_to("..")
+    (root / "out/self").symlink_to(".")
+    (root / "out/circle").symlink_to("circle")
+    (root / "out/ext").symlink_to(tmp_path / "elsewhere")
+    (root / "big/sub/twin").symlink_to("../../big")
+    return root
+
+
+BIG = ["out/best/m.json", "out/best/sub/n.json"]
+IN_OUT = ["out/a.json", "out/circle", "out/exp3/m.json", "out/ext"]
+
+
+@pytest.mark.parametrize(
+    "glob, hit",
+    [
+        ("out/latest/m.json", ["out/latest/m.json"]),
+        ("out/latest", ["out/latest/m.json"]),
+        ("out/[kl]*/m.json", ["out/latest/m.json"]),
+        ("out/*/m.json", ["out/best/m.json", "out/exp3/m.json", "out/ext", "out/latest/m.json"]),
+        ("out/*/n.json", []),
+        ("out/*/sub/n.json", [BIG[1]]),
+        ("out/best/sub/twin/sub/twin/m.json", ["out/best/sub/twin/sub/twin/m.json"]),
+        ("big/**/m.json", ["big/m.json"]),
+        ("big", ["big/m.json", "big/sub/n.json"]),
+        ("out/ext/m.json", ["out/ext"]),
+        ("out/ext/none.json", []),
+        ("out/ext/**/none.json", ["out/ext"]),
+        ("out/self/a.json", ["out/self/a.json"]),
+        ("out/circle/a.json", []),
+        ("out", [*IN_OUT, *BIG, "out/up/.dot/m.json"]),
+        ("out/*", [*IN_OUT, *BIG, "out/up/.dot/m.json"]),
+        ("out/**/*.json", ["out/a.json", "out/exp3/m.json", "out/ext", *BIG]),
+    ],
+)
+def test_links_inside_the_root_are_followed_once_and_others_stand_for_themselves(
+    linked: Path, glob: str, hit: List[str]
+) -> None:
+    unseen: Dict[str, str] = {}
+    assert sorted(set(globs.hits(str(linked), glob, unseen=unseen))) == sorted(hit)
+    assert unseen == {}
+
+
+def test_links_among_many_folders_take_no_time(tmp_path: Path) -> None:
+    for a in range(12):
+        (tmp_path / "pool" / str(a)).mkdir(parents=True)
+        for b in range(12):
+            (tmp_path / "pool" / str(a) / ("to%d" % b)).symlink_to("../%d" % b)
+    tree(tmp_path, "pool/3/x.pt")
+    for glob in ("**/x.pt", "pool", "**/**/**/x.pt"):
+        assert list(globs.hits(str(tmp_path), glob)) == ["pool/3/x.pt"]
+
+
+@pytest.mark.parametrize("glob", ["lr=[0.1]/m.json", "lr=[0.1]", "*/m.json", "{a,b}?/m.json", "lr=[0.1]/*"])
+def test_a_name_with_the_letters_of_patterns_is_that_name_and_then_a_pattern(tmp_path: Path, glob: str) -> None:
+    tree(tmp_path, "lr=[0.1]/m.json", "{a,b}?/m.json", "lr=0/m.json", "{a,b}c/m.json")
+    found = set(globs.hits(str(tmp_path), glob))
+    assert found >= {path for path in ("lr=[0.1]/m.json", "{a,b}?/m.json") if path.startswith(glob[:2].strip("*/"))}
+    assert found == {path for path in found if client.covers(glob, path)}
 
 
 def made(rig: Rig, script: str, outputs: List[str]) -> Root:

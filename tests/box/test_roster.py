@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 
 import pytest
 
-from sojourn.box.run import roster
+from sojourn.box.run import hashing, roster
 from sojourn.box.run.root import Root
 from sojourn.wire import atomic, events, manifest
 from sojourn.wire.manifest import digest_of
@@ -196,7 +196,7 @@ def test_the_next_seal_does_not_read_again_what_an_earlier_one_hashed(
     rig.finish(root)
     rows = taken(rig)["files"]
     spec = json.loads(Path(root.run).read_text())
-    monkeypatch.setattr(roster, "_telling_devices", lambda: {row["stat"][0] for row in rows})
+    monkeypatch.setattr(hashing, "_telling_devices", lambda: {row["stat"][0] for row in rows})
     read: List[str] = []
     plain = manifest.sha256_stream
     monkeypatch.setattr(manifest, "sha256_stream", lambda f, **how: (read.append(f.name), plain(f, **how))[1])

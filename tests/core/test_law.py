@@ -134,8 +134,8 @@ def test_a_manifest_that_is_not_the_verified_one_keeps_it() -> None:
 
 
 def test_an_output_that_cannot_be_carried_keeps_it() -> None:
-    (lack,) = withheld(standing(refused=("data",)))
-    assert lack == "digits: data exists and cannot be brought home: it leads out of the run's folder"
+    (lack,) = withheld(standing(refused=(("data", "a symlink out of the run's root"),)))
+    assert lack == "digits: data is on the box and cannot be brought home: a symlink out of the run's root"
 
 
 @pytest.mark.parametrize("month", ["2025-10", "2020-01", "soon", "2026", "06-2026"])
@@ -242,7 +242,7 @@ def standings(draw: Callable, run: str = "r0") -> Standing:
         digest=digest,
         files=files,
         missing=tuple(draw(st.lists(st.just("glob*"), max_size=1))),
-        refused=tuple(draw(st.lists(st.just("link"), max_size=1))),
+        refused=tuple(draw(st.lists(st.just(("link", "a symlink out of the run's root")), max_size=1))),
         verified=draw(st.sampled_from([true, "f" * 64])),
         receipts=tuple(draw(RECEIPTS)),
         home=draw(st.dictionaries(PATHS, st.sampled_from(["same", "changed", "gone"]), max_size=3)),

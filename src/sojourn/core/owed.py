@@ -52,7 +52,7 @@ class Standing:
     earlier: tuple[FileRow, ...] = ()
     gone: tuple[FileRow, ...] = ()
     missing: tuple[str, ...] = ()  # owed globs that matched nothing: never made
-    refused: tuple[str, ...] = ()  # paths that exist but cannot be copied: links that leave the run's folder
+    refused: tuple[tuple[str, str], ...] = ()  # (path, why) of what cannot be copied, or not even looked into
     superseded: int = 0  # files of earlier attempts, replaced by the successful one
     verified: str = ""
     receipts: tuple[Receipt, ...] = ()
@@ -130,8 +130,8 @@ class _Owed:
         self.accepted: list[str] = []
 
     def refused(self) -> Iterator[Lack]:
-        for path in self.standing.refused:
-            what = f"{path} exists and cannot be brought home: it leads out of the run's folder"
+        for path, why in self.standing.refused:
+            what = f"{path} is on the box and cannot be brought home: {why}"
             yield Lack(self.standing.run, what, self.abandon, "cannot be brought home")
 
     def gone(self) -> Iterator[Lack]:

@@ -17,8 +17,10 @@ def split(glob: str) -> List[str]:
 
 
 def fits(part: str, name: str) -> bool:
-    """One name against one part that is not `**`: a leading dot must be matched explicitly."""
-    if not any(letter in part for letter in "*?["):
+    """One name against one part that is not `**`: that very name, or one that it matches as a pattern, where a leading
+    dot must be matched explicitly.
+    """
+    if part == name or not any(letter in part for letter in "*?["):
         return part == name
     return fnmatch.fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest
 
 SCHEMA = "sojourn/manifest/v1"
+UNSEEN = "it cannot be looked into: "  # begins the reason in `refused` where nobody knows what is there
 _CHUNK = 1 << 20
 
 
@@ -89,7 +90,8 @@ def document(
     hashed; `changed`: true if it changed meanwhile. `sealed`: its sha256 at the end of its attempt,
     if it has changed since.
     missing: the globs without a match.   refused: {"path", "why"} of a match that is not brought home (a
-    symlink out of the root, a device).   node: the machine that made it (`wire.machine`).
+    symlink out of the root, a device), or of what may hold matches and cannot be looked into (UNSEEN).
+    node: the machine that made it (`wire.machine`).
     earlier: rows like those of `files`, newest first: substitutes if a row of `files` does not load.
     gone: {"path","bytes","sha256"} of files sealed as owed that no longer exist.
     superseded: how many files of other attempts a successful one replaced.

@@ -4,14 +4,15 @@ still be resumed, its logs and its keeper's observations at a bad end, hashed as
 
 from __future__ import annotations
 
+import errno
 import os
-import time
 
 from sojourn.box.run import secrets, shelved
 from sojourn.box.run.ends import Ends
+from sojourn.box.run.hashing import Hashing
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
-from sojourn.box.system import globs, opening, raw
-from sojourn.wire import machine, manifest, syncing
+from sojourn.box.system import globs, opening
+from sojourn.wire import machine, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest, Spec
 
 
-_COARSE_TICK_NS = 2_500_000_000  # if times have no fraction: FAT ticks every 2 s
 _CHUNK = 1 << 20
-_TELLING = frozenset(("ext2", "ext3", "ext4", "xfs", "overlay", "f2fs"))
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)  # of what is there any other error says nothing
 
 
 def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional[Mapping[str, Any]] = None) -> Manifest:
@@ -32,7 +32,8 @@ def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional
     has succeeded, its copy, or the root's, stands alone and others are only counted; before that others are in
     `earlier`, and so is the checkpoint before the newest. A file unchanged since the push is nobody's work and comes
     last. A symlink stands for its target, if that is in the root. What cannot be brought home (a link out of the root,
-    a device, an unreadable file, a name that is not UTF-8) is in `refused`; nothing is skipped silently. `known`:
+    a device, a file or folder that cannot be read, a name that is not UTF-8) is in `refused`; nothing is skipped
+    silently. `known`:
     {"from": {"stat","bytes","sha256"}} of files that need not be reread if their stat is unchanged.
     """
     taking = _Taking(root, spec, attempt, known or {})
@@ -59,7 +60,6 @@ class _Taking:
     def __init__(self, root: Root, spec: Spec, attempt: int, known: Mapping[str, Any]) -> None:
         self.root = root
         self.top = os.path.realpath(root.path)
-        self.known = known
         self.ends = Ends(root.events)
         self.done = self.ends.succeeded
         self.rows: Dict[str, FileRow] = {}
@@ -67,11 +67,9 @@ class _Taking:
         self.refused: Dict[str, str] = {}
         self.superseded = 0
         self.seen: Set[str] = set()  # every path that a glob matched
-        self.hashed: Dict[str, FileRow] = {}  # by real path
+        self.hashing = Hashing(root.path, known)
         self.pushed = pushed(root, spec)
         self.sealed = read_fields(root.manifest)
-        self.devices: Optional[Set[int]] = None
-        self.settling = syncing.Settling()
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
         self.folders = [root.attempt(first), root.kept, root.path] + [root.attempt(n) for n in numbers if n != first]
@@ -83,17 +81,25 @@ class _Taking:
         for glob in wanted:
             is_hit = False
             for folder in self.folders:
-                for path in globs.hits(folder, glob, OURS if folder == self.root.path else frozenset()):
+                unseen: Dict[str, str] = {}
+                for path in globs.hits(folder, glob, OURS, self.top, unseen):
                     is_hit = True
                     those = places.setdefault(path, [])
                     if folder not in those:
                         those.append(folder)
+                for path, why in unseen.items():  # it may hold what the glob means: unknown is not "never made"
+                    is_hit = True
+                    is_first = folder == self.folders[0]
+                    self._refuse(path if is_first else os.path.relpath(os.path.join(folder, path), self.root.path), why)
             if not is_hit:
                 missing.append(glob)
         for path in sorted(places):
             self.seen.add(path)
             self._output(path, sorted(places[path], key=self.folders.index))
         return missing
+
+    def _refuse(self, path: str, why: str) -> None:
+        self.refused.setdefault(_utf8(path), why)
 
     def _output(self, path: str, folders: List[str]) -> None:
         shown = _utf8(path)
@@ -134,7 +140,7 @@ class _Taking:
         """The candidates among the files, hashed as far as needed to tell."""
         for real in usable:
             yield real
-            known = self.hashed.get(real)
+            known = self.hashing.rows.get(real)
             if known and _content(known) != self.pushed.get(path):
                 return
 
@@ -170,10 +176,13 @@ class _Taking:
             return
         folder = self.root.checkpoints
         for _ in range(5):  # a living training may remove what we list
-            found = shelved.committed(folder)[:2]
+            unseen: Dict[str, str] = {}
+            found = shelved.committed(folder, unseen)[:2]
             sets = [self._set(folder, name) for name in found]
             if all(rows is not None for rows in sets) or found == shelved.committed(folder)[:2]:
                 break
+        for name, why in unseen.items():
+            self._refuse("checkpoints/" + name if name else "checkpoints", manifest.UNSEEN + why)
         for number, rows in enumerate(sets):
             for row in rows or ():
                 mine = self.rows.get(row["path"])
@@ -188,15 +197,18 @@ class _Taking:
         """The rows of one checkpoint; None if it was removed meanwhile."""
         try:
             paths = shelved.files_of(folder, name)
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            self._refuse("checkpoints/" + name, manifest.UNSEEN + (error.strerror or str(error)))
+            return []
         rows: List[FileRow] = []
         for inner in paths:
             path = "checkpoints/" + inner
             why, real = opening.below(self.root.path, os.path.join(folder, inner))
             if _utf8(path) != path:
                 path, why = _utf8(path), "its name is not UTF-8"
-            if why and not os.path.lexists(os.path.join(folder, inner)):
+            if why and not _may_exist(os.path.join(folder, inner)):
                 return None
             row = None if why else self._hash(path, real, "checkpoint")
             if why:
@@ -204,7 +216,7 @@ class _Taking:
             if row:
                 row["set"] = name
                 rows.append(row)
-            elif not os.path.lexists(os.path.join(folder, inner)):
+            elif not _may_exist(os.path.join(folder, inner)):
                 self.refused.pop(path, None)
                 return None
         return rows
@@ -214,7 +226,7 @@ class _Taking:
         for number in () if secrets.exist(self.root) else attempts_made(self.root):
             for path in ("logs/%d.log.1" % number, "logs/%d.log" % number, "evidence/%d.json" % number):
                 full = os.path.join(self.root.path, path)
-                if path in self.rows or not os.path.lexists(full):
+                if path in self.rows or not _may_exist(full):
                     continue
                 why, real = opening.below(self.root.path, full)
                 row = None if why else self._hash(path, real, "log")
@@ -266,84 +278,25 @@ class _Taking:
     def _is_there(self, path: str) -> bool:
         if path in self.rows or path in self.seen or path in self.refused:
             return True
-        return any(os.path.lexists(os.path.join(folder, path)) for folder in self.folders)
-
-    def _tells_changes(self, found: os.stat_result) -> bool:
-        """The file's times are reliable: its device records changes, finely, and its clock is not ahead of ours."""
-        if self.devices is None:
-            self.devices = _telling_devices()
-        now_ns = time.time_ns()
-        newest = max(found.st_mtime_ns, found.st_ctime_ns)
-        is_fine = newest % 1_000_000_000 != 0 or now_ns - newest > _COARSE_TICK_NS
-        return found.st_dev in self.devices and newest <= now_ns and is_fine
-
-    def _settled(self, fd: int, path: str) -> os.stat_result:
-        """Its stat, once the tick of its last change is over: any later change gives another time."""
-        try:
-            self.settling.sync(fd, path)
-        except OSError:
-            pass  # not syncable, so not on a reliable device
-        now = os.fstat(fd)
-        young_ns = time.time_ns() - now.st_ctime_ns
-        if 0 <= young_ns < syncing.TICK_NS:
-            time.sleep((syncing.TICK_NS - young_ns) / 1e9)
-            now = os.fstat(fd)
-        return now
+        return any(_may_exist(os.path.join(folder, path)) for folder in self.folders)
 
     def _hash(self, path: str, real: str, role: str) -> Optional[FileRow]:
         """The row of a file; None, with the reason in `refused`, if it is unreadable."""
-        if real not in self.hashed:
-            try:
-                fd = opening.open_below(self.root.path, real)
-                with open(fd, "rb", buffering=0) as f:
-                    self.hashed[real] = self._read(f, real)
-            except OSError as error:
-                self.refused[path] = error.strerror or str(error)
-                return None
-        row = self.hashed[real].copy()
+        try:
+            row = self.hashing.row(real)
+        except OSError as error:
+            self.refused[path] = error.strerror or str(error)
+            return None
         row["path"], row["role"] = path, role
         return row
 
-    def _read(self, f: Any, real: str) -> FileRow:
-        """Up to its current size: a growing file is not followed."""
-        source = os.path.relpath(real, self.top)
-        before = self._settled(f.fileno(), real)
-        row: FileRow = {"from": source, "stat": _stat_row(before)}
-        known = self.known.get(source)
-        if (
-            isinstance(known, dict)
-            and self._tells_changes(before)
-            and known.get("stat") == row["stat"]
-            and known.get("bytes") == before.st_size
-            and manifest.is_digest(known.get("sha256"))
-        ):
-            row["bytes"], row["sha256"] = before.st_size, known["sha256"]
-            return row
-        size, digest = manifest.sha256_stream(f, limit_bytes=before.st_size)
-        if _stat_row(os.fstat(f.fileno())) != row["stat"]:
-            row["changed"] = True
-        row["bytes"], row["sha256"] = size, digest
-        return row
 
-
-def _telling_devices() -> Set[int]:
-    """Devices that change a file's time with each change, after a sync also for one through a memory mapping.
-
-    Measured on ext4 and on tmpfs, which needs no such sync (2026-11).
-    """
-    found = set()
-    for line in raw.read_entry("/proc/self/mountinfo", 4 << 20)["stdout"].splitlines():
-        left, dash, right = line.partition(" - ")
-        words = left.split(" ")
-        if dash and len(words) > 2 and right.split(" ")[0] in _TELLING:
-            major, _, minor = words[2].partition(":")
-            if major.isdigit() and minor.isdigit():
-                found.add(os.makedev(int(major), int(minor)))
-    return found
-
-
-def _stat_row(found: os.stat_result) -> List[int]:
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+def _may_exist(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except OSError as error:
+        return error.errno not in _ABSENT
+    return True
 
 
 def _is_same(root: str, one: str, other: str) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 from sojourn.wire import saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import Dict, List, Optional, Tuple
 
 _SEAL = "sojourn-seal.json"
 
@@ -18,14 +20,19 @@ def rank(name: str) -> Tuple[int, int, int]:
     return saved.order(name) if saved.NAME.fullmatch(name) else (0, 0, 0)
 
 
-def committed(folder: str) -> List[str]:
-    """Names of the completely published checkpoints in `folder`, newest first: files, and folders with a seal."""
+def committed(folder: str, unseen: Optional[Dict[str, str]] = None) -> List[str]:
+    """Names of the completely published checkpoints in `folder`, newest first: files, and folders with a seal.
+
+    `unseen` gets what cannot be looked into, by its name ("" for `folder` itself), with the reason.
+    """
+    unseen = {} if unseen is None else unseen
     try:
         names = os.listdir(folder)
-    except OSError:
+    except OSError as error:
+        _missed(unseen, "", error)
         return []
     ranked = sorted(((rank(name), name) for name in names), reverse=True)
-    return [name for order, name in ranked if any(order) and _is_whole(os.path.join(folder, name))]
+    return [name for order, name in ranked if any(order) and _is_whole(folder, name, unseen)]
 
 
 def files_of(folder: str, name: str) -> List[str]:
@@ -43,7 +50,17 @@ def files_of(folder: str, name: str) -> List[str]:
     return sorted(found)
 
 
-def _is_whole(path: str) -> bool:
+def _is_whole(folder: str, name: str, unseen: Dict[str, str]) -> bool:
+    path = os.path.join(folder, name)
     if os.path.islink(path):
         return False
-    return os.path.isfile(os.path.join(path, _SEAL)) if os.path.isdir(path) else os.path.isfile(path)
+    try:
+        return stat.S_ISREG(os.stat(os.path.join(path, _SEAL) if os.path.isdir(path) else path).st_mode)
+    except OSError as error:
+        _missed(unseen, name, error)
+        return False
+
+
+def _missed(unseen: Dict[str, str], name: str, error: OSError) -> None:
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        unseen[name] = error.strerror or str(error)

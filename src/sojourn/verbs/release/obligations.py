@@ -98,7 +98,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         earlier=_rows(document.get("earlier", ())),
         gone=_rows(document.get("gone", ())),
         missing=tuple(document.get("missing", ())),
-        refused=tuple(str(row["path"]) for row in document.get("refused", ())),
+        refused=tuple((str(row["path"]), str(row["why"])) for row in document.get("refused", ())),
         superseded=int(document.get("superseded", 0)),
         verified=record.manifest_digest,
         receipts=record.receipts,

@@ -13,6 +13,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.retrieve.choice import CHECKPOINT, Choice, attempt_of, key, step_of
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.haul import UNSAFE, Haul
+from sojourn.wire import manifest
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest
@@ -102,7 +103,8 @@ def tell(
     for path, (problem, why) in choice.refused.items():
         told.artifacts[path] = Artifact(path, problem=problem, detail=why)
     for one in document.get("refused", ()):
-        told.artifacts[one["path"]] = Artifact(one["path"], problem="escapes-root", detail=one["why"])
+        problem = "unsupported" if one["why"].startswith(manifest.UNSEEN) else "escapes-root"
+        told.artifacts[one["path"]] = Artifact(one["path"], problem=problem, detail=one["why"])
     _add_gone(told, document, home, {receipt.path: receipt for receipt in record.receipts})
     for glob in told.missing:
         never = Artifact(glob, problem="missing", detail="no file on the box matches it")
