@@ -331,3 +331,29 @@ def test_looking_at_a_large_folder_ends(tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(30):
         (tmp_path / ("step_%d.pt" % number)).write_bytes(b"x")
     assert len(saved_files.find(str(tmp_path))) == 10
+
+
+# ---- What attempts remove
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "gone", "removed"),
+    [("", [], 1), ("out/b", ["out/b"], 1), ("out/a", ["out/a"], 0)],
+    ids=["nothing", "another file", "the same file"],
+)
+def test_what_a_later_attempt_removed_is_history_and_what_vanished_while_none_lived_is_lost(
+    rig: Rig, meanwhile: str, gone: list[str], removed: int
+) -> None:
+    script = "case $SOJOURN_ATTEMPT in 1) mkdir out; echo 1 > out/a; echo 2 > out/b; echo 3 > own; %s;; esac; " % END
+    root = rig.place(script + "rm -f out/a; echo 4 > out/c", persist=["out"], outputs=["out", "own"])
+    rig.finish(root)
+    if meanwhile:
+        os.unlink(os.path.join(root.attempt(1), meanwhile))
+    assert again(rig, root)["state"] == "succeeded"
+    for document in (rig.call("manifest", run="r", fresh=fresh)["manifest"] for fresh in (False, True)):
+        assert [row["path"] for row in document["gone"]] == gone
+        assert document["removed"] == removed
+    os.unlink(os.path.join(root.attempt(2), "out/c"))
+    os.unlink(os.path.join(root.attempt(1), "own"))
+    document = rig.call("manifest", run="r", fresh=True)["manifest"]
+    assert [row["path"] for row in document["gone"]] == sorted([*gone, "out/c", "own"])

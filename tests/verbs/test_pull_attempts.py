@@ -1,11 +1,15 @@
 """Of each path the newest that loads comes home, whichever attempt made it; and what a run can resume from."""
 
+import io
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sojourn.core.values import Receipt, State
+from sojourn.train import Checkpointer
 from sojourn.verbs.retrieve.choice import choose
 from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
@@ -177,6 +181,47 @@ def test_what_came_home_before_it_was_deleted_on_the_box_is_not_lost(world: Worl
     assert "deleted on the box after it was sealed; the copy at home is complete" in answer.artifacts[0].remarks
     (home / "a.json").write_bytes(b'{"a": 2}')
     assert pulled(world, home).exit_status == 1 and receipts(world) == {}
+
+
+def stepped(step: int | None, more: str = "") -> bytes:
+    """A file that says which step it holds, as our Checkpointer's do; None: a file that does not."""
+    arrays = {"w": np.arange(float(len(more) + 3))}
+    out = io.BytesIO()
+    if step is None:
+        np.savez(out, **arrays)
+        return out.getvalue()
+    with tempfile.TemporaryDirectory() as folder:
+        saver = Checkpointer(state=arrays, folder=folder, every_steps=1000, background=False)
+        for _ in range(step):
+            saver.step()
+        saver.save()
+        saver.close()
+        (path,) = Path(folder).glob("ckpt-*.pt")
+        return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_kept"),
+    [(None, None, True), (50, 10, True), (50, 60, False), (50, 50, False), (None, 10, True)],
+)
+def test_a_proven_file_stays_beside_that_of_a_later_attempt_unless_that_is_as_far_on(
+    world: World, tmp_path: Path, first: int | None, then: int | None, is_kept: bool
+) -> None:
+    """word_language_model: attempt 2 starts from nothing and saves over what attempt 1 had reached."""
+    name = "m.pt" if then else "m.npz"
+    better, worse = stepped(first), stepped(then, "other")
+    says(world, [planted(world, f"attempts/1/{name}", better)], outputs=[name], attempt=1)
+    home = tmp_path / "home"
+    assert pulled(world, home).ok
+    row = planted(world, f"attempts/2/{name}", worse)
+    says(world, [row], outputs=[name], attempt=2)
+    for _ in range(2):
+        answer = pulled(world, home)
+        assert answer.ok and receipts(world) == {name: row["sha256"]}
+        beside = {f"{name}@attempt-1": better} if is_kept else {}
+        assert everything(home) == {name: worse, **beside}
+    says(world, [planted(world, f"attempts/2/{name}", better)], outputs=[name], attempt=2)  # the same attempt's
+    assert pulled(world, home).ok and everything(home) == {name: better, **beside}
 
 
 def test_a_second_manifest_spares_the_box_from_hashing_what_did_not_change(world: World, tmp_path: Path) -> None:

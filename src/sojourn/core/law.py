@@ -16,6 +16,7 @@ from sojourn.wire.errors import Defect, Refusal
 
 # Platforms change what stopping costs and keeps; the oldest facts recorded here were 8 months old from the start.
 STALE_AFTER_MONTHS = 12
+REMOVED = "files of earlier attempts, removed by a later attempt of the run itself"
 SUPERSEDED = "files of earlier attempts, replaced by the attempt that succeeded"
 LASTS_S = 30.0  # of a clearance, from the moment its facts are complete
 SHOWN = 20  # lacks listed individually in a refusal
@@ -203,6 +204,8 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
         accepted += [f"{standing.run}:{path}" for path in found.accepted]
         if standing.superseded:
             listed.append(f"{standing.run}: {standing.superseded} {SUPERSEDED}")
+        if standing.removed:
+            listed.append(f"{standing.run}: {standing.removed} {REMOVED}")
     for stray in facts.strays:
         line = f"{stray.name}: {stray.what}"
         if facts.ends_box and (stray.is_alive or stray.name not in given.abandon):

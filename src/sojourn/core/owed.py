@@ -54,6 +54,7 @@ class Standing:
     missing: tuple[str, ...] = ()  # owed globs that matched nothing: never made
     refused: tuple[tuple[str, str], ...] = ()  # (path, why) of what cannot be copied, or not even looked into
     superseded: int = 0  # files of earlier attempts, replaced by the successful one
+    removed: int = 0  # files that a later attempt of the run removed while it ran
     verified: str = ""
     receipts: tuple[Receipt, ...] = ()
     failed: tuple[FileRow, ...] = ()

@@ -91,6 +91,7 @@ class Manifest(TypedDict, total=False):
     missing: Sequence[str]
     refused: Sequence[Mapping[str, str]]
     superseded: int
+    removed: int
     node: Mapping[str, str]
     digest: str
 

@@ -24,7 +24,7 @@ KINDS = {
     "checked": "host cpus memory_bytes writes cards{gpus[],error} against[] faults[]"
     " nodes[{host,against[],faults[]}] seconds",
     "prepared": "code copied{files,bytes,linked,shared} setup{digest,seconds,reused}"
-    " persisted carried mended torn resumes",
+    " persisted carried mended torn vanished[] resumes",
     "started": "pid start pgid shim{pid,start}",
     "beat": "payload_s cpu_s rss_bytes threads cgroup_bytes oom_kill disk{path:{free_bytes,free_inodes}} gpu[]"
     " log_bytes log_age_s progress",

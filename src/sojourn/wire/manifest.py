@@ -82,7 +82,7 @@ def document(
     **found: Any,
 ) -> Manifest:
     """A manifest: {"schema","run","attempt","at","files","missing","refused","digest"}, "node" if given, and what was
-    `found` besides: "earlier", "gone" and "superseded" of a manifest that covers every attempt.
+    `found` besides: "earlier", "gone", "superseded" and "removed" of a manifest that covers every attempt.
 
     files: {"path","from","bytes","sha256","role"}, sorted by path; `role` is "output" (owed), "checkpoint" (owed until
     the run has succeeded) or "log"; `from` is the file's path below the run's root, and so names the attempt. The files
@@ -95,6 +95,7 @@ def document(
     earlier: rows like those of `files`, newest first: substitutes if a row of `files` does not load.
     gone: {"path","bytes","sha256"} of files sealed as owed that no longer exist.
     superseded: how many files of other attempts a successful one replaced.
+    removed: how many sealed files a later attempt removed while it ran, from places that attempts share.
     `digest`: see `digest_of`.
     """
     fields: Any = {

@@ -43,7 +43,8 @@ def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional
     taking.rewritten()
     refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
     node = machine.this_machine()
-    found = {"earlier": taking.earlier, "gone": taking.gone(), "superseded": taking.superseded}
+    gone = taking.gone()
+    found = {"earlier": taking.earlier, "gone": gone, "superseded": taking.superseded, "removed": taking.removed}
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
 
 
@@ -66,9 +67,11 @@ class _Taking:
         self.earlier: List[FileRow] = []
         self.refused: Dict[str, str] = {}
         self.superseded = 0
+        self.removed = 0
         self.seen: Set[str] = set()  # every path that a glob matched
         self.hashing = Hashing(root.path, known)
         self.pushed = pushed(root, spec)
+        self.persist = [str(path) for path in spec.get("persist") or ()]
         self.sealed = read_fields(root.manifest)
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
         first = self.done or attempt
@@ -238,9 +241,12 @@ class _Taking:
     def gone(self) -> List[FileRow]:
         """What the seal proves to have existed and is gone. Repeated in each seal.
 
-        Except what a later attempt may itself have removed: older checkpoints, and files outside its working copies.
+        Except what a later attempt itself removed: older checkpoints, and what was in a place that attempts share and
+        still there when that attempt was prepared. These are counted.
         """
-        had_later = self._is_followed()
+        follower = self._follower()
+        vanished = self.ends.vanished.get(follower)  # None: its keeper did not look
+        self.removed = _count(self.sealed.get("removed"))
         newest = max([shelved.rank(name) for name in shelved.committed(self.root.checkpoints)] or [(0, 0, 0)])
         found: Dict[str, Any] = {}
         for row in _dicts(self.sealed.get("files")):
@@ -251,7 +257,13 @@ class _Taking:
             was_replaced = bool(name) and (0, 0, 0) < shelved.rank(name) < newest
             if role == "checkpoint" and (self.done or was_replaced):
                 continue
-            if was_replaced or (had_later and not str(row.get("from")).startswith("attempts/")):
+            is_own = str(row.get("from")).startswith("attempts/")
+            if vanished is None:
+                was_removed = bool(follower) and not is_own
+            else:
+                was_removed = path not in vanished and (not is_own or _is_in(path, self.persist))
+            if was_replaced or was_removed:
+                self.removed += role == "output"
                 continue
             found[path] = row
         for row in _dicts(self.sealed.get("gone")):
@@ -263,17 +275,17 @@ class _Taking:
 
     def rewritten(self) -> None:
         """Record the earlier hash in the row of each output changed after it was sealed, though by no attempt."""
-        for old in () if self._is_followed() else _dicts(self.sealed.get("files")):
+        for old in () if self._follower() else _dicts(self.sealed.get("files")):
             row = self.rows.get(str(old.get("path")))
             if row and row["role"] == "output" and row["from"] == old.get("from"):
                 before = old.get("sealed", old.get("sha256"))
                 if before != row["sha256"] and manifest.is_digest(before):
                     row["sealed"] = before
 
-    def _is_followed(self) -> bool:
-        """Another attempt has started since the seal."""
+    def _follower(self) -> int:
+        """The first attempt that started since the seal; 0 if there is none."""
         before = self.sealed.get("attempt")
-        return isinstance(before, int) and self.ends.has_started_since(before)
+        return self.ends.first_after(before) if isinstance(before, int) else 0
 
     def _is_there(self, path: str) -> bool:
         if path in self.rows or path in self.seen or path in self.refused:
@@ -316,6 +328,21 @@ def _is_same(root: str, one: str, other: str) -> bool:
         return False
 
 
+def vanished(root: Root, spec: Spec, number: int) -> List[str]:
+    """Which outputs and checkpoints of the last seal are gone from the places that attempts share, while none lives:
+    attempt `number` is being prepared and has the persisted folders.
+    """
+    persist = [str(path) for path in spec.get("persist") or ()]
+    found = []
+    for row in _dicts(read_fields(root.manifest).get("files")):
+        path = str(row.get("path"))
+        is_shared = not str(row.get("from")).startswith("attempts/") or _is_in(path, persist)
+        if row.get("role") in ("output", "checkpoint") and is_shared:
+            if not any(_may_exist(os.path.join(folder, path)) for folder in (root.attempt(number), root.path)):
+                found.append(path)
+    return found
+
+
 def pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
     """(bytes, sha256) of the initial code of each working copy, by path; empty if unreadable."""
     if not spec.get("code"):
@@ -327,6 +354,14 @@ def pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
     except (OSError, tree.Damaged):
         return {}
     return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
+
+
+def _is_in(path: str, folders: List[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in map(os.path.normpath, folders))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _dicts(rows: Any) -> Iterator[Any]:

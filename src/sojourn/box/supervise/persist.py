@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from sojourn.box.run import copying, saved_files, shelved
+from sojourn.box.run import copying, roster, saved_files, shelved
 from sojourn.box.run.ledger import complain
 from sojourn.box.run.root import Root, attempts_made, read_fields
 from sojourn.box.supervise import prepare, spares
@@ -130,13 +130,15 @@ def has_saved(root: Root, spec: Spec, number: int, since_s: float) -> bool:
 def hand_over(root: Root, spec: Spec, number: int) -> Dict[str, Any]:
     """Give attempt `number` what earlier ones left, and report it as fields of the `prepared` event: `persisted`
     folders, files that were `carried` along, `mended` from a spare or set aside because `torn` (paths in the working
-    copy), and what it `resumes` from (a path in the root). Empty ones are left out.
+    copy), what `vanished` of the last seal while no attempt lived, and what it `resumes` from (a path in the root).
+    Empty ones are left out, but for `vanished`: that nothing did is known then.
 
     Raises: OSError.
     """
     with umask.Theirs():
         handed: Dict[str, Any] = {"persisted": lend(root, spec, number)}
         if number > 1:
+            handed["vanished"] = roster.vanished(root, spec, number)
             if handed["persisted"]:
                 handed["mended"] = spares.mend(root, number, number - 1)
                 handed["torn"] = _torn(root, spec, number)
@@ -145,7 +147,7 @@ def hand_over(root: Root, spec: Spec, number: int) -> Dict[str, Any]:
             resumes = checkpoint(root, spec, number, handed["carried"])
             handed["resumes"] = os.path.relpath(resumes, root.path) if resumes else ""
             spares.drop_older(root, number)
-    return {name: value for name, value in handed.items() if value}
+    return {name: value for name, value in handed.items() if value or name == "vanished"}
 
 
 def mend_after(keeper: Keeper) -> None:

@@ -100,6 +100,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         missing=tuple(document.get("missing", ())),
         refused=tuple((str(row["path"]), str(row["why"])) for row in document.get("refused", ())),
         superseded=int(document.get("superseded", 0)),
+        removed=int(document.get("removed", 0)),
         verified=record.manifest_digest,
         receipts=record.receipts,
         failed=tuple(

@@ -30,7 +30,7 @@ def step_remarks(
     `planned`: how many steps the run wanted (None: it did not say). `saved`: the checkpoint it last spoke of, {"path",
     "step"}. `is_done`: the run says that it succeeded. Remarks, not problems: each file is what the box has.
     """
-    steps = {a.path: step for a in artifacts if a.ok and (step := _step(a)) is not None}
+    steps = {a.path: step for a in artifacts if a.ok and (step := step_in(a.facts)) is not None}
     numbered = {path: step for path, step in steps.items() if os.path.basename(path).startswith("ckpt-")}
     last = max(numbered, key=lambda path: (numbered[path], path), default="")
     out = {}
@@ -45,7 +45,8 @@ def step_remarks(
     return out
 
 
-def _step(artifact: Artifact) -> int | None:
-    ours = artifact.facts.get("sojourn")
+def step_in(facts: Mapping[str, Any]) -> int | None:
+    """The training step that a checkpoint of ours says it holds; None where the file says none."""
+    ours = facts.get("sojourn")
     step = ours.get("step") if isinstance(ours, dict) else None
     return step if type(step) is int else None

@@ -138,6 +138,28 @@ class Home:
         except OSError as error:
             raise self.trouble(error) from error
 
+    def keep(self, name: str, as_name: str, sha256: str) -> str:
+        """Give a file at home a second name, before another takes its first; the name it got, which no other file has.
+
+        Durable; repeatable. Raises: HomeUnwritable, HomeFull.
+        """
+        goal, count = as_name, 1
+        while os.path.lexists(self.path(goal)):
+            found = hash_regular(self.path(goal))
+            if found is not None and found[1] == sha256:
+                return goal
+            goal, count = f"{as_name}.{count + 1}", count + 1
+        try:
+            self.roster.add(self.run, {goal: sha256})
+            try:
+                os.link(self.path(name), self.path(goal))
+            except OSError:  # a file system without hard links
+                shutil.copy2(self.path(name), self.path(goal), follow_symlinks=False)
+            syncing.sync([self.path(goal)], [os.path.dirname(self.path(goal))])
+        except OSError as error:
+            raise self.trouble(error) from error
+        return goal
+
     def drop_unproven(self, name: str) -> None:
         """The copy of this file that did not load is of no more use. Ours alone. Raises: HomeUnwritable."""
         try:

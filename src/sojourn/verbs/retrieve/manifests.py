@@ -98,7 +98,7 @@ def why_wrong(document: Any) -> str:
         return "a glob is not text"
     if len({row["path"] for row in document["files"]}) < len(document["files"]):
         return "it lists a path twice"
-    counts = document.get("superseded", 0), document.get("attempt", 0)
+    counts = [document.get(name, 0) for name in ("superseded", "removed", "attempt")]
     if any(type(count) is not int or count < 0 for count in counts):
         return "a count is not a number"
     return "" if manifest.is_digest(document.get("digest")) else "its digest is not 64 hex digits"

@@ -28,6 +28,7 @@ from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
 from sojourn.verbs.retrieve.homes import Roster, lies_in
 from sojourn.verbs.retrieve.packs import UNPACED, paced
+from sojourn.verbs.retrieve.replaced import keep_replaced
 from sojourn.verbs.retrieve.tale import Tale
 from sojourn.wire.errors import Misuse, SojournError
 
@@ -140,10 +141,12 @@ def _pull_one(
             break
     choice = chosen_of(document)
     rows = choice.wanted(haul.failed)
+    kept = () if is_preview else keep_replaced(ctx, home, record, document, haul, rows)
     settle(home, choice, haul, rows)
     if is_metrics:  # of what else the run owes this says nothing
-        document = {**document, "missing": [], "gone": [], "refused": [], "superseded": 0}
+        document = {**document, "missing": [], "gone": [], "refused": [], "superseded": 0, "removed": 0}
     told = tale.tell(document, choice, haul, rows, home, record)
+    told.taken += kept
     home.tidy()
     heard, is_done = view.status, view.status.state is State.SUCCEEDED
     said = step_remarks(told.artifacts.values(), planned=heard.total, saved=heard.checkpoint, is_done=is_done)

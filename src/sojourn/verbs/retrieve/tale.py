@@ -119,6 +119,10 @@ def tell(
     if told.superseded:
         many = "file" if told.superseded == 1 else "files"
         told.taken += (f"{told.superseded} older {many} left on the box: the attempt that succeeded replaced them",)
+    removed = int(document.get("removed") or 0)
+    if removed:
+        many = "file" if removed == 1 else "files"
+        told.taken += (f"{removed} {many} of earlier attempts were removed by a later attempt of the run itself",)
     return told
 
 
