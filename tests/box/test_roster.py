@@ -8,8 +8,9 @@ from typing import Any, Dict, List
 
 import pytest
 
-from sojourn.box.run import hashing, roster
+from sojourn.box.run import roster
 from sojourn.box.run.root import Root
+from sojourn.box.system import hashing
 from sojourn.wire import atomic, events, manifest
 from sojourn.wire.manifest import digest_of
 from tests.box.rig import Rig, shown

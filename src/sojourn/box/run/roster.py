@@ -9,9 +9,9 @@ import os
 
 from sojourn.box.run import secrets, shelved
 from sojourn.box.run.ends import Ends
-from sojourn.box.run.hashing import Hashing
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
 from sojourn.box.system import globs, opening
+from sojourn.box.system.hashing import Hashing
 from sojourn.wire import machine, manifest
 
 TYPE_CHECKING = False
