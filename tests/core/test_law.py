@@ -15,7 +15,7 @@ import sojourn
 from sojourn.core.law import Clearance, Facts, Standing, Withheld, check
 from sojourn.core.values import Lease, State
 from sojourn.wire.errors import Defect
-from sojourn.wire.manifest import roster_digest
+from sojourn.wire.manifest import digest_of, roster_digest
 from tests.core.laws import LEASE, NOW_S, clear, judge, receipt, row, standing, withheld
 
 pytestmark = pytest.mark.promise
@@ -136,6 +136,24 @@ def test_a_manifest_that_is_not_the_verified_one_keeps_it() -> None:
 def test_an_output_that_cannot_be_carried_keeps_it() -> None:
     (lack,) = withheld(standing(refused=(("data", "a symlink out of the run's root"),)))
     assert lack == "digits: data is on the box and cannot be brought home: a symlink out of the run's root"
+
+
+def test_exactly_the_path_that_is_abandoned_is_given_up() -> None:
+    files = (row("best.pt"), row("out/b.json"), row("checkpoint"))
+    gone, links = (row("a.pt", "c" * 64),), (("out/ext", "a symlink out of the run's root"),)
+    digest = digest_of({"files": files, "gone": gone})
+    run = standing(files=files, gone=gone, refused=links, digest=digest, verified="")
+    owed = {"out/b.json", "./checkpoint", "out/ext", "a.pt"}  # best.pt is home
+    for path in owed:
+        names = frozenset((f"digits:{path}",))
+        held = {lack.split()[1] for lack in withheld(run, abandon=names, journaled=names)}
+        assert held == {one.removeprefix("./") for one in owed - {path}}
+    everything = frozenset(f"digits:{path}" for path in (*owed, "best.pt"))
+    assert clear(LEASE, [run], "gpu-box", NOW_S, abandon=everything, journaled=everything)
+    for name in ("digits:out", "digits:b.json", "digits:out/b", "other:out/b.json"):  # nothing less, and nothing more
+        mistyped = frozenset((name,))
+        lacks = withheld(run, abandon=mistyped, journaled=mistyped)
+        assert f"{name}: cannot be abandoned: it was never on this lease" in lacks and len(lacks) == 1 + len(owed)
 
 
 @pytest.mark.parametrize("month", ["2025-10", "2020-01", "soon", "2026", "06-2026"])

@@ -41,7 +41,7 @@ class Named:
             return False
         if run in self.abandon or (is_checkpoint and f"{run}:checkpoint" in self.abandon):
             return True
-        if f"{run}:{path}" in self.accept:
+        if f"{run}:{path}" in self.accept | self.abandon:
             return True
         return any(line.startswith(f"{run}: {path} ") and "never written" not in line for line in self.lines)
 

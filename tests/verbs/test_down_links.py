@@ -57,7 +57,12 @@ def test_a_folder_behind_a_link_that_leaves_the_root_holds(world: World, rented:
     assert refused(world) == [
         "digits: out/ext is on the box and cannot be brought home: a symlink out of the run's root"
     ]
-    assert not rented.released
+    assert refused(world, abandon=["digits:out"])[0] == (
+        "digits:out: cannot be abandoned: it was never on this lease"
+    ), "no path but the link's own"
+    answer = let_go(world, abandon=["digits:out/ext"])
+    assert answer.released and answer.abandoned == ("digits:out/ext",)
+    assert "abandoned" in world.journal()
 
 
 def test_a_place_that_cannot_be_looked_into_holds_with_the_reason(
@@ -72,3 +77,9 @@ def test_a_place_that_cannot_be_looked_into_holds_with_the_reason(
     with pytest.raises(Withheld, match="it cannot be looked into"):
         clean(world.ctx, "local", ["digits"], confirm=lambda ask: ask.name)
     assert world.root().exists() and not rented.released
+
+
+def test_a_pipe_or_a_socket_among_the_outputs_is_a_remark(world: World, rented: Provider, tmp_path: Path) -> None:
+    world.ended(f"mkdir out; mkfifo out/pipe; echo '{MODEL.strip()}' > out/m.json", outputs=["out"])
+    assert home(world, tmp_path / "home") == ({"out/m.json": MODEL}, 0)
+    assert let_go(world).acknowledged == ("digits: out/pipe is a pipe, a socket or a device: it holds nothing",)

@@ -6,10 +6,10 @@ Nothing is released while anything it holds is not verified at home, unless the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sojourn.core.owed import CHECKPOINT, Debt, Lack, Standing, debt, is_alive
+from sojourn.core.owed import Debt, Lack, Standing, debt, is_alive, nameable, spelled
 from sojourn.core.values import Lease
 from sojourn.wire import names, quote, units
 from sojourn.wire.errors import Defect, Refusal
@@ -74,8 +74,8 @@ class Facts:
 class Given:
     """What the user gave by name in this very request. `typed`: the lease's name, "" before it was requested.
 
-    abandon: RUN, RUN:checkpoint or a stray's name; `journaled`: those already in the journal. accept: RUN:PATH of files
-    that were not loaded. shown: digest of the facts the user saw.
+    abandon: RUN, RUN:checkpoint, RUN:PATH or a stray's name; `journaled`: those already in the journal.
+    accept: RUN:PATH of files that were not loaded. shown: digest of the facts the user saw.
     """
 
     typed: str = ""
@@ -242,22 +242,23 @@ def in_time(clearance: Clearance, now_s: float) -> None:
 def _debt_of(standing: Standing, given: Given) -> Debt:
     prefix = f"{standing.run}:"
     accept = {name.removeprefix(prefix) for name in given.accept if name.startswith(prefix)}
-    gives_up = f"{prefix}{CHECKPOINT}" in given.abandon
-    return debt(standing, gives_up_checkpoint=gives_up, accept=accept)
+    abandon = {name.removeprefix(prefix) for name in given.abandon if name.startswith(prefix)}
+    return debt(standing, abandon=abandon, accept=accept)
 
 
 def _wrong_names(facts: Facts, given: Given) -> list[Lack]:
     """Names given up or accepted that do not exist: a mistyped name gives up nothing."""
     runs = {standing.run for standing in facts.runs}
-    known = runs | {f"{run}:{CHECKPOINT}" for run in runs} | {stray.name for stray in facts.strays}
+    known = runs | {stray.name for stray in facts.strays}
+    known |= {f"{standing.run}:{name}" for standing in facts.runs for name in nameable(standing)}
     lacks = [
         Lack(name, "cannot be abandoned: it was never on this lease", "sojourn leases")
         for name in given.abandon - known
     ]
     for name in given.accept:
         run, _, path = name.partition(":")
-        paths: Collection[str] = [r.path for s in facts.runs if s.run == run for r in s.receipts]
-        if path not in paths:
+        paths = [r.path for s in facts.runs if s.run == run for r in s.receipts]
+        if path not in paths and path not in map(spelled, paths):
             lacks.append(Lack(run, f"{path} cannot be accepted: it is not home", f"sojourn pull {run}"))
     return sorted(lacks, key=lambda lack: (lack.run, lack.what))
 

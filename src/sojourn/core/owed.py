@@ -72,22 +72,34 @@ class Debt:
     accepted: tuple[str, ...] = ()  # paths that were not loaded, accepted by name
 
 
-def debt(standing: Standing, *, gives_up_checkpoint: bool = False, accept: Collection[str] = ()) -> Debt:
-    """What stands between this run and the release. `accept`: paths accepted though not loaded."""
+def debt(standing: Standing, *, abandon: Collection[str] = (), accept: Collection[str] = ()) -> Debt:
+    """What stands between this run and the release. `abandon`: paths given up, and CHECKPOINT for the newest of these;
+    a file of that name is `spelled` otherwise. `accept`: paths accepted though not loaded.
+    """
     early = _unlisted(standing)
     if early:
         return Debt(early)
-    owed = _Owed(standing, frozenset(accept))
+    owed = _Owed(standing, frozenset(abandon), frozenset(accept))
     lacks = [*owed.refused(), *owed.gone(), *owed.outputs()]
-    roles = ("output",) if gives_up_checkpoint else ("output", CHECKPOINT)
-    if not gives_up_checkpoint:
+    if CHECKPOINT not in abandon:
         lacks += owed.checkpoint()
-    is_any = bool(standing.gone or standing.refused) or any(row["role"] in roles for row in standing.files)
-    if not lacks and standing.verified != standing.digest and is_any:
+    if not lacks and standing.verified != standing.digest and owed.is_any():
         why = "has outputs that differ from the verified ones" if standing.verified else "was never pulled"
         lacks.append(Lack(standing.run, why, owed.pull, "not pulled"))
     unproven = tuple(one.path for one in standing.receipts if one.state == "bytes-only" and one.kind == "unknown")
     return Debt(tuple(lacks), tuple(owed.listed), standing.missing, unproven, tuple(owed.accepted))
+
+
+def spelled(path: str) -> str:
+    """A file's path as it is given up or accepted by name: `checkpoint` alone means the role."""
+    return f"./{path}" if path == CHECKPOINT else path
+
+
+def nameable(standing: Standing) -> frozenset[str]:
+    """What of a run can be given up by name, but for the whole run."""
+    paths = [row["path"] for row in (*standing.files, *standing.earlier) if row["role"] == "output"]
+    paths += [row["path"] for row in standing.gone] + [path for path, _ in standing.refused]
+    return frozenset((CHECKPOINT, *map(spelled, paths)))
 
 
 def is_alive(standing: Standing) -> bool:
@@ -120,38 +132,49 @@ def _unlisted(standing: Standing) -> tuple[Lack, ...]:
 class _Owed:
     """The parts of a run's debt, once its outputs are listed."""
 
-    def __init__(self, standing: Standing, accept: frozenset[str]) -> None:
-        self.standing, self.accept = standing, accept
+    def __init__(self, standing: Standing, abandon: frozenset[str], accept: frozenset[str]) -> None:
+        self.standing, self.abandon, self.accept = standing, abandon, accept
         self.pull = f"sojourn pull {standing.run}"
-        self.abandon = f"sojourn down {standing.run} --abandon {standing.run}"
         self.receipts = {receipt.path: receipt for receipt in standing.receipts if receipt.run == standing.run}
         self.failed = {(row["path"], row["sha256"]) for row in standing.failed}
-        self._give_up = f"--abandon {standing.run}"
         self.listed: list[str] = []
         self.accepted: list[str] = []
 
+    def is_any(self) -> bool:
+        """Something is owed at all, beside what is given up."""
+        roles = ("output",) if CHECKPOINT in self.abandon else ("output", CHECKPOINT)
+        paths = [path for path, why in self.standing.refused if why != manifest.NOT_A_FILE]
+        paths += [row["path"] for row in self.standing.gone]
+        paths += [row["path"] for row in self.standing.files if row["role"] in roles]
+        return not all(map(self._is_given_up, paths))
+
     def refused(self) -> Iterator[Lack]:
         for path, why in self.standing.refused:
+            if self._is_given_up(path):
+                continue
+            if why == manifest.NOT_A_FILE:
+                self.listed.append(f"{path} is a pipe, a socket or a device: it holds nothing")
+                continue
             what = f"{path} is on the box and cannot be brought home: {why}"
-            yield Lack(self.standing.run, what, self.abandon, "cannot be brought home")
+            yield Lack(self.standing.run, what, self._giving_up(path), "cannot be brought home")
 
     def gone(self) -> Iterator[Lack]:
         """The keeper sealed it, so it was made: it is either home or lost."""
         for row in self.standing.gone:
-            if self._why_not_home(row):
+            if self._why_not_home(row) and not self._is_given_up(row["path"]):
                 what = f"{row['path']} was sealed by its keeper and then deleted on the box: it is lost"
-                yield Lack(self.standing.run, what, self.abandon, "lost")
+                yield Lack(self.standing.run, what, self._giving_up(row["path"]), "lost")
 
     def outputs(self) -> Iterator[Lack]:
         """Of each path, the newest version that loads; if none loads, every version holds the lease."""
         for row in self.standing.files:
-            if row["role"] != "output":
+            if row["role"] != "output" or self._is_given_up(row["path"]):
                 continue
             older = [one for one in self.standing.earlier if one["role"] == "output" and one["path"] == row["path"]]
             loads = [one for one in (row, *older) if (one["path"], one["sha256"]) not in self.failed]
             if not loads:
                 what = f"{row['path']} was pulled but does not load"
-                what += f" (repair it, or give it up with {self._give_up})"
+                what += f" (repair it, or {self._giving_up(row['path'])})"
                 yield Lack(self.standing.run, what, self.pull, "does not load")
                 continue
             if loads[0] is not row:
@@ -180,11 +203,18 @@ class _Owed:
         for row in loads[0]:
             yield from self._not_loaded(row)
 
+    def _is_given_up(self, path: str) -> bool:
+        return spelled(path) in self.abandon
+
+    def _giving_up(self, path: str) -> str:
+        run = self.standing.run
+        return quote.join(["sojourn", "down", run, "--abandon", f"{run}:{spelled(path)}"])
+
     def _lack(self, row: FileRow) -> Iterator[Lack]:
         why = self._why_not_home(row)
         if why:
             if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
-                why = f"was pulled but does not load (repair it, or give it up with {self._give_up})"
+                why = f"was pulled but does not load (repair it, or {self._giving_up(row['path'])})"
             yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
         else:
             yield from self._not_loaded(row)
@@ -194,7 +224,7 @@ class _Owed:
         receipt = self.receipts[row["path"]]
         if receipt.state in ("loaded", "content-read") or receipt.kind == "unknown":
             return
-        if row["path"] in self.accept:
+        if row["path"] in self.accept or spelled(row["path"]) in self.accept:
             self.accepted.append(row["path"])
             return
         why = "would run code when it is loaded" if receipt.kind == "unsafe" else "was not loaded: a library is missing"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest
 
 SCHEMA = "sojourn/manifest/v1"
+NOT_A_FILE = "not a regular file"  # in `refused`: a pipe, a socket or a device, which holds nothing
 UNSEEN = "it cannot be looked into: "  # begins the reason in `refused` where nobody knows what is there
 _CHUNK = 1 << 20
 

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("site", metavar="SITE", help="local, ssh:ALIAS, or a site from your settings")
     parser.add_argument("runs", nargs="*", metavar="RUN", help="delete the folders of these runs on the box")
     parser.add_argument("--unused", action="store_true", help="delete whatever no run on the box refers to")
-    add_giving_up(parser, "RUN|RUN:checkpoint")
+    add_giving_up(parser, "RUN|RUN:PATH|RUN:checkpoint")
     add_confirm(parser, "NAME")
     add_json(parser)
 

@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEASE|SITE|RUN",
         help="what to release; a run means its whole lease, with every other run on it",
     )
-    add_giving_up(parser, "RUN|RUN:checkpoint|BOX:BASE/RUN")
+    add_giving_up(parser, "RUN|RUN:PATH|RUN:checkpoint|BOX:BASE/RUN")
     parser.add_argument(
         "--keep-disk", action="store_true", help="stop the machine but keep its disk, if the platform can"
     )

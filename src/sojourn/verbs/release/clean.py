@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn.core import law
-from sojourn.core.owed import CHECKPOINT, Lack, Standing
+from sojourn.core.owed import Lack, Standing
 from sojourn.core.values import Lease
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import document
@@ -96,14 +96,15 @@ def clean(
     refers to.
 
     A run goes only when everything it owes is home, proven, and unchanged on both sides just now, or when `abandon`
-    gives it up by its full name (or RUN:checkpoint, its checkpoint alone); `accept`: files that are home and were not
-    loaded (RUN:PATH). The name of the run (of several, of the site) is asked for. The box itself refuses what lives or
-    what changed since. A root that the records do not know is never touched.   Repeatable after a crash.
+    gives it up by its full name (or RUN:PATH, that file alone; RUN:checkpoint, its checkpoint); `accept`: files that
+    are home and were not loaded (RUN:PATH). The name of the run (of several, of the site) is asked for. The box itself
+    refuses what lives or what changed since. A root that the records do not know is never touched. Repeatable after a
+    crash.
     Raises: Misuse (unknown-site, not-found, on-another-site), Withheld, NotConfirmed, HookFailed, Unreachable,
     WorldError (alive, changed, other-run).
     """
     box = ctx.box_of(site)
-    whole = [name for name in abandon if not name.endswith(f":{CHECKPOINT}")]
+    whole = [name for name in abandon if ":" not in name]
     named = list(dict.fromkeys([*runs, *whole]))
     if named:
         given = law.Given(abandon=frozenset(abandon), accept=frozenset(accept))

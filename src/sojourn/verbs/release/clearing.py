@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sojourn.core import law
-from sojourn.core.owed import CHECKPOINT, Lack
+from sojourn.core.owed import Lack
 from sojourn.core.values import Lease
 from sojourn.verbs.confirm import Ask, Confirm, confirmed
 from sojourn.verbs.context import Context
@@ -79,7 +79,7 @@ def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
         ctx.store.append("clearing", lease=request.closes, facts=shown, box=facts.box, listed=list(question.lines))
     given = replace(request.given, typed=typed, shown=shown)
     for name in sorted(given.abandon):
-        run = name.removesuffix(f":{CHECKPOINT}")
+        run = name.partition(":")[0]
         what = "; ".join(lack.what for lack in given_up if lack.run in (name, run))
         ctx.store.append("abandoned", lease=request.lease_of(run), run=name, what=what)
     for name in sorted(given.accept):

@@ -103,6 +103,9 @@ def tell(
     for path, (problem, why) in choice.refused.items():
         told.artifacts[path] = Artifact(path, problem=problem, detail=why)
     for one in document.get("refused", ()):
+        if one["why"] == manifest.NOT_A_FILE:
+            told.taken += (f"{one['path']}: a pipe, a socket or a device, which holds nothing",)
+            continue
         problem = "unsupported" if one["why"].startswith(manifest.UNSEEN) else "escapes-root"
         told.artifacts[one["path"]] = Artifact(one["path"], problem=problem, detail=one["why"])
     _add_gone(told, document, home, {receipt.path: receipt for receipt in record.receipts})
