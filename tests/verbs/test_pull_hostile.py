@@ -116,6 +116,7 @@ def test_a_row_of_another_form_is_an_error_of_that_box_or_is_not_taken(
         "OUT/a.json",
         "out",
         "out/a.json.unproven",
+        "out/a.json@attempt-1",
         "out/a.json/b",
         f"out/{'x' * 260}",
         "logs/../a",

@@ -20,6 +20,7 @@ from sojourn.wire import atomic, manifest
 OLD_NAME = ".sojourn-home.json"  # in the home folder itself, as earlier versions kept it
 UNPROVEN = ".unproven"  # behind the name of a file that came home whole and does not load: kept for a look
 OWN_PREFIX = ".sojourn-"
+_KEPT = re.compile(r"(.+)@attempt-[1-9][0-9]*(?:\.[0-9]+)?", re.S)  # what a later attempt's file took the place of
 LOGS = re.compile(r"logs/[1-9][0-9]*\.log(\.1)?|evidence/[1-9][0-9]*\.json")
 _SCHEMA = "sojourn/home/v1"
 _SHOWN_BYTES = 64 << 20  # of an old roster
@@ -127,6 +128,9 @@ def why_not_ours(path: str, others: Iterable[str]) -> str:
         return "its name is reserved by sojourn"
     if parts[-1].endswith(UNPROVEN) and path[: -len(UNPROVEN)] in others:
         return "its name belongs to another file that does not load"
+    kept = _KEPT.fullmatch(path)
+    if kept and kept[1] in others:
+        return "its name belongs to an older copy of another file"
     if any(len(os.fsencode(part)) > 255 - len(UNPROVEN) for part in path.split("/")) or len(path) > 3000:
         return "its name is too long for the disk here"
     return ""
