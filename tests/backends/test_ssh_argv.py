@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sojourn.backends.bounds import Keep
 from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh import share as ssh_share
 from sojourn.backends.ssh import talk as ssh_talk
@@ -62,7 +63,7 @@ def through(shell: list[str], words: list[str], stdin: bytes = b"") -> tuple[ssh
     """Run `words` as a box would whose login shell is `shell`."""
     nonce = ssh_argv.nonce()
     command = ssh_argv.argv(site(), ssh_argv.POLL, control_path="", nonce=nonce, timeout_s=9)[-1]
-    out, err = ssh_talk.Keep(1 << 20), ssh_talk.Keep(1 << 20)
+    out, err = Keep(1 << 20), Keep(1 << 20)
     limits = ssh_talk.Limits(20.0)
     program = ssh_argv.program(words, nonce)
     told = ssh_talk.talk([*shell, "-c", command], nonce, program, stdin, out, err, limits, is_shared=False)
@@ -110,7 +111,7 @@ def test_what_stands_after_the_end_or_before_the_start_is_not_the_output() -> No
     command = chatty + ssh_argv.argv(site(), ssh_argv.POLL, control_path="", nonce=nonce, timeout_s=9)[-1].replace(
         "exec", "", 1
     )
-    out, err = ssh_talk.Keep(99), ssh_talk.Keep(99)
+    out, err = Keep(99), Keep(99)
     program = ssh_argv.program(["echo", "mine"], nonce)
     argv = ["sh", "-c", command + "; echo bye; echo bye >&2"]
     told = ssh_talk.talk(argv, nonce, program, b"", out, err, ssh_talk.Limits(9), is_shared=False)
@@ -120,7 +121,7 @@ def test_what_stands_after_the_end_or_before_the_start_is_not_the_output() -> No
 
 def test_nothing_is_sent_to_a_shell_that_is_not_ours(tmp_path: Path) -> None:
     # As after `exec zsh` in a .bashrc: that shell would run what is meant for a command's input.
-    out = ssh_talk.Keep(99)
+    out = Keep(99)
     target = tmp_path / "victim"
     program = f"touch {target}\n".encode()
     told = ssh_talk.talk(["sh"], "cafe", program, program, out, out, ssh_talk.Limits(1.0), is_shared=False)
@@ -131,7 +132,7 @@ def test_a_line_that_is_cut_is_never_run(tmp_path: Path) -> None:
     nonce = ssh_argv.nonce()
     command = ssh_argv.argv(site(), ssh_argv.POLL, control_path="", nonce=nonce, timeout_s=9)[-1]
     program = ssh_argv.program(["touch", str(tmp_path / "made")], nonce)
-    out = ssh_talk.Keep(99)
+    out = Keep(99)
     for cut in (3, len(program) // 2, len(program) - 1):
         told = ssh_talk.talk(
             ["sh", "-c", command], nonce, program[:cut], b"", out, out, ssh_talk.Limits(9), is_shared=False
@@ -141,7 +142,7 @@ def test_a_line_that_is_cut_is_never_run(tmp_path: Path) -> None:
 
 
 def test_a_terminal_in_the_way_is_noticed_before_anything_is_sent() -> None:
-    out = ssh_talk.Keep(99)
+    out = Keep(99)
     argv = ["sh", "-c", "printf 'cafe ready\\r\\n'; cat"]
     told = ssh_talk.talk(argv, "cafe", b"secret", b"", out, out, ssh_talk.Limits(9), is_shared=False)
     assert (told.why, bytes(out.kept)) == ("terminal", b"")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from sojourn.backends.bounds import Keep
 from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh import talk as ssh_talk
 from sojourn.backends.ssh.argv import Line
@@ -38,7 +39,7 @@ def said(address: str, config: str, *, command: str = "true", timeout_s: float =
         argv = ssh_argv.argv(site, QUICK, control_path=path, nonce=nonce, timeout_s=3)
         program = ssh_argv.program(["sh", "-c", command], nonce)
         limits = ssh_talk.Limits(timeout_s)
-        out, err = ssh_talk.Keep(1 << 20), ssh_talk.Keep(1 << 20)
+        out, err = Keep(1 << 20), Keep(1 << 20)
         told = ssh_talk.talk(argv, nonce, program, b"", out, err, limits, is_shared=bool(path))
     return "\n".join(text for text in (told.said, told.tail, told.chatter) if text).replace(
         f.name, "/home/u/.ssh/config"

@@ -39,7 +39,9 @@ def main(argv: List[str]) -> int:
         return enter(argv[1:])
     if command == "call":
         from sojourn.box.call import answer_one
+        from sojourn.box.system import beats
 
+        beats.begin()
         return answer_one(sys.stdin.buffer, sys.stdout.buffer)
     if command == "gpu":
         from sojourn.box.system.gpu import main as gpu

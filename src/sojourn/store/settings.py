@@ -179,6 +179,8 @@ class _Reader:
             return self._typed(section, table, key, int, "seconds, 0 to ask a scheduler each time")
         if key == "persist_s":
             return self._typed(section, table, key, int, "seconds, 60 to 600")
+        if key == "answer_s":
+            return self._typed(section, table, key, int, "seconds, 5 to 300")
         if key == "began":
             return self._read(section, table, key, _began)
         if key == "speed":
@@ -263,6 +265,7 @@ _OPTIONS = (
     "ssh_config",
     "sharing",
     "persist_s",
+    "answer_s",
     "reboot_hook",
     "speed",
     "keep_disk",

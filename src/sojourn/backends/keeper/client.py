@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+from sojourn.backends.bounds import SICK
 from sojourn.backends.keeper import bootstrap, decode
 from sojourn.backends.keeper.decode import BadAnswer
 from sojourn.backends.keeper.shapes import Wrong, path, preview
@@ -103,12 +104,12 @@ class Keeper:
         request = {"op": op, "base": self.site.base, **fields}
         stdin = framing.pack_json(request) + b"".join(framing.pack(blob) for blob in blobs)
         most = decode.limit_bytes(op, request)
-        ended = self._call(stdin, timeout_s, most)
+        ended = self._call(op, stdin, timeout_s, most)
         put = self.put_where_missing(op, ended, timeout_s) if isinstance(ended, Ended) else False
         if isinstance(put, NoAnswer):
             return put
         if put:
-            ended = self._call(stdin, timeout_s, most)
+            ended = self._call(op, stdin, timeout_s, most)
         if isinstance(ended, NoAnswer):
             return ended
         answer = self.read(op, ended)
@@ -155,12 +156,18 @@ class Keeper:
         folder = self._misses_keeper(op, ended)
         return bool(folder) and (self._put(_keeper_of(self.parcel), folder, timeout_s) or True)
 
-    def _call(self, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
+    def _call(self, op: str, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
         call = functools.partial(self.transport.call, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
         words = self.site.base, self.file, self.python()
         ended = call(bootstrap.argv(*words))
         if isinstance(ended, Ended) and bootstrap.asks_for_search(ended.rc, ended.stdout):
-            return call(bootstrap.argv(*words, search=True))
+            ended = call(bootstrap.argv(*words, search=True))
+        return self.whole(op, ended)
+
+    def whole(self, op: str, ended: Ended | NoAnswer) -> Ended | NoAnswer:
+        """The same. Raises: BadAnswer for what did answer, but nothing that a transport can read."""
+        if isinstance(ended, NoAnswer) and ended.kind in SICK:
+            raise BadAnswer(site=self.site.name, op=op, what=ended.detail)
         return ended
 
     def _misses_keeper(self, op: str, ended: Ended) -> str:

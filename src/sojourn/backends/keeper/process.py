@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sojourn.backends.bounds import BEAT
 from sojourn.backends.way import way
 from sojourn.core.ports import Handle, LaunchRequest, ShellLauncher
 from sojourn.core.values import Ended, NoAnswer, Place, Pulse
@@ -66,7 +67,8 @@ else echo gone; fi
 )
 
 _STOP = (
-    ALIVE
+    BEAT
+    + ALIVE
     + r"""
 root=$1 p1=$2 s1=$3 left=$(($5 * 10)) p2= s2=
 [ -z "$4" ] || [ "$4" = "$(boot_id)" ] || p1=
@@ -74,7 +76,11 @@ if here "$root"; then p2=$(field "$root" pid) s2=$(field "$root" start); fi
 lives() { alive "$p1" "$s1" || alive "$p2" "$s2"; }
 each() { alive "$p1" "$s1" && kill "-$1" "$p1" 2>/dev/null; alive "$p2" "$s2" && kill "-$1" "$p2" 2>/dev/null; }
 each TERM
-while lives && [ "$left" -gt 0 ]; do sleep 0.1 2>/dev/null || { sleep 1; left=$((left - 9)); }; left=$((left - 1)); done
+while lives && [ "$left" -gt 0 ]; do
+  [ $((left % 150)) -ne 0 ] || beat
+  sleep 0.1 2>/dev/null || { sleep 1; left=$((left - 9)); }
+  left=$((left - 1))
+done
 each KILL
 sleep 0.1 2>/dev/null || sleep 1
 if lives; then echo alive; else echo gone; fi

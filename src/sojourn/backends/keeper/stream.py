@@ -54,6 +54,7 @@ def stream(
             ended = transport.stream(argv, stdin=stdin, out=heard, timeout_s=timeout_s, quiet_s=quiet_s)
         except framing.Torn as torn:
             raise BadAnswer(site=keeper.site.name, op=op, what=str(torn)) from torn
+        ended = keeper.whole(op, ended)
         if isinstance(ended, NoAnswer):
             return ended
         first = Ended(ended.rc, heard.incoming.head, ended.stderr)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from sojourn.backends.bounds import BEAT
 from sojourn.backends.slurm import array as slurm_array
 from sojourn.backends.slurm import choice as slurm_choice
 from sojourn.backends.slurm import output as slurm_output
@@ -74,7 +75,8 @@ sbatch --parsable $(away "${root%/runs/*}" "$3") <"$root/logs/sbatch.sh"
 )
 # $1 id, $2 seconds. A waiting job is cancelled; a running one gets SIGTERM and that time first.
 _STOP = (
-    slurm_output.KEPT
+    BEAT
+    + slurm_output.KEPT
     + r"""
 rm -f "$kept"
 state() { squeue -h -r -t all -j "$1" -o %T 2>/dev/null | head -n 1; }
@@ -86,6 +88,7 @@ if [ "$(state "$1")" = RUNNING ]; then scancel --signal=TERM "$1"; scancel --bat
 left=$2 pause=1
 while [ "$left" -gt 0 ] && [ "$(state "$1")" = RUNNING ]; do
   [ "$pause" -le "$left" ] || pause=$left
+  beat
   sleep "$pause"; left=$((left - pause))
   [ "$pause" -ge 5 ] || pause=$((pause + 1))
 done

@@ -11,6 +11,7 @@ import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
 
+from sojourn.backends.bounds import BEAT
 from sojourn.core.ports import ArrayTask
 
 # $1 folder of the roots, $2 home, $3 the jobs' name, $4 how many at once (0: as before), $5 script; then for each of
@@ -22,7 +23,9 @@ from sojourn.core.ports import ArrayTask
 # Home has a folder for each array: `cells` with a line for each task, a link NUMBER -> that run's `logs`, and `job`,
 # its id, once known. Each run's `exits/job` says "ATTEMPT ID_NUMBER". A client cut off between sbatch and that finds
 # the array by its name, which has the number of its folder; what was never submitted is forgotten.
-START = r"""
+START = (
+    BEAT
+    + r"""
 runs=$1 home=$2 name=$3 limit=$4 script=$5; shift 5
 mkdir -p "$home" && cd "$home" || exit 1
 true >"${runs%/runs}/slurm.moved"
@@ -56,6 +59,7 @@ submit() {
   [ -n "$part" ] || return 0
   most_at_once=%$limit
   [ "$limit" -gt 0 ] || most_at_once=
+  beat
   id=$(sbatch --parsable --job-name="$name.${part%.d}" --array="0-$((task - 1))$most_at_once" $away \
     --output="$part/%a/slurm-%A_%a.out" ${before:+--dependency="$first${first:+,}afterany:$before"} \
     sbatch.sh "$part") || {
@@ -97,6 +101,7 @@ for word; do
   run=
 done
 """
+)
 
 
 def words(home: str, roots: Sequence[ArrayTask], at_once: int, script: str) -> list[str]:

@@ -105,6 +105,14 @@ def persist_s(site: Site, line: Line) -> int:
     return value
 
 
+def answer_s(site: Site) -> float:
+    """How long a login may take until sojourn's shell there is ready. Raises: BadSshOption."""
+    value = site.options.get("answer_s", CONNECT_S)
+    if not isinstance(value, int) or not 5 <= value <= 300:
+        raise BadSshOption(site=site.name, option="answer_s", value=value, valid="5 to 300 (seconds)")
+    return float(value)
+
+
 def config(site: Site) -> str:
     """The ssh settings file to use instead of the user's own, or ""."""
     return str(site.options.get("ssh_config", "") or os.environ.get("SOJOURN_SSH_CONFIG", ""))

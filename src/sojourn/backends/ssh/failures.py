@@ -180,6 +180,19 @@ STATES = (
         "the login works but the box does not run commands: see what `ssh {to} true` prints",
         (),
     ),
+    Rule(
+        "flood",
+        (),
+        "see what `ssh {to} true` prints: a login file or a program there writes without end",
+        (),
+    ),
+    Rule(
+        "garbled",
+        (),
+        "see what `ssh {to} true` prints: the login shell, or something in between, alters what the box sends",
+        (),
+    ),
+    Rule("no-process", (), "this machine is out of memory or processes: end some, then try again"),
     Rule("no-ssh", (), "install OpenSSH's client on this machine (Debian: openssh-client)", ()),
     Rule("other", (), "see what `ssh -v {to} true` prints"),
 )

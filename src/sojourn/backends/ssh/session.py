@@ -6,11 +6,13 @@ Only what has not been sent is ever repeated.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from sojourn.backends.bounds import flooded
 from sojourn.backends.ssh import argv as ssh_argv
 from sojourn.backends.ssh import failures as ssh_failures
 from sojourn.backends.ssh import share as ssh_share
@@ -47,14 +49,14 @@ def run(
 
     NoAnswer.sent is False only if the box cannot have run it. Raises: Misuse (address, options), ValueError (no argv).
     """
-    began = time.monotonic()
+    began, answer_s = time.monotonic(), ssh_argv.answer_s(site)
     busy = 0
     may_share, may_doubt = True, True
     while True:
         left_s = timeout_s - (time.monotonic() - began)
         path = ssh_share.control_path(site, line) if may_share else ""
         stood = bool(path) and ssh_share.is_shared(site, line)
-        ready_s = min(SHARED_READY_S, left_s / 2) if stood and may_doubt else left_s
+        ready_s = min(SHARED_READY_S, left_s / 2) if stood and may_doubt else min(answer_s, left_s)
         told = _once(site, line, words, path, stdin, out, err, Limits(left_s, ready_s, quiet_s))
         if isinstance(told, NoAnswer):
             return told
@@ -90,19 +92,24 @@ def _once(
     limits: Limits,
 ) -> Told | NoAnswer:
     nonce = ssh_argv.nonce()
-    argv = ssh_argv.argv(site, line, control_path=path, nonce=nonce, timeout_s=limits.total_s)
+    argv = ssh_argv.argv(site, line, control_path=path, nonce=nonce, timeout_s=min(limits.total_s, limits.ready_s))
     is_shared = bool(path) or ssh_argv.sharing(site) == "user"
     try:
         return ssh_talk.talk(argv, nonce, ssh_argv.program(words, nonce), stdin, out, err, limits, is_shared)
-    except FileNotFoundError as e:
-        if e.filename != ssh_argv.SSH:
-            raise
-        return _answer(ssh_failures.state("no-ssh", "there is no `ssh` on this machine", site.address), sent=False)
+    except ssh_talk.NotStarted as error:
+        if error.errno == errno.ENOENT:
+            return _answer(ssh_failures.state("no-ssh", "there is no `ssh` on this machine", site.address), sent=False)
+        return _answer(ssh_failures.state("no-process", str(error), site.address), sent=False)
 
 
 def _no_answer(site: Site, told: Told) -> NoAnswer:
     to = site.address
     waited = f"no answer after {told.seconds:.0f} s"
+    if told.why == "flood":
+        return _answer(ssh_failures.state("flood", flooded(told.ready).detail, to), sent=told.ready)
+    if told.why == "garbled":
+        detail = "the end of its answer does not read as an exit status"
+        return _answer(ssh_failures.state("garbled", detail, to), sent=told.ready)
     if told.ready:
         if told.why in ("deadline", "quiet"):
             verdict = ssh_failures.state("timeout", waited, to)

@@ -17,20 +17,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from sojourn.backends.bounds import FLOOD_BYTES, Flood, Pace, number
+
 CHUNK_BYTES = 1 << 18
 CHATTER_BYTES = 1 << 16
 TAIL_BYTES = 4096
 TICK_S = 0.25
 LEAVE_S = 1.0  # how long ssh may take to exit by itself once the command has ended
 TERM_S = 0.5
+STATUS_BYTES = 3  # of an exit status, 0 to 255
 
 Sink = Callable[[bytes], None]
 
 
+class NotStarted(OSError):
+    """The process could not be started."""
+
+    def __str__(self) -> str:
+        return f"no process can be started here: {self.strerror}"
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Seconds from the start: `ready_s` for the start mark, `total_s` in all; `quiet_s` between bytes after the
-    mark.
+    """Seconds from the start: `ready_s` for the start mark, `total_s` in all; after the mark `quiet_s` without progress
+    (`bounds.Pace`).
     """
 
     total_s: float
@@ -42,7 +52,7 @@ class Limits:
 class Told:
     """The result of one ssh process. `rc` is the command's own status, `ssh_rc` ssh's; None if there was none."""
 
-    why: str  # ended closed deadline not-ready quiet terminal
+    why: str  # ended closed deadline not-ready quiet terminal garbled flood
     ready: bool  # the start mark arrived: from then on the far side may have received the command
     rc: int | None
     ssh_rc: int | None
@@ -50,21 +60,6 @@ class Told:
     tail: str  # the end of stderr if the command did not end: its own words, then perhaps ssh's
     chatter: str  # stdout of the login files
     seconds: float
-
-
-class Keep:
-    """A sink that keeps the first `limit_bytes` and counts the rest."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.kept = bytearray()
-        self.dropped_bytes = 0
-        self._limit_bytes = limit_bytes
-
-    def __call__(self, data: bytes) -> None:
-        """Take more."""
-        fits = data[: max(0, self._limit_bytes - len(self.kept))]
-        self.kept += fits
-        self.dropped_bytes += len(data) - len(fits)
 
 
 def talk(
@@ -80,12 +75,15 @@ def talk(
     """Run ssh as `argv`, send `program` and `stdin` once the far side is ready, pass its streams to `out` and `err`.
 
     Blocks for at most `limits.total_s` and about two seconds; leaves no process behind. A `stdin` file is read from its
-    current position. Raises: FileNotFoundError (no ssh here), and what reading `stdin` and the sinks raise.
+    current position. Raises: NotStarted (no ssh here, or no room for a process), and what reading `stdin` and the sinks
+    raise.
     """
     began = time.monotonic()
-    process = subprocess.Popen(
-        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, bufsize=0
-    )
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0)
+    except OSError as error:
+        raise NotStarted(error.errno, error.strerror) from error
     ears = (_Ear(nonce, out), _Ear(nonce, err))
     why = "broken"
     try:
@@ -97,7 +95,7 @@ def talk(
     return Told(
         why=why,
         ready=ears[0].began,
-        rc=ears[0].rc,
+        rc=ears[0].rc if why in ("ended", "closed") else None,
         ssh_rc=ssh_rc,
         said=_text(ears[1].before),
         tail=_text(ears[1].tail + ears[1].held),
@@ -108,7 +106,10 @@ def talk(
 
 @dataclass
 class _Ear:
-    """One stream of the far side: chatter, then our command's bytes, then its status, then leftovers."""
+    """One stream of the far side: chatter, then our command's bytes, then its status, then leftovers.
+
+    Chatter and leftovers are bounded together; what the command says is bounded by its sink.
+    """
 
     nonce: str
     sink: Sink
@@ -117,10 +118,19 @@ class _Ear:
     rc: int | None = None
     before: bytearray = field(default_factory=bytearray)
     held: bytearray = field(default_factory=bytearray)
+    is_garbled: bool = False  # the end mark has no exit status: something in between alters bytes, or the box lies
+    stray_bytes: int = 0
     tail: bytes = b""  # the last lines of a command that has not ended: ssh may have added its own
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. A possible start of the end mark is held back until it is clear."""
+        """Take the next bytes. A possible start of the end mark is held back until it is clear.
+
+        Raises: Flood; and what the sink raises.
+        """
+        if not self.began or self.rc is not None:
+            self.stray_bytes += len(data)
+            if self.stray_bytes > FLOOD_BYTES:
+                raise Flood
         if not self.began:
             self.before += data
             mark = self.nonce.encode() + b" ready"
@@ -138,8 +148,10 @@ class _Ear:
         mark = b"\n" + self.nonce.encode() + b" end "
         at = self.held.find(mark)
         end = self.held.find(b"\n", at + len(mark)) if at >= 0 else -1
-        if end >= 0:
-            self.rc = int(self.held[at + len(mark) : end])
+        if at >= 0 and (end >= 0 or len(self.held) > at + len(mark) + STATUS_BYTES):
+            status = bytes(self.held[at + len(mark) : end]) if end >= 0 else b""
+            self.rc = number(status) if len(status) <= STATUS_BYTES else None
+            self.is_garbled = self.rc is None or self.rc > 255
             self._give(at)
             self.held.clear()
             self.tail = b""
@@ -162,19 +174,20 @@ class _Mouth:
         self._piece = memoryview(program)
         self._rest = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
 
-    def send(self, fd: int) -> bool:
-        """Write what the pipe accepts now; False when everything is sent or nobody reads it any more."""
+    def send(self, fd: int) -> int:
+        """Bytes that the pipe accepted now, -1 when everything is sent or nobody reads it any more."""
         if not self._piece:
             self._piece = memoryview(self._rest.read(CHUNK_BYTES))
         if not self._piece:
-            return False
+            return -1
         try:
-            self._piece = self._piece[os.write(fd, self._piece) :]
+            sent = os.write(fd, self._piece)
         except BlockingIOError:
-            pass
+            return 0
         except BrokenPipeError:
-            return False
-        return True
+            return -1
+        self._piece = self._piece[sent:]
+        return sent
 
 
 def _pump(
@@ -182,7 +195,7 @@ def _pump(
 ) -> str:
     assert process.stdin and process.stdout and process.stderr
     speaking = False  # stdin is watched only after the start mark
-    moved = began
+    pace = Pace(limits.quiet_s, began)
     ended_at = 0.0
     with selectors.DefaultSelector() as pipes:
         for ear, pipe in zip(ears, (process.stdout, process.stderr), strict=True):
@@ -199,21 +212,28 @@ def _pump(
                 return "deadline"
             if not ears[0].began and now - began > limits.ready_s:
                 return "not-ready"
-            if ears[0].began and now - moved > limits.quiet_s:
+            if ears[0].began and pace.is_quiet(now):
                 return "quiet"
             # A process left by ssh (a shared master of some versions, a proxy command) may hold our pipes open.
             gone = process.poll() is not None
             events = pipes.select(0.0 if gone else min(TICK_S, max(0.01, began + limits.total_s - now)))
             for key, _ in events:
-                moved = now
                 if key.data is None:
-                    if not mouth.send(key.fd):
+                    sent = mouth.send(key.fd)
+                    pace.move(max(0, sent), now)
+                    if sent < 0:
                         pipes.unregister(key.fileobj)
                         process.stdin.close()
                     continue
                 data = _read(key.fd)
                 if data:
-                    key.data.feed(data)
+                    pace.move(len(data), now)
+                    try:
+                        key.data.feed(data)
+                    except Flood:
+                        return "flood"
+                    if key.data.is_garbled:
+                        return "garbled"
                 elif data is not None:
                     pipes.unregister(key.fileobj)
             if gone and not [key for key, _ in events if key.data is not None]:

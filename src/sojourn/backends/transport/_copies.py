@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import BinaryIO
 
+from sojourn.backends.bounds import number
 from sojourn.backends.ssh import copy as ssh_copy
 from sojourn.backends.transport.local import NoSuchFile, NotCopied
 from sojourn.core.values import Ended, NoAnswer
@@ -39,7 +40,10 @@ def put(words: Words, box: str, local: str, remote: str, timeout_s: float) -> No
                 return asked
             if asked.stdout.strip() == b"whole":
                 return None
-            block = int(asked.stdout or 0) // ssh_copy.BLOCK_BYTES
+            kept_bytes = number(asked.stdout.strip() or b"0")
+            if kept_bytes is None or kept_bytes > size_bytes:
+                raise NotCopied(path=f"{box}:{remote}", detail="the box does not say how much of it is there")
+            block = kept_bytes // ssh_copy.BLOCK_BYTES
         for first in (block, 0):  # from the start again if the existing part was not ours
             source.seek(first * ssh_copy.BLOCK_BYTES)
             argv = ["sh", "-c", ssh_copy.STORE, "sojourn", *what, str(first), mode]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+from sojourn.backends.bounds import Flood, Keep, flooded
 from sojourn.backends.kube import api as kube_api
 from sojourn.backends.kube import command, names, reader
 from sojourn.backends.transport import _copies as copies
@@ -32,13 +33,13 @@ class Backend:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
     ) -> Ended | NoAnswer:
         """As the port says. A command ended by a signal has status 128 + its number."""
-        out, err = _Kept(limit_bytes), _Kept(limit_bytes)
+        out, err = Keep(limit_bytes), Keep(limit_bytes)
         began_s = time.monotonic()
         rc = self._run(argv, io.BytesIO(stdin), out, err, timeout_s)
         if isinstance(rc, NoAnswer):
             return rc
         seconds = time.monotonic() - began_s
-        return Ended(rc, bytes(out.data), bytes(err.data), seconds, out.is_over or err.is_over)
+        return Ended(rc, bytes(out.kept), bytes(err.kept), seconds, bool(out.dropped_bytes or err.dropped_bytes))
 
     def stream(
         self,
@@ -51,11 +52,11 @@ class Backend:
     ) -> Ended | NoAnswer:
         """As `core.streams` says."""
         source = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
-        err, began_s = _Kept(WORDS_BYTES), time.monotonic()
+        err, began_s = Keep(WORDS_BYTES), time.monotonic()
         rc = self._run(argv, source, out, err, timeout_s, quiet_s)
         if isinstance(rc, NoAnswer):
             return rc
-        return Ended(rc, b"", bytes(err.data), time.monotonic() - began_s, err.is_over)
+        return Ended(rc, b"", bytes(err.kept), time.monotonic() - began_s, bool(err.dropped_bytes))
 
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
         """As the port says; goes on where an earlier one broke off. Raises: NoSuchFile (here), NotCopied, OSError."""
@@ -71,11 +72,11 @@ class Backend:
         return copies.get(self._streamed, self._site.name, remote, local, offset, timeout_s, limit_bytes)
 
     def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
-        out, err, began_s = _Kept(WORDS_BYTES), _Kept(WORDS_BYTES), time.monotonic()
+        out, err, began_s = Keep(WORDS_BYTES), Keep(WORDS_BYTES), time.monotonic()
         rc = self._run(argv, io.BytesIO(source) if isinstance(source, bytes) else source, out, err, timeout_s)
         if isinstance(rc, NoAnswer):
             return rc
-        return Ended(rc, bytes(out.data), bytes(err.data), time.monotonic() - began_s)
+        return Ended(rc, bytes(out.kept), bytes(err.kept), time.monotonic() - began_s)
 
     def _streamed(self, argv: list[str], out: Callable[[bytes], None], timeout_s: float) -> Ended | NoAnswer:
         return self.stream(argv, out=out, timeout_s=timeout_s, quiet_s=QUIET_S)
@@ -104,6 +105,8 @@ class Backend:
                     api, key[2], names.READER, words, stdin=stdin, out=out, err=err, timeout_s=timeout_s,
                     quiet_s=quiet_s,
                 )  # fmt: skip
+            except Flood:
+                return flooded(sent=True)
             except command.NoSuchPod as no:
                 _known.discard(key)
                 if is_last:
@@ -113,15 +116,3 @@ class Backend:
 
 
 _known: set[tuple[str, str, str]] = set()  # readers that ran when this process last looked
-
-
-class _Kept:
-    """What comes, up to a limit."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.data, self.is_over, self._limit_bytes = bytearray(), False, limit_bytes
-
-    def __call__(self, part: bytes) -> None:
-        room = self._limit_bytes - len(self.data)
-        self.data += part[: max(0, room)]
-        self.is_over = self.is_over or len(part) > room

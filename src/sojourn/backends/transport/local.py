@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import IO, BinaryIO
 
+from sojourn.backends.bounds import QUIET_S, Flood, Keep, Pace, flooded
 from sojourn.core.values import Ended, NoAnswer, Place
 from sojourn.wire.errors import WorldError
 
@@ -50,11 +51,11 @@ class Backend:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
     ) -> Ended | NoAnswer:
         """Run argv here; see `core.ports.Transport`. A missing program ends with 127, as in a shell."""
-        kept = _Kept(limit_bytes)
-        ended = self._run(argv, io.BytesIO(stdin), kept, timeout_s, limit_bytes)
+        kept = Keep(limit_bytes)
+        ended = self._run(argv, io.BytesIO(stdin), kept, timeout_s, limit_bytes, QUIET_S)
         if isinstance(ended, NoAnswer):
             return ended
-        return replace(ended, stdout=bytes(kept.data), truncated=ended.truncated or kept.is_over)
+        return replace(ended, stdout=bytes(kept.kept), truncated=ended.truncated or bool(kept.dropped_bytes))
 
     def stream(
         self,
@@ -88,24 +89,30 @@ class Backend:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+        except OSError as error:
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                detail = f"no process can be started here: {error.strerror}"
+                return NoAnswer(sent=False, kind="no-process", detail=detail)
             rc = 126 if isinstance(error, PermissionError) else 127
             return Ended(rc, b"", f"{argv[0]}: {error.strerror}\n".encode())
         with child:
-            err = _Kept(limit_bytes)
+            err = Keep(limit_bytes)
             streams = _Streams(child, stdin, out, err, quiet_s)
             try:
                 if not streams.run(began + timeout_s):
                     _kill_group(child)
                     waited_s = min(timeout_s, quiet_s)
                     return NoAnswer(sent=True, kind="timeout", detail=f"not finished within {waited_s:g} s: {argv[0]}")
+            except Flood:
+                _kill_group(child)
+                return flooded(sent=True)
             except BaseException:
                 _kill_group(child)
                 raise
             finally:
                 streams.close()
             rc = child.wait()
-        return Ended(rc, b"", bytes(err.data), time.monotonic() - began, err.is_over)
+        return Ended(rc, b"", bytes(err.kept), time.monotonic() - began, bool(err.dropped_bytes))
 
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
         """Copy a file to `remote`; see `core.ports.Transport`. Raises: NoSuchFile, NotCopied."""
@@ -159,20 +166,6 @@ def _copy(source: io.FileIO, out: BinaryIO, timeout_s: float, limit_bytes: int |
     return count
 
 
-class _Kept:
-    """A child's output, up to `limit_bytes`."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self.data = bytearray()
-        self.is_over = False
-        self._limit_bytes = limit_bytes
-
-    def __call__(self, part: bytes) -> None:
-        room = self._limit_bytes - len(self.data)
-        self.data.extend(part[:room])
-        self.is_over = self.is_over or len(part) > room
-
-
 class _Streams:
     """The three pipes of a child, served together and never blocking on one of them."""
 
@@ -197,10 +190,10 @@ class _Streams:
     def run(self, deadline: float) -> bool:
         """Move bytes until the child has ended and its pipes are empty; False if the deadline came first."""
         ended_at = None
-        moved_s = time.monotonic()
+        pace = Pace(self._quiet_s, time.monotonic())
         while True:
             now = time.monotonic()
-            if now >= deadline or now - moved_s > self._quiet_s:
+            if now >= deadline or pace.is_quiet(now):
                 return False
             if ended_at is None and self._child.poll() is not None:
                 ended_at = now
@@ -210,8 +203,7 @@ class _Streams:
                 return True
             pause = min(deadline - now, 0.05 if ended_at is None else _LINGER_S)
             for key, _ in self._selector.select(pause):
-                moved_s = now
-                self._move(key)
+                pace.move(self._move(key), now)
         try:
             self._child.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -230,27 +222,30 @@ class _Streams:
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, events, sink)
 
-    def _move(self, key: selectors.SelectorKey) -> None:
+    def _move(self, key: selectors.SelectorKey) -> int:
+        """The number of bytes that were moved."""
         if key.data is None:
             if not len(self._left):
                 self._left = memoryview(self._source.read(_PIECE))
             try:
-                self._left = self._left[os.write(key.fd, self._left[:_CHUNK]) :]
+                sent = os.write(key.fd, self._left[:_CHUNK])
             except BlockingIOError:
-                return
+                return 0
             except BrokenPipeError:  # it reads no further; its exit status says what that means
                 self._shut(key)
-                return
+                return 0
+            self._left = self._left[sent:]
             if not len(self._left):
                 self._left = memoryview(self._source.read(_PIECE))
                 if not len(self._left):
                     self._shut(key)
-            return
+            return sent
         part = os.read(key.fd, _CHUNK)
         if not part:
             self._shut(key)
-            return
+            return 0
         key.data(part)
+        return len(part)
 
     def _shut(self, key: selectors.SelectorKey) -> None:
         self._selector.unregister(key.fileobj)

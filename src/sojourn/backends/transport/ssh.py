@@ -1,7 +1,7 @@
 """A box reached by OpenSSH: the site's address is an alias of ~/.ssh/config, `user@host` or `user@host:port`.
 
 Options of the site: `ssh_config` (a settings file instead of the user's own), `sharing` (own, user, off), `persist_s`
-(60 to 600).
+(60 to 600), `answer_s` (5 to 300).
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+from sojourn.backends.bounds import QUIET_S, Keep
 from sojourn.backends.ssh import session as ssh_session
 from sojourn.backends.ssh.argv import COPY, POLL, address, reached
-from sojourn.backends.ssh.talk import Keep
 from sojourn.backends.transport import _copies as copies
 from sojourn.core.values import Ended, NoAnswer, Place
 
-QUIET_S = 60.0  # nothing moves although the link lives: a disk that hangs, on either side
 WORDS_BYTES = 1 << 16
 
 
@@ -32,7 +31,9 @@ class Backend:
     ) -> Ended | NoAnswer:
         """As in the port. A command ended by a signal has status 128 + its number: a shell is in between."""
         out, err = Keep(limit_bytes), Keep(limit_bytes)
-        ran = ssh_session.run(self._site, POLL, argv, stdin=stdin, out=out, err=err, timeout_s=timeout_s)
+        ran = ssh_session.run(
+            self._site, POLL, argv, stdin=stdin, out=out, err=err, timeout_s=timeout_s, quiet_s=QUIET_S
+        )
         if isinstance(ran, NoAnswer):
             return ran
         return Ended(
