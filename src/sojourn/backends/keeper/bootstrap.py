@@ -14,12 +14,44 @@ NO_PYTHON_RC = 127
 _MARK = b"sojourn:no-keeper\n"
 _TRIED = b"sojourn:no-python:"
 _SEARCH = b"sojourn:search\n"
+_OPEN = b"sojourn:open:"
 
 # If the keeper's byte code is kept (`compiled.name`), a call enters it directly: finding `__main__` in the keeper, and
 # cleaning up at the end, takes a fifth of a call's processor time.
+#
+# Before anything of the box's is run: whoever may write to one of these folders, or to one above, may have replaced it.
+# It passes where that is root, a folder's sticky bit, the user's private group, or a group that has no name there.
 _ENTER = """import os, sys
 sys.argv = sys.argv[1:]
 kept = "%s.%s-%x.zip" % (sys.argv[0][:-4], sys.implementation.cache_tag, sys.hexversion)
+def shared(gid):
+  import grp, pwd
+  try:
+    name, _, _, members = grp.getgrgid(gid)
+    return name != pwd.getpwuid(os.getuid()).pw_name or not {name}.issuperset(members)
+  except KeyError:
+    return False
+def fault(path):
+  try:
+    seen = os.stat(path)
+  except OSError:
+    return ""
+  if seen.st_uid not in (os.getuid(), 0, os.stat("/").st_uid):
+    return "owner"
+  if seen.st_mode & 0o041000 == 0o041000:
+    return ""
+  return "mode" if seen.st_mode & 2 or seen.st_mode & 16 and shared(seen.st_gid) else ""
+base = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
+ours = "keepers", "train", "snapshots", "staging", "queues", "runs"
+paths = [sys.argv[0], kept] + [os.path.join(base, name) for name in ours]
+for path in (base, os.path.realpath(base)):
+  while path not in paths:
+    paths.append(path)
+    path = os.path.dirname(path)
+for path in paths if sys.argv[2:] != ["alone"] else ():
+  if fault(path):
+    os.write(2, os.fsencode("sojourn:open:%s:%s\\n" % (fault(path), path)))
+    sys.exit(125)
 if not os.path.exists(kept):
   import runpy
   runpy.run_path(sys.argv[0], run_name="__main__")
@@ -27,13 +59,14 @@ sys.path[:] = [kept] + sys.path + sys.argv[:1]
 from sojourn.box.main import main
 os._exit(main(sys.argv[1:]))"""
 
-# $1 base ("" = the default), $2 the keeper's file name, $3 a Python to try first, or "".
+# $1 base ("" = the default), $2 the keeper's file name, $3 a Python to try first, or "", $4 "alone" where nobody else
+# can log in.
 _PLACE = r"""
 home=${HOME:-$(cd ~ && pwd)}
 base=${1:-$home/.local/share/sojourn}
 keeper=$base/keepers/$2
 if [ ! -f "$keeper" ]; then
-  mkdir -p "$base/keepers" "$base/train" "$base/staging" || exit 125
+  (umask 077; mkdir -p "$base/keepers" "$base/train" "$base/staging") || exit 125
   [ -w "$base/keepers" ] || { echo "mkdir: $base: no right to write there" >&2; exit 125; }
   printf 'sojourn:no-keeper\n%s' "$base"
   exit 126
@@ -42,7 +75,7 @@ fi
 
 # The box's shell reads our script byte by byte, a system call each: with a known Python this little is enough.
 _KNOWN = r"""
-if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S -c '@ENTER@' "$keeper" call; fi
+if command -v "$3" >/dev/null 2>&1; then exec "$3" -I -S -c '@ENTER@' "$keeper" call $4; fi
 echo sojourn:search
 exit 124
 """
@@ -57,7 +90,7 @@ tried=${3:+ $3 of the settings (not there),}
 try() {
   command -v "$1" >/dev/null 2>&1 || return 0
   found=$("$1" -I -S -c "$version" </dev/null 2>/dev/null) || found='does not start'
-  case $found in 3.[89] | 3.[1-9][0-9]) exec "$1" -I -S -c "$enter" "$keeper" call ;; esac
+  case $found in 3.[89] | 3.[1-9][0-9]) exec "$1" -I -S -c "$enter" "$keeper" call $4 ;; esac
   tried="$tried $1 ($found),"
 }
 for python in python3 python python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 \
@@ -94,9 +127,12 @@ class NoKeeper:
     base: str
 
 
-def argv(base: str, keeper: str, python: str, *, search: bool = False) -> list[str]:
-    """The argv of a call. With a `python` the box is first asked without a `search`, and may ask for one."""
-    return ["sh", "-c", SHORT if python and not search else SCRIPT, "sojourn", base, keeper, python]
+def argv(base: str, keeper: str, python: str, *, search: bool = False, alone: bool = False) -> list[str]:
+    """The argv of a call. With a `python` the box is first asked without a `search`, and may ask for one. `alone`:
+    nobody else can log in there, so it does not matter who may write.
+    """
+    script = SHORT if python and not search else SCRIPT
+    return ["sh", "-c", script, "sojourn", base, keeper, python, *(["alone"] if alone else [])]
 
 
 def asks_for_search(rc: int, stdout: bytes) -> bool:
@@ -118,6 +154,17 @@ def tried(rc: int, stderr: bytes) -> str:
     if rc != NO_PYTHON_RC or at < 0:
         return ""
     return stderr[at + len(_TRIED) :].split(b"\n")[0].decode("utf-8", "replace").strip()
+
+
+def open_to_others(rc: int, stderr: bytes) -> tuple[str, str]:
+    """(why, the path) if others may replace what we would run there: "mode" or "owner"; ("", "") if that is not the
+    answer.
+    """
+    at = stderr.rfind(_OPEN)
+    if rc != NO_FOLDER_RC or at < 0:
+        return "", ""
+    why, _, path = stderr[at + len(_OPEN) :].split(b"\n")[0].decode("utf-8", "replace").partition(":")
+    return ("owner" if why == "owner" else "mode"), path
 
 
 def no_folder(rc: int, stderr: bytes) -> str:

@@ -19,7 +19,7 @@ from sojourn.backends.keeper.shapes import Wrong, path, preview
 from sojourn.core.ports import Transport
 from sojourn.core.values import Ended, NoAnswer, Site
 from sojourn.store import parcel as packed
-from sojourn.wire import framing
+from sojourn.wire import framing, quote
 from sojourn.wire.errors import WorldError
 
 _SAID_BYTES = 600
@@ -61,6 +61,14 @@ class NoBase(WorldError):
     """{site}: {why}. Set `base` in the site's settings to a writable folder on a disk that lasts."""
 
     code = "no-base"
+
+
+class OpenToOthers(WorldError):
+    """{site}: {what}, so another user of that machine could run code as you. {mend}, or set `base` in the site's
+    settings to a folder that only you can write to.
+    """
+
+    code = "open-to-others"
 
 
 class Keeper:
@@ -158,11 +166,15 @@ class Keeper:
 
     def _call(self, op: str, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
         call = functools.partial(self.transport.call, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
-        words = self.site.base, self.file, self.python()
-        ended = call(bootstrap.argv(*words))
+        ended = call(self.argv())
         if isinstance(ended, Ended) and bootstrap.asks_for_search(ended.rc, ended.stdout):
-            ended = call(bootstrap.argv(*words, search=True))
+            ended = call(self.argv(search=True))
         return self.whole(op, ended)
+
+    def argv(self, *, search: bool = False) -> list[str]:
+        """The argv of a call."""
+        alone = getattr(self.transport, "is_alone", False)
+        return bootstrap.argv(self.site.base, self.file, self.python(), search=search, alone=alone)
 
     def whole(self, op: str, ended: Ended | NoAnswer) -> Ended | NoAnswer:
         """The same. Raises: BadAnswer for what did answer, but nothing that a transport can read."""
@@ -225,6 +237,12 @@ class Keeper:
         if not found or found[0][0] != b"J":
             if tried := bootstrap.tried(ended.rc, ended.stderr):
                 raise NoPython(site=site, tried=tried)
+            why, path = bootstrap.open_to_others(ended.rc, ended.stderr)
+            if why == "owner":
+                raise OpenToOthers(site=site, what=f"{path} belongs to another user", mend="Move it away there")
+            if why:
+                mend = f"Run `chmod go-w {quote.join([path])}` there"
+                raise OpenToOthers(site=site, what=f"others may write to {path}", mend=mend)
             if why := bootstrap.no_folder(ended.rc, ended.stderr):
                 raise NoBase(site=site, why=why)
             said = (ended.stderr.strip() or ended.stdout.strip())[-_SAID_BYTES:].decode("utf-8", "replace")

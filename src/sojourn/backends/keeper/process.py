@@ -48,7 +48,7 @@ SPAWN = (
     + r"""
 spawn() {
   root=$1; shift
-  mkdir -p "$root/logs" && cd / || exit 1
+  (umask 077; mkdir -p "$root/logs" && : >>"$root/logs/keeper.log") && cd / || exit 1
   if command -v setsid >/dev/null 2>&1; then setsid "$@" </dev/null >>"$root/logs/keeper.log" 2>&1 &
   else nohup "$@" </dev/null >>"$root/logs/keeper.log" 2>&1 & fi
   pid=$!

@@ -46,8 +46,7 @@ def stream(
     transport = cast("StreamingTransport", keeper.transport)
     is_searching = False
     for _ in range(_TRIES):
-        words = keeper.site.base, keeper.file, keeper.python()
-        argv = bootstrap.argv(*words, search=is_searching)
+        argv = keeper.argv(search=is_searching)
         heard = _Heard(take)
         stdin = cast(BinaryIO, _Source(framing.pack_json(request), source))
         try:

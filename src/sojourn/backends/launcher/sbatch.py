@@ -52,7 +52,7 @@ _START = (
     + slurm_choice.AWAY
     + r"""
 root=$1
-mkdir -p "$root/logs" "$root/exits" && cd "$root/logs" || exit 1
+(umask 077; mkdir -p "$root/logs" "$root/exits") && cd "$root/logs" || exit 1
 true >"${root%/runs/*}/slurm.moved" # `:` would end the shell where that cannot be written
 node_local "$root"
 read -r _ task 2>/dev/null <"$root/exits/job"

@@ -41,7 +41,7 @@ _START = (
     + keeper_process.ALIVE
     + r"""
 root=$1 unit=$2; shift 2
-mkdir -p "$root/logs" || exit 1
+(umask 077; mkdir -p "$root/logs" && : >>"$root/logs/keeper.log") || exit 1
 version=$(systemctl --version | sed -n '1s/[^0-9]*\([0-9]*\).*/\1/p')
 oom=; [ "${version:-0}" -lt 243 ] || oom=--property=OOMPolicy=continue
 if ! why=$(systemd-run --user --quiet --collect --unit="$unit" --property=KillMode=process $oom --setenv=PATH="$PATH" \

@@ -27,7 +27,7 @@ START = (
     BEAT
     + r"""
 runs=$1 home=$2 name=$3 limit=$4 script=$5; shift 5
-mkdir -p "$home" && cd "$home" || exit 1
+(umask 077; mkdir -p "$home") && cd "$home" || exit 1
 true >"${runs%/runs}/slurm.moved"
 node_local "$runs"
 if [ "$limit" -gt 0 ]; then echo "$limit" >limit; else read -r limit <limit || limit=0; fi 2>/dev/null
@@ -85,7 +85,7 @@ for word; do
         until mkdir "$n.d" 2>/dev/null; do n=$((n + 1)); done
         part=$n.d task=0
       fi
-      mkdir -p "$runs/$run/exits" "$runs/$run/logs"
+      (umask 077; mkdir -p "$runs/$run/exits" "$runs/$run/logs")
       ln -s "$runs/$run/logs" "$part/$task" && echo "$run $word" >>"$part/cells" || exit 1
       cp sbatch.sh "$runs/$run/logs/sbatch.sh"
       task=$((task + 1))

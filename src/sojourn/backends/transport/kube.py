@@ -25,6 +25,8 @@ _PAUSE_S = 0.2
 class Backend:
     """Transport `kube`. Holds nothing but the place; any other one finds the same pod."""
 
+    is_alone = True  # nobody else logs in to a pod, and the modes of its claim are the cluster's
+
     def __init__(self, place: Place) -> None:
         """Asks nobody yet."""
         self._site, self._address = place.site, place.address

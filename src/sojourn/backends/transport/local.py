@@ -21,6 +21,7 @@ from typing import IO, BinaryIO
 
 from sojourn.backends.bounds import QUIET_S, Flood, Keep, Pace, flooded
 from sojourn.core.values import Ended, NoAnswer, Place
+from sojourn.store import private
 from sojourn.wire.errors import WorldError
 
 _CHUNK = 1 << 16
@@ -120,8 +121,9 @@ class Backend:
         if not os.path.isfile(local):
             raise NoSuchFile(path=local)
         try:
-            os.makedirs(os.path.dirname(remote), exist_ok=True)
-            with open(local, "rb") as source, open(aside, "xb") as out:
+            private.folder(os.path.dirname(remote))
+            with open(local, "rb") as source, open(aside, "xb", opener=_private) as out:
+                os.fchmod(out.fileno(), 0o600 | os.fstat(source.fileno()).st_mode & 0o100)
                 shutil.copyfileobj(source, out, 1 << 20)
                 out.flush()
                 os.fsync(out.fileno())
@@ -250,6 +252,10 @@ class _Streams:
     def _shut(self, key: selectors.SelectorKey) -> None:
         self._selector.unregister(key.fileobj)
         key.fileobj.close()  # type: ignore[union-attr]
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _kill_group(child: subprocess.Popen[bytes]) -> None:
