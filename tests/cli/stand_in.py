@@ -1,6 +1,7 @@
 """The real command line with one command exchanged: `sojourn leases` does what FLY says. Run by the tests."""
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -45,6 +46,11 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     if how == "full-disk":
         with open("/dev/full", "w") as f:
             f.write("x")
+    if how == "no-thread":
+        threading.stack_size(1 << 46)
+        threading.Thread(target=print).start()
+    if how == "no-fork":
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if how == "no-folder":
         os.mkdir("/proc/nope")
     if how == "interrupt":

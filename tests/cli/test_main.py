@@ -70,6 +70,13 @@ def test_a_full_disk_is_one_line() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("how", ["no-thread", "no-fork"])
+def test_a_machine_without_room_for_a_process_is_one_line(how: str) -> None:
+    done = fly(how)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.startswith("sojourn: This machine cannot start another process: ")
+
+
 def test_an_answer_that_cannot_be_written_is_not_good() -> None:
     with open("/dev/full", "w") as full:
         argv = [sys.executable, "-m", "sojourn", "--help"]

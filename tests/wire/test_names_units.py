@@ -97,6 +97,12 @@ def test_a_stamp_comes_back_to_the_millisecond(ms: int) -> None:
     assert abs(units.unstamp(stamp) - ms / 1000) < 0.0011
 
 
+@pytest.mark.parametrize("at_s", [253402300800.0, 1e18, float("inf"), float("-inf"), float("nan"), -1e15])
+def test_a_time_beyond_the_years_of_four_digits_is_a_stamp_too(at_s: float) -> None:
+    stamp = units.stamp(at_s)
+    assert len(stamp) == 24 and units.stamp(units.unstamp(stamp)) == stamp
+
+
 def test_what_is_no_stamp_is_refused() -> None:
     for text in ("", "yesterday", "2026-13-01T00:00:00.000Z", "2026-11-21"):
         with pytest.raises(ValueError):

@@ -19,6 +19,7 @@ _REPORT = (
 )
 # Errors of a full, read-only or forbidden disk; any other system error is ours to explain.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOTDIR)
+_PROCESSES = (errno.ENOMEM, errno.EAGAIN)
 
 
 class OwnDisk(Misuse):
@@ -27,6 +28,15 @@ class OwnDisk(Misuse):
     # This machine's disk, not the box's: full, read-only, or not ours to write.
     code = "own-disk"
     next_step = "df -h {folder}"
+
+
+class OwnMachine(Misuse):
+    """This machine cannot start another process: {reason}. End some, or raise the limit (`ulimit -u`), then run the
+    same command again.
+    """
+
+    code = "own-machine"
+    next_step = "free -h"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SojournError as error:
         return _report(error, words, screen)
     except OSError as error:
+        if error.errno in _PROCESSES:
+            return _report(OwnMachine(reason=error.strerror), words, screen)
         if error.errno not in _DISK:
             return _report(_defect(error), words, screen)
         named = error.filename if isinstance(error.filename, (str, bytes)) else b""
@@ -51,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             what=path or "this machine's disk", reason=error.strerror, folder=join([os.path.dirname(path) or "."])
         )
         return _report(where, words, screen)
+    except RuntimeError as error:
+        is_short = str(error) == "can't start new thread"  # Python's words for EAGAIN of pthread_create
+        return _report(OwnMachine(reason=str(error)) if is_short else _defect(error), words, screen)
     except Exception as error:  # noqa: BLE001 - the border: whatever nobody foresaw is a defect, with its traceback
         return _report(_defect(error), words, screen)
 

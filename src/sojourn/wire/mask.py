@@ -83,8 +83,8 @@ def cover(label: bytes, size_bytes: int) -> bytes:
 
 
 def forms(value: str) -> List[bytes]:
-    """The byte forms of a value to look for: itself, without surrounding blanks, its lines, and as written in JSON, a
-    URL, a shell and base64. None for a value of fewer than LEAST_CHARACTERS characters.
+    """The byte forms of a value to look for: itself, without surrounding blanks, its lines, and as written in JSON,
+    Python, a URL, a shell and base64. None for a value of fewer than LEAST_CHARACTERS characters.
 
     A few dozen, each a small multiple of the value: the number stays bounded.
     """
@@ -93,7 +93,7 @@ def forms(value: str) -> List[bytes]:
         return []
     found: List[bytes] = []
     for text in (value, bare):
-        found += [os.fsencode(text), *_in_json(text), *_in_shell(text), *_in_urls(os.fsencode(text))]
+        found += [os.fsencode(text), *_in_json(text), *_in_python(text), *_in_shell(text), *_in_urls(os.fsencode(text))]
     for text in (value, bare):
         found += _in_base64(os.fsencode(text))
     found += [os.fsencode(line.strip()) for line in bare.splitlines() if len(line.strip()) >= LINE_CHARACTERS]
@@ -104,6 +104,15 @@ def _in_json(text: str) -> List[bytes]:
     """As in JSON texts, with `/` plain or escaped; without the quotes."""
     told = [lean_json.dumps(text)[1:-1], lean_json.dumps(text, ensure_ascii=False)[1:-1]]
     return [os.fsencode(one) for form in told for one in (form, form.replace("/", "\\/"))]
+
+
+def _in_python(text: str) -> List[bytes]:
+    """As `repr` and `ascii` write it, and the `repr` of its bytes: alone, and where the text around has both quotes."""
+    found = []
+    for one in (text, text + "'\""):
+        least = -1 if one == text else -4
+        found += [repr(one)[1:least], ascii(one)[1:least], repr(os.fsencode(one))[2:least]]
+    return [os.fsencode(one) for one in found]
 
 
 def _in_shell(text: str) -> List[bytes]:

@@ -63,9 +63,16 @@ def say_money(micro: int, currency: str) -> str:
     return "%.2f %s" % (micro / 1e6, currency)
 
 
+_FIRST_S, _LAST_S = -30610224000.0, 253402300799.0  # the years of four digits, 1000 to 9999
+
+
 def stamp(at_s: float) -> str:
-    """UTC time with milliseconds and `Z`, as in all our files: "2026-11-21T10:00:00.123Z"."""
+    """UTC time with milliseconds and `Z`, as in all our files: "2026-11-21T10:00:00.123Z".
+
+    A time beyond the years of four digits is the last or first in them: a broken clock, or "never".
+    """
     global _second
+    at_s = min(_LAST_S, max(_FIRST_S, at_s))
     whole = int(at_s // 1)
     if whole != _second[0]:
         _second = whole, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
