@@ -294,6 +294,17 @@ def test_repeating_it_never_says_that_the_user_stopped_the_machine(world: World)
         let_go(world, is_stopped=True)
 
 
+def test_what_is_asked_of_a_machine_by_hand_does_not_deny_the_runs_on_it(world: World) -> None:
+    by_hand(world)
+    world.ended("echo '{}' > out.json", outputs=["out.json"])
+    list(pull(world.ctx))
+    asked: list[Ask] = []
+    with pytest.raises(NotConfirmed):
+        down(world.ctx, DownRequest("local"), confirm=lambda ask: asked.append(ask))
+    assert any(line.startswith("digits: succeeded") for line in asked[0].lines)
+    assert not any("never reached" in line for line in asked[0].lines)
+
+
 def test_a_machine_that_its_user_stopped_is_settled_with_what_was_lost(world: World) -> None:
     by_hand(world)
     world.ended("echo '{}' > out.json", outputs=["out.json"])

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from sojourn.backends.keeper.client import Answer, Keeper
+from sojourn.cli.show.pull import nothing
 from sojourn.core.fold import Status, to_plain
 from sojourn.core.values import Site, State
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.retrieve.fetch import NotOurs
 from sojourn.verbs.retrieve.haul import is_proven
-from sojourn.verbs.retrieve.pull import NeverLaunched, pull
+from sojourn.verbs.retrieve.pull import NeverLaunched, going, pull
 from sojourn.wire import manifest
 from sojourn.wire.errors import Unreachable
 from tests.verbs.conftest import World
@@ -236,3 +237,12 @@ def test_what_no_pull_can_bring_home_is_not_answered_with_pull_again(world: Worl
 def test_a_run_that_asked_to_be_run_again_is_answered_with_resume(world: World) -> None:
     world.ended("exit 75")
     assert status(world.ctx).rows[0].next == "sojourn resume digits"
+
+
+def test_where_nothing_is_left_to_bring_a_run_that_goes_on_is_named(world: World) -> None:
+    world.run("exec sleep 600", outputs=["out.json"])
+    status(world.ctx)
+    assert list(pull(world.ctx)) == [] and going(world.ctx) == ["digits"]
+    said = " ".join(nothing(going(world.ctx), 200))
+    assert "every run that has ended is already here" in said and "digits: not ended when last seen" in said
+    assert "going" not in " ".join(nothing([], 200))

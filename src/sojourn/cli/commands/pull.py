@@ -87,7 +87,7 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
     from sojourn.verbs.context import Context
     from sojourn.verbs.moving import Pace
     from sojourn.verbs.retrieve.best import Part
-    from sojourn.verbs.retrieve.pull import pull
+    from sojourn.verbs.retrieve.pull import going, pull
 
     part = Part(args.metrics, args.best, args.metric)
     if args.metric[0] and not args.best:
@@ -114,6 +114,6 @@ def call(args: argparse.Namespace, screen: Screen) -> int:
             else:
                 screen.show([*([""] if some else []), *show.lines(answer, screen.columns)])
             some = True
-    if not some and not args.json:
-        screen.show(show.nothing(screen.columns))
+        if not some and not args.json:
+            screen.show(show.nothing(going(ctx), screen.columns))
     return worst

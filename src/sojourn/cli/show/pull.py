@@ -9,7 +9,11 @@ from sojourn.cli.show import verify
 from sojourn.cli.show.text import clean, clock, command, count, line
 from sojourn.wire.units import say_bytes, say_money, say_seconds, unstamp
 
+NAMED = 5
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sojourn.core.artifact import Artifact
     from sojourn.verbs.answers import Pull
     from sojourn.verbs.retrieve.follow import Brought
@@ -62,10 +66,13 @@ def _worded(artifact: Artifact) -> Artifact:
     return replace(artifact, remarks=(f"size and SHA-256 checked, not loaded ({artifact.needs})", *others))
 
 
-def nothing(columns: int) -> list[str]:
-    """If every required output is here."""
-    text = "nothing to do: every required output is already here"
-    return [*line("pulled", text, columns), command("next", "sojourn status")]
+def nothing(going: Sequence[str], columns: int) -> list[str]:
+    """If every run that has ended is here. `going`: those that, as last seen, have not."""
+    out = line("pulled", "nothing to do: every run that has ended is already here", columns)
+    if going:
+        names = ", ".join(map(clean, going[:NAMED])) + (", ..." if len(going) > NAMED else "")
+        out += line("going", f"{names}: not ended when last seen; name a run to bring what it has now", columns)
+    return [*out, command("next", "sojourn status")]
 
 
 def _meter(answer: Pull) -> str:

@@ -120,6 +120,7 @@ def _request(
 ) -> Request:
     """The release that the law is asked for. `lease`: that of `record`, as it is stopped."""
     hashed = Hashed()
+    is_nowhere = box.provider.rents and box.lease is None  # as in `facts`
 
     def hooks() -> bool:
         ran = [before_down(ctx, run, record.name) for run in runs if run.id not in given.abandon]
@@ -130,7 +131,9 @@ def _request(
         given=given,
         gather=lambda: facts(ctx, box, record.name, ctx.store.index.runs_on(record.name), hashed),
         hooks=hooks,
-        ask=lambda seen, judgement, given_up: _ask(lease, spent_micro(ctx, record), seen, judgement, given_up, given),
+        ask=lambda seen, judgement, given_up: _ask(
+            lease, spent_micro(ctx, record), seen, judgement, given_up, given, is_nowhere
+        ),
         withheld=lambda lacks: law.withheld(record.name, lacks),
         lease_of=lambda run: record.name,
         closes=record.name,
@@ -226,11 +229,12 @@ def _ask(
     judgement: law.Judgement,
     given_up: Sequence[Lack],
     given: law.Given,
+    is_nowhere: bool,
 ) -> Ask:
     cost = "its cost is unknown" if spent is None else f"cost so far {units.say_money(spent, lease.currency)}"
     cost = "it costs nothing" if lease.is_free else cost
     lines = [f"release {lease.name} on {lease.site}: {lease.stop_verb}; {cost}"]
-    if not lease.address and lease.token:
+    if is_nowhere:
         lines.append("its machine was never reached, so no run is on it")
     if lease.is_final:
         lines.append("this cannot be undone: everything on its disk is deleted too")

@@ -96,6 +96,11 @@ def pull(
         yield from each(ctx, records, one)
 
 
+def going(ctx: Context) -> list[str]:
+    """The runs that have begun and, as last heard, not ended: those that `pull` without a name leaves alone."""
+    return [r.id for r in ctx.store.index.runs() if _has_begun(r) and r.status.state.is_alive]
+
+
 def _has_begun(record: RunRecord) -> bool:
     """It was launched; of a cell, a queue began it."""
     return bool(record.heard.attempt if record.sweep else record.attempt)
