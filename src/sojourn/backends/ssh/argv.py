@@ -54,7 +54,7 @@ class Line:
 
 POLL = Line("p", alive_s=10, alive_count=3, persist_s=300)
 COPY = Line("c", alive_s=5, alive_count=2, persist_s=60)
-CONNECT_S = 15
+CONNECT_S = ANSWER_S = 15
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def persist_s(site: Site, line: Line) -> int:
 
 def answer_s(site: Site) -> float:
     """How long a login may take until sojourn's shell there is ready. Raises: BadSshOption."""
-    value = site.options.get("answer_s", CONNECT_S)
+    value = site.options.get("answer_s", ANSWER_S)
     if not isinstance(value, int) or not 5 <= value <= 300:
         raise BadSshOption(site=site.name, option="answer_s", value=value, valid="5 to 300 (seconds)")
     return float(value)
