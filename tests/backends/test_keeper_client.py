@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sojourn.backends.keeper import client
 from sojourn.backends.keeper.client import Answer, Keeper, KeeperRefused, NoFrames, NoPython
 from sojourn.backends.transport import local
 from sojourn.core.values import Ended, NoAnswer, Site
@@ -67,6 +68,21 @@ def test_the_first_question_puts_the_keeper_there_and_the_second_is_one_call(sit
     assert transport.puts == [f"{site.base}/keepers/{box.file}"] and len(transport.calls) == 2
     said(box.ask("since", runs=None))
     assert len(transport.puts) == 1 and len(transport.calls) == 3
+
+
+def test_a_silent_box_is_waited_for_once_and_asked_again_a_little_later(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SILENT_S", 0.0)
+    monkeypatch.setattr(client, "AGAIN_S", 1000.0)
+    transport = Counting()
+    box = keeper(transport, site)
+    box.transport = Replying(NoAnswer(sent=True, kind="timeout", detail="silent"))  # type: ignore[assignment]
+    assert box.ask("hello") == NoAnswer(sent=True, kind="timeout", detail="silent")
+    box.transport = transport
+    assert box.ask("hello") == NoAnswer(sent=False, kind="timeout", detail="silent") and not transport.calls
+    monkeypatch.setattr(client, "AGAIN_S", 0.0)
+    assert said(box.ask("hello")).value["base"] == site.base
 
 
 def test_a_python_that_is_named_and_not_there_is_searched_for_once(site: Site) -> None:

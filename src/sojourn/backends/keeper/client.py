@@ -7,8 +7,9 @@ import itertools
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +24,8 @@ from sojourn.wire import framing, quote
 from sojourn.wire.errors import WorldError
 
 _SAID_BYTES = 600
+# A command that asks a box several things waits for a silent one once: what it asks right after is not sent.
+SILENT_S, AGAIN_S = 10.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Keeper:
         self.transport = transport
         self.site = site
         self.parcel = parcel
+        self._silent: tuple[NoAnswer, float] | None = None  # what was waited for in vain, and until when
         self._python_there = ""  # the last to answer: asking it again needs no search
 
     @property
@@ -102,7 +106,8 @@ class Keeper:
         **fields: Any,
     ) -> Answer | NoAnswer:
         """One call. Every op is safe to repeat, so a NoAnswer may simply be asked again. An answer is decoded by the
-        shape of its op, and never longer than one can be (`decode`).
+        shape of its op, and never longer than one can be (`decode`). Right after a call that was waited for in vain
+        nothing is sent, and the answer is the same.
 
         `blobs`: data for the op. Raises: KeeperRefused (the box refuses), BadAnswer, NoFrames, NoPython, NoBase, and
         what `transport.put` raises.
@@ -165,10 +170,16 @@ class Keeper:
         return bool(folder) and (self._put(_keeper_of(self.parcel), folder, timeout_s) or True)
 
     def _call(self, op: str, stdin: bytes, timeout_s: float, limit_bytes: int) -> Ended | NoAnswer:
+        if self._silent and time.monotonic() - self._silent[1] < AGAIN_S:
+            return replace(self._silent[0], sent=False)
+        began_s = time.monotonic()
         call = functools.partial(self.transport.call, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
         ended = call(self.argv())
         if isinstance(ended, Ended) and bootstrap.asks_for_search(ended.rc, ended.stdout):
             ended = call(self.argv(search=True))
+        now_s = time.monotonic()
+        is_late = now_s - began_s >= SILENT_S
+        self._silent = (ended, now_s) if is_late and isinstance(ended, NoAnswer) else None
         return self.whole(op, ended)
 
     def argv(self, *, search: bool = False) -> list[str]:
