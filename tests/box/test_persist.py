@@ -333,6 +333,20 @@ def test_looking_at_a_large_folder_ends(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(saved_files.find(str(tmp_path))) == 10
 
 
+def test_unfinished_saves_go_with_the_next_attempt_and_those_of_others_stay(rig: Rig) -> None:
+    ours, theirs = "out/deep/.saving-1-17-4711-0a1b2c3d-44556677", "out/.saving-mine"
+    script = f"mkdir -p {ours} {theirs}; echo half > {ours}/m.pt; echo x > {theirs}/m.pt; ls -A out/deep; {END}"
+    root = rig.place("[ $SOJOURN_ATTEMPT = 1 ] || exec ls -A out out/deep; " + script, persist=["out"], outputs=["out"])
+    assert rig.finish(root)["state"] == "killed"
+    again(rig, root, 2)
+    assert not os.path.lexists(os.path.join(root.attempt(2), ours))
+    assert Path(root.attempt(2), theirs, "m.pt").read_text() == "x\n"
+    answer = rig.call("manifest", run="r")["manifest"]
+    assert answer["gone"] == [] and [row["path"] for row in answer["files"] if row["role"] == "output"] == [
+        f"{theirs}/m.pt"
+    ]
+
+
 # ---- What attempts remove
 
 

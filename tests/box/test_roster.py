@@ -239,3 +239,31 @@ def test_removing_a_run_compares_what_every_attempt_has(rig: Rig) -> None:
     assert (said["ok"], said.get("code")) == (False, "changed"), said
     said = rig.call("remove", kind="runs", name="r", identity="same", manifest=taken(rig)["digest"])
     assert said["ok"] and not os.path.exists(root.path), said
+
+
+OURS = ".saving-2-17-4711-0a1b2c3d-44556677"
+
+
+def test_an_unfinished_save_of_the_hook_is_no_output_and_never_was_one(rig: Rig) -> None:
+    files = {"attempts/1/out/a": "made", f"attempts/1/out/{OURS}/a": "half", "attempts/1/out/.saving-mine/a": "mine"}
+    root = run_of(rig, ["killed"], files, outputs=["out", "out/.saving-*/a", f"other/{OURS}"])
+    assert sources(taken(rig)["files"]) == ["attempts/1/out/.saving-mine/a", "attempts/1/out/a"]
+    sealed = atomic.read_json(root.manifest) or {}
+    assert not [row for row in sealed.get("files", []) if OURS in row["path"]]
+    os.unlink(os.path.join(root.attempt(1), "out", OURS, "a"))
+    assert taken(rig)["gone"] == []
+
+
+def test_only_unfinished_saves_are_an_output_that_was_never_made(rig: Rig) -> None:
+    run_of(rig, ["killed"], {f"attempts/1/out/{OURS}/a": "half"}, outputs=["out"])
+    assert taken(rig)["missing"] == ["out"]
+
+
+def test_a_torn_file_that_was_set_aside_is_no_output_and_a_whole_one_is(rig: Rig) -> None:
+    files = {
+        "persist/kept/out/.torn-m.safetensors": "half",
+        "persist/kept/out/.torn-m.bin": "whole",
+        "attempts/1/x": "",
+    }
+    run_of(rig, ["killed"], files, outputs=["out"])
+    assert sources(taken(rig)["files"]) == ["persist/kept/out/.torn-m.bin"]

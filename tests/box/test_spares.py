@@ -6,12 +6,13 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sojourn.box.run.root import Root
 from sojourn.box.supervise import spares
-from tests.box.rig import Rig, found, heard, kill, until
+from tests.box.rig import Rig, found, heard, kill, log, until
 from tests.box.test_persist import archive
 
 
@@ -212,6 +213,117 @@ def test_what_the_script_removed_itself_does_not_come_back(tmp_path: Path) -> No
     assert spares.mend(root, 1, 1) == []
     (folder / "step_2.pt").unlink()
     assert spares.mend(root, 1, 1) == ["step_1.pt"]
+
+
+KEEP_ONE = """
+import os, sys, time
+data, last = open("../../whole.pt", "rb").read(), ""
+os.mkdir("ckpts")
+for step in range(1, 6):
+    path = "ckpts/step=%d.pt" % step
+    open(path, "wb").write(data)
+    if last:
+        os.unlink(last)
+    last = path
+    while not os.path.exists("../../persist/spares/1/" + path):
+        time.sleep(0.05)
+print("all spared", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_script_that_keeps_one_checkpoint_has_one_spare(rig: Rig) -> None:
+    root = rig.place('exec python3 -c "$S"', envs={"S": KEEP_ONE})
+    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
+    rig.supervise(root)
+    spares_there, most = Path(root.spares(1), "ckpts"), 0
+
+    def is_over() -> bool:
+        nonlocal most
+        most = max(most, len(list(spares_there.glob("*"))))
+        return "all spared" in log(root)
+
+    assert until(is_over)
+    assert most <= 1 and os.listdir(spares_there) == ["step=5.pt"]
+
+
+def test_the_spare_of_the_only_checkpoint_goes_once_the_script_has_removed_it(rig: Rig) -> None:
+    root = rig.place("cp ../../whole.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done; rm model.pt; sleep 600")
+    Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
+    rig.supervise(root)
+    spare = Path(root.spares(1), "model.pt")
+    assert until(spare.exists)
+    Path(root.path, "go").touch()
+    assert until(lambda: not Path(root.attempt(1), "model.pt").exists())
+    assert spare.exists(), "it may be about to write it again"
+    assert until(lambda: not spare.exists())
+
+
+class Desk:
+    """A keeper, as far as `Spares` needs one."""
+
+    beat_s = 0.1
+
+    def __init__(self, root: Root, **spec: Any) -> None:
+        self.root, self.spec, self.reaped = root, spec, dict[int, int]()
+
+
+def spared(tmp_path: Path, *names: str) -> Root:
+    """A run whose files have a spare each."""
+    root = Root(str(tmp_path / "runs" / "r"))
+    Path(root.attempt(1)).mkdir(parents=True)
+    for name in names:
+        Path(root.attempt(1), name).write_bytes(archive(b"weights"))
+        rest(Path(root.attempt(1), name))
+        assert spares.make(root, 1, name) == 0
+    return root
+
+
+def test_a_spare_waits_for_what_replaces_its_file_to_be_whole(tmp_path: Path) -> None:
+    root = spared(tmp_path, "step_1.pt")
+    at, spare = Path(root.attempt(1)), Path(root.spares(1), "step_1.pt")
+    one = spares.Spares(Desk(root), 1)  # type: ignore[arg-type]
+    (at / "step_1.pt").unlink()
+    (at / "step_2.pt").write_bytes(archive(b"weights")[:-9])
+    for now_s in (0.0, 100.0):
+        one._yield(now_s)
+        assert spare.exists()
+    assert spares.mend(root, 1, 1) == ["step_1.pt"], "killed now, this is all there is"
+    (at / "step_1.pt").unlink()
+    (at / "step_2.pt").write_bytes(archive(b"weights"))
+    one._yield(101.0)
+    assert not spare.exists()
+
+
+def test_spares_give_back_their_room_before_the_disk_is_full_except_of_a_torn_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = spared(tmp_path, "a.pt", "b.pt")
+    Path(root.attempt(1), "b.pt").write_bytes(archive(b"weights")[:-9])
+    one = spares.Spares(Desk(root), 1)  # type: ignore[arg-type]
+    real = os.statvfs(root.path)
+    blocks = (512 << 20) // real.f_frsize
+    for free, left in ((6, ["a.pt", "b.pt"]), (4, ["b.pt"])):  # percent
+        small = os.statvfs_result([*real[:2], blocks, blocks, blocks * free // 100, *real[5:10]])
+        monkeypatch.setattr(os, "statvfs", lambda path, small=small: small)
+        one._yield(0.0)
+        assert sorted(os.listdir(root.spares(1))) == left
+
+
+def test_spares_take_none_of_the_room_that_the_job_asked_for(tmp_path: Path) -> None:
+    root = spared(tmp_path, "a.pt")
+    size = os.path.getsize(os.path.join(root.attempt(1), "a.pt"))
+    Path(root.attempt(1), "b.pt").write_bytes(archive(b"weights"))
+    rest(Path(root.attempt(1), "b.pt"))
+    assert spares.make(root, 1, "b.pt", 2 * size - 1) != 0
+    assert spares.make(root, 1, "a.pt", size) == 0, "its own spare is replaced"
+    assert spares.make(root, 1, "b.pt", 2 * size) == 0
+    disk = os.statvfs(root.path)
+    free_gib = disk.f_bavail * disk.f_frsize / (1 << 30)
+    asked = {"resources": {"disk_size": "%.3f" % (free_gib + 1.0)}}
+    assert spares.Spares(Desk(root, **asked), 1)._most_bytes == 0  # type: ignore[arg-type]
+    asked = {"resources": {"disk_size": "%.3f" % (free_gib / 2)}}
+    assert 0 < spares.Spares(Desk(root, **asked), 1)._most_bytes < free_gib * 0.6 * (1 << 30)  # type: ignore[arg-type]
 
 
 def test_spares_go_with_the_success_of_the_run(rig: Rig) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.box.run import unfinished
+
 HOOK = Path(__file__).resolve().parents[2] / "src/sojourn/train/hook"
 
 SAVES = {
@@ -50,7 +52,7 @@ SAVES = {
     ),
     "joblib": (
         "import joblib, numpy as np",
-        "assert joblib.dump({'n': n, 'w': np.zeros(size)}, 'm.pkl') in (['m.pkl'], [os.path.realpath('m.pkl')])",
+        "assert joblib.dump({'n': n, 'w': np.zeros(size)}, 'm.pkl') == ['m.pkl']",
         "joblib.load('m.pkl')['n']",
         "m.pkl",
     ),
@@ -165,6 +167,186 @@ def test_a_file_that_may_not_grow_so_large_leaves_the_old_one(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["m.npy"]
 
 
+# ---- The functions stay the library's own, for pickle and for `is`
+
+IN_OTHERS = """
+import multiprocessing as mp, pickle, sys
+from concurrent.futures import ProcessPoolExecutor
+from {home} import {name} as other_name
+import {library}
+save = {library}.{name}
+assert save is other_name and pickle.loads(pickle.dumps({{"by": save}}))["by"] is save
+assert hasattr(save, "__sojourn_plain__")
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, mp.get_context("fork")) as pool:
+        pool.submit(save, {first}, "a").result(60)
+    with mp.get_context("fork").Pool(1) as pool:
+        pool.apply_async(save, ({first}, "b")).get(60)
+    one = mp.get_context("spawn").Process(target=save, args=({first}, "c"))
+    one.start()
+    one.join(60)
+    sys.exit(one.exitcode)
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "name", "home", "first"),
+    [
+        ("joblib", "dump", "joblib.numpy_pickle", "[1]"),
+        pytest.param(
+            "torch",
+            "save",
+            "torch.serialization",
+            "{'a': torch.ones(3)}",
+            marks=[pytest.mark.torch, pytest.mark.campaign],
+        ),
+    ],
+)
+def test_another_process_can_be_given_the_function(
+    tmp_path: Path, library: str, name: str, home: str, first: str
+) -> None:
+    pytest.importorskip(library)
+    (tmp_path / "t.py").write_text(IN_OTHERS.format(library=library, name=name, home=home, first=first))
+    done = python(tmp_path, "import runpy, sys; sys.argv = ['t.py']; runpy.run_path('t.py', run_name='__main__')")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c", "t.py"]
+
+
+def test_numpy_has_one_function_under_all_its_names_and_it_reads_as_before(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    inner = "numpy.lib._npyio_impl" if hasattr(numpy.lib, "_npyio_impl") else "numpy.lib.npyio"
+    code = f"import importlib, inspect, pickle, numpy as np\nimpl = importlib.import_module('{inner}')\n"
+    code += "for name in ('save', 'savez', 'savez_compressed'):\n    f = getattr(np, name)\n"
+    code += "    assert f is getattr(impl, name) is pickle.loads(pickle.dumps(f)) and f.__sojourn_plain__\n"
+    code += "assert 'def save(' in inspect.getsource(np.save) and 'arr' in inspect.signature(np.save).parameters\n"
+    code += "assert type(np.__loader__) is type(np.__spec__.loader) is type(inspect.__loader__)"
+    done = python(tmp_path, code)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- What is somebody else's
+
+
+def test_what_others_have_in_the_folder_stays(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    theirs = [".saving-mine/m.npy", ".saving-1-abcd/x", ".saving-1-2-3-mine-4/x"]
+    for one in theirs:
+        (tmp_path / one).parent.mkdir()
+        (tmp_path / one).touch()
+    # as this hook names them: of a living process, and of one on another machine
+    alive = "import sitecustomize as ours, os\n"
+    alive += "os.mkdir('.saving-1-%d-%s-%s-0' % (os.getppid(), ours._start(str(os.getppid())), ours._here()))\n"
+    alive += "os.mkdir('.saving-1-999999999-1-00000000-0')\n"
+    before = python(tmp_path, alive + "print(*sorted(os.listdir('.')))").stdout.split()
+    assert len(before) == 5
+    assert python(tmp_path, "import numpy as np; np.save('m.npy', np.arange(3))").stderr == ""
+    assert sorted(os.listdir(tmp_path)) == sorted([*before, "m.npy"])
+    assert all((tmp_path / one).exists() for one in theirs)
+
+
+STUCK = "import numpy.lib.format as f, os, time\ndef never(*a, **k):\n    print('in', flush=True); time.sleep(60)\n"
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_save_whatever_its_attempt(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    code = STUCK + "f.write_array = never\nimport numpy as np; np.save('m.npy', np.arange(3))"
+    env = {**os.environ, "PYTHONPATH": str(HOOK), "SOJOURN_TOKEN": "1"}
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=env, stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"in\n"
+    other = "import numpy as np; np.save('n.npy', np.arange(3))"
+    for token in ("1", "2"):  # it lives: nobody takes its file away, of this attempt or a later one
+        assert python(tmp_path, other, SOJOURN_TOKEN=token).stderr == ""
+        (left,) = [name for name in os.listdir(tmp_path) if name.startswith(".saving-")]
+        assert left.startswith(".saving-1-%d-" % child.pid) and os.listdir(tmp_path / left) == ["m.npy"]
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    assert python(tmp_path, other, SOJOURN_TOKEN="1").stderr == ""
+    assert os.listdir(tmp_path) == ["n.npy"]
+
+
+# ---- What the place does not allow
+
+REFUSING = """
+import os, errno, numpy as np
+np.save("m.npy", np.arange(9)); os.chmod("m.npy", 0o640)
+def refuse(*args, **named): raise OSError(errno.{error}, "refused")
+os.{call} = refuse
+for n in range(3): np.save("m.npy", np.full(9, n)); np.save("n%d.npy" % n, np.arange(3))
+print(np.load("m.npy")[0], *sorted(os.listdir(".")))
+"""
+
+
+@pytest.mark.parametrize("error", ["EOPNOTSUPP", "EPERM"])
+@pytest.mark.parametrize("call", ["fsync", "chmod", "rename", "mkdir"])
+def test_where_a_step_is_refused_the_file_is_written_as_ever_and_that_is_said_once(
+    tmp_path: Path, call: str, error: str
+) -> None:
+    pytest.importorskip("numpy")
+    done = python(tmp_path, REFUSING.format(call=call, error=error))
+    assert (done.returncode, done.stdout) == (0, "2 m.npy n0.npy n1.npy n2.npy\n"), done.stderr
+    assert done.stderr.count("written in place") == 1 and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        "sys.stderr = None",
+        "sys.stderr.close()",
+        "os.close(2)",
+        "os.close(2); f = open('other.npy', 'wb'); assert f.fileno() == 2",
+        "r, w = os.pipe(); os.dup2(w, 2); os.close(r); os.close(w)",
+    ],
+)
+def test_without_a_standard_error_it_is_silent(tmp_path: Path, quiet: str) -> None:
+    pytest.importorskip("numpy")
+    code = f"import numpy as np, os, sys\n{quiet}\nnp.save('m.npy', np.arange(3)); os.link('m.npy', 'n.npy')\n"
+    code += "np.save('m.npy', np.arange(4)); print(len(np.load('n.npy')))"
+    done = python(tmp_path, code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
+    assert not (tmp_path / "other.npy").exists() or not (tmp_path / "other.npy").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("make", "show"),
+    [
+        ("os.link('m.npy', 'best.npy')", "len(np.load('best.npy'))"),
+        ("os.setxattr('m.npy', 'user.note', b'1')", "os.getxattr('m.npy', 'user.note')"),
+        ("os.chown('m.npy', 1234, 4321)", "os.stat('m.npy')[4:6]"),
+        ("os.chmod('m.npy', 0o604)", "oct(os.stat('m.npy').st_mode)"),
+        ("f = open('m.npy', 'rb')", "len(f.read())"),
+        ("f = np.load('m.npy', mmap_mode='r')", "float(f.sum())"),
+    ],
+)
+def test_what_a_file_is_beside_its_content_stays_as_without_the_hook(tmp_path: Path, make: str, show: str) -> None:
+    pytest.importorskip("numpy")
+    code = f"import numpy as np, os\nnp.save('m.npy', np.zeros(3))\n{make}\n"
+    code += f"for n in (1, 2): np.save('m.npy', np.full(3, n))\nprint({show}, np.load('m.npy')[0])"
+    said = []
+    for hook in ("", str(HOOK)):
+        folder = tmp_path / ("with" if hook else "without")
+        folder.mkdir()
+        done = python(folder, code, PYTHONPATH=hook)
+        if "Errno" in done.stderr and not hook:
+            pytest.skip(done.stderr.splitlines()[-1])
+        said.append((done.returncode, done.stdout))
+        assert not [name for name in os.listdir(folder) if name.startswith(".")]
+    assert said[0] == said[1]
+
+
+def test_a_link_that_a_kill_left_between_two_steps_is_ours(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    work, kept = tmp_path / "run/attempts/1", tmp_path / "run/persist/before/m.npy"
+    for folder in (work, kept.parent):
+        folder.mkdir(parents=True)
+    (work / "m.npy").write_bytes(b"old")
+    os.link(work / "m.npy", kept)
+    env = {"SOJOURN_RUN_DIR": str(tmp_path / "run"), "SOJOURN_ATTEMPT": "1"}
+    done = python(work, "import numpy as np; np.save('m.npy', np.arange(3))", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert kept.read_bytes() == b"old" and (work / "m.npy").stat().st_nlink == 1
+
+
 def killed(folder: Path, seed: int, kills: int, is_protected: bool) -> int:
     """How many of so many SIGKILLs in a loop of saves left a file that does not load."""
     torch = pytest.importorskip("torch")
@@ -201,3 +383,11 @@ def test_a_kill_in_the_middle_loses_nothing_that_was_saved(tmp_path: Path) -> No
 def test_twenty_kills_lose_nothing_where_the_plain_save_loses_many(tmp_path: Path) -> None:
     assert killed(tmp_path, 2, 20, is_protected=False) > 3
     assert killed(tmp_path, 2, 20, is_protected=True) == 0
+
+
+def test_the_keeper_knows_the_names_of_unfinished_saves(tmp_path: Path) -> None:
+    done = python(
+        tmp_path, "import os, sitecustomize as ours; print(ours._aside(os.path.abspath('m.pt')))", SOJOURN_TOKEN="7"
+    )
+    assert unfinished.is_inside("out/%s/m.pt" % done.stdout.strip()), done
+    assert not unfinished.is_inside("out/.saving-mine/m.pt")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 
-from sojourn.box.run import secrets, shelved
+from sojourn.box.run import secrets, shelved, unfinished
 from sojourn.box.run.ends import Ends
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
 from sojourn.box.system import globs, opening
@@ -86,6 +86,8 @@ class _Taking:
             for folder in self.folders:
                 unseen: Dict[str, str] = {}
                 for path in globs.hits(folder, glob, OURS, self.top, unseen):
+                    if unfinished.is_inside(path):
+                        continue
                     is_hit = True
                     those = places.setdefault(path, [])
                     if folder not in those:
@@ -251,7 +253,7 @@ class _Taking:
         found: Dict[str, Any] = {}
         for row in _dicts(self.sealed.get("files")):
             path, role = str(row.get("path")), row.get("role")
-            if role not in ("output", "checkpoint") or self._is_there(path):
+            if role not in ("output", "checkpoint") or self._is_there(path) or unfinished.is_inside(path):
                 continue
             name = path.partition("/")[2].partition("/")[0] if path.startswith("checkpoints/") else ""
             was_replaced = bool(name) and (0, 0, 0) < shelved.rank(name) < newest

@@ -3,6 +3,9 @@
 While an attempt runs, a child of the keeper (one per copy) keeps the last complete version of each such file. After a
 bad end, `mend` restores it if the original is torn. A script that names each checkpoint differently needs no spares:
 the previous one still exists. Nor does one whose saves `protect: saves` makes whole, as far as it does.
+
+A file has one spare at most, which goes when the script removes the file: so there are never more than the script
+keeps. And they yield to it: no spare takes what the job's `disk_size` asked for, or the last free room of the disk.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Dict, List, Sequence, Set
 
     from sojourn.box.run.saved_files import Saved
+    from sojourn.wire.documents import Spec
 
 _SHARE = 100  # looking takes at most this part of the time
 _SETTLED_NS = 500_000_000  # a file not written to for this long is at rest
@@ -32,6 +36,8 @@ _MOST_KNOWN = 10_000
 _SOON_S = 0.5  # how often files that may need a spare are checked, once there are some
 _LATEST_S = 60.0  # the longest that a file written to during every copy is left alone
 _MOST_WATCHED = 20
+_REMOVED_S = 5.0  # a file that is gone so long, with none beside it, is not just being saved again
+_ANY_BYTES = 1 << 62
 _COPIED, _NOT, _MOVING = 0, 1, 2  # a child's exit status; _MOVING: written to meanwhile, or not at rest
 
 
@@ -54,6 +60,8 @@ class Spares:
         self._vain: Dict[str, int] = {}  # for each path, consecutive copies abandoned because it changed
         self._not_before_s: Dict[str, float] = {}
         self._pushed: Dict[str, int] = {}  # the sizes of pushed files that look like checkpoints
+        self._gone_s: Dict[str, float] = {}  # when the original of a spare was first seen to be gone
+        self._most_bytes = _most_bytes(keeper.root, number, keeper.spec)
 
     def tick(self, now_s: float) -> None:
         """Start a copy if due. `now_s`: monotonic."""
@@ -69,11 +77,15 @@ class Spares:
             self._next_s = now_s + max(self._keeper.beat_s, _SHARE * (time.monotonic() - now_s))
         else:
             self._known = [*map(self._again, self._known[:_MOST_WATCHED]), *self._known[_MOST_WATCHED:]]
+        try:
+            self._yield(now_s)
+        except OSError:
+            pass  # spares stay where nothing can be seen
         due = self._due(self._known, now_s)
         if due is not None:
             self._spared[due.path] = due.mtime_ns
             self._copied, self._began_s = due.path, now_s
-            self._pid = _start(self._keeper, self._number, due.path)
+            self._pid = _start(self._keeper, self._number, due.path, self._most_bytes)
 
     def next_s(self, now_s: float) -> float:
         """When to call `tick` again, by the same clock."""
@@ -102,6 +114,25 @@ class Spares:
             self._spared.pop(path, None)
         pause_s = max(_SOON_S, (now_s - self._began_s) * 2 ** min(self._vain[path], 10))
         self._not_before_s[path] = now_s + min(pause_s, max(_LATEST_S, now_s - self._began_s))
+
+    def _yield(self, now_s: float) -> None:
+        """Remove the spares of files that the script removed; of every whole file, where the disk is getting full.
+        Raises: OSError.
+        """
+        top = self._keeper.root.spares(self._number)
+        kept = saved_files.find(top)
+        is_short = bool(kept) and _free_bytes(self._keeper.root) < 0
+        for one in kept:
+            full = os.path.join(self._folder, one.path)
+            if os.path.lexists(full):
+                self._gone_s.pop(one.path, None)
+                is_over = is_short and saved_files.is_whole(full)
+            else:
+                beside = _named_in(os.path.dirname(full))
+                gone_s = now_s - self._gone_s.setdefault(one.path, now_s)
+                is_over = any(map(saved_files.is_whole, beside)) or (not beside and gone_s >= _REMOVED_S)
+            if is_over:
+                os.unlink(os.path.join(top, one.path))
 
     def _again(self, one: Saved) -> Saved:
         try:
@@ -151,11 +182,12 @@ def mend(root: Root, number: int, spares_of: int) -> List[str]:
         full, spare = os.path.join(folder, one.path), os.path.join(spares, one.path)
         if saved_files.is_whole(full) or not saved_files.is_whole(spare):
             continue
-        if not os.path.lexists(full) and saved_files.find(folder, [os.path.dirname(one.path)]):
+        beside = saved_files.find(folder, [os.path.dirname(one.path)])
+        if not os.path.lexists(full) and any(saved_files.is_whole(os.path.join(folder, two.path)) for two in beside):
             continue  # the script removed it, and has others
         set_aside(full)
         os.makedirs(os.path.dirname(full), exist_ok=True)
-        coming = os.path.join(os.path.dirname(full), ".spare-" + os.path.basename(full))
+        coming = os.path.join(os.path.dirname(spare), ".back-" + os.path.basename(spare))  # half a copy is no output
         if os.path.lexists(coming):
             os.unlink(coming)
         copying.copy(spare, coming)
@@ -190,9 +222,9 @@ def take_over(root: Root, number: int) -> None:
         os.rename(before, now)
 
 
-def make(root: Root, number: int, path: str) -> int:
-    """Copy one file of attempt `number` to its spares, if it is complete, at rest, and stays unchanged meanwhile:
-    _COPIED, _MOVING or _NOT. Raises: nothing.
+def make(root: Root, number: int, path: str, most_bytes: int = _ANY_BYTES) -> int:
+    """Copy one file of attempt `number` to its spares, if it is complete, at rest, and stays unchanged meanwhile, and
+    all spares together then have at most `most_bytes`: _COPIED, _MOVING or _NOT. Raises: nothing.
     """
     source, goal = os.path.join(root.attempt(number), path), os.path.join(root.spares(number), path)
     coming = os.path.join(os.path.dirname(goal), ".new-" + os.path.basename(goal))
@@ -201,9 +233,8 @@ def make(root: Root, number: int, path: str) -> int:
         quiet_ns = _QUIET_NS if saved_files.states_its_end(source) else _SETTLED_NS
         if time.time_ns() - before.st_mtime_ns < quiet_ns:
             return _MOVING
-        disk = os.statvfs(root.path)
-        spare_bytes = min(_ROOM_BYTES, disk.f_blocks * disk.f_frsize // _ROOM_SHARE)
-        if disk.f_bavail * disk.f_frsize < 2 * before.st_size + spare_bytes:
+        others = sum(one.bytes for one in saved_files.find(root.spares(number)) if one.path != path)
+        if _free_bytes(root) < 2 * before.st_size or others + before.st_size > most_bytes:
             return _NOT
         os.makedirs(os.path.dirname(goal), mode=0o700, exist_ok=True)
         if os.path.lexists(coming):
@@ -220,11 +251,34 @@ def make(root: Root, number: int, path: str) -> int:
     return _NOT
 
 
+def _free_bytes(root: Root) -> int:
+    """What is free beyond the room that spares leave alone. Raises: OSError."""
+    disk = os.statvfs(root.path)
+    return disk.f_bavail * disk.f_frsize - min(_ROOM_BYTES, disk.f_blocks * disk.f_frsize // _ROOM_SHARE)
+
+
+def _most_bytes(root: Root, number: int, spec: Spec) -> int:
+    """How much all spares may have: what is free at the start of the attempt beyond the `disk_size` of the job."""
+    try:
+        asked_bytes = float((spec.get("resources") or {}).get("disk_size") or 0) * (1 << 30)
+        disk = os.statvfs(root.path)
+    except (TypeError, ValueError, OSError):
+        return _ANY_BYTES
+    here = sum(one.bytes for one in saved_files.find(root.spares(number)))
+    return int(max(0, disk.f_bavail * disk.f_frsize + here - asked_bytes)) if asked_bytes else _ANY_BYTES
+
+
+def _named_in(folder: str) -> List[str]:
+    """The files directly in a folder that have a checkpoint's name."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name) for name in names if not name.startswith(".") and saved_files.is_named(name)]
+
+
 def _version(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _start(keeper: Keeper, number: int, path: str) -> int:
+def _start(keeper: Keeper, number: int, path: str, most_bytes: int) -> int:
     """Start a copy; its pid, 0 if no process can be started. A fork without a new program: a script that saves every
     second leaves no time for Python to start on a busy machine.
     """
@@ -237,7 +291,7 @@ def _start(keeper: Keeper, number: int, path: str) -> int:
         ended = _NOT
         try:
             _leave_alone()
-            ended = make(keeper.root, number, path)
+            ended = make(keeper.root, number, path, most_bytes)
         finally:
             os._exit(ended)
     keeper.expected.add(pid)
