@@ -86,7 +86,7 @@ class _Taking:
             for folder in self.folders:
                 unseen: Dict[str, str] = {}
                 for path in globs.hits(folder, glob, OURS, self.top, unseen):
-                    if unfinished.is_inside(path):
+                    if unfinished.is_left(folder, path):
                         continue
                     is_hit = True
                     those = places.setdefault(path, [])

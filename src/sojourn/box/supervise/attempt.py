@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sojourn.box.run import lastwords, locks, marks, secrets
+from sojourn.box.run import lastwords, locks, secrets
 from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.progress import Progress
 from sojourn.box.run.root import read_fields, read_spec
@@ -14,7 +14,7 @@ from sojourn.box.supervise import ending, environment, persist, prepare, snapsho
 from sojourn.box.supervise.ending import Exit
 from sojourn.box.supervise.keeper import Keeper
 from sojourn.box.supervise.watch import Watch
-from sojourn.box.system import disk, machine, members, process
+from sojourn.box.system import disk, machine, marks, members, process
 from sojourn.box.trackers.files import Files
 from sojourn.wire import units
 from sojourn.wire.mask import Mask
