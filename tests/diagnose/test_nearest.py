@@ -109,10 +109,10 @@ def test_why_says_so_as_a_possibility_and_only_where_nothing_is_decided(
     log.write_text(UNKNOWN)
     why = of_log(str(log))
     assert why.judged.verdict is None and why.exit_status == 10
-    assert why.alike[0].id == "missing-library" == why.as_json()["alike"][0]["id"]
+    assert why.alike[0].id == "missing-library" == why.as_json()["nearest"][0]["id"]
     assert main(["why", "--log", str(log)]) == 10
     said = capsys.readouterr().out
     assert "possible looks like" in " ".join(said.split()) and "[missing-library]" in said
     assert said.splitlines()[-1].split() == ["next", "sojourn", "gotchas", "show", "missing-library"]
     log.write_text(UNKNOWN + "Epoch 1: loss 0.3\nEpoch 2: loss 0.2\nTraining finished\n")
-    assert of_log(str(log)).alike == () and "alike" not in of_log(str(log)).as_json()
+    assert of_log(str(log)).alike == () and "nearest" not in of_log(str(log)).as_json()

@@ -104,7 +104,7 @@ class Why:
             "healthy": self.judged.is_healthy,
             "said": self.said,
             "events": [_plain(event) for event in self.events[:MAX_EVENTS]],
-            **({"alike": [_plain(one) for one in self.alike]} if self.alike else {}),
+            **({"nearest": [_plain(one) for one in self.alike]} if self.alike else {}),
             **({"run": self.row.as_json(), "note": self.note or None} if self.row else {}),
             **({"kept_home": [asdict(one) for one in self.kept_home]} if self.row else {}),
         }
