@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.box.run import unfinished
+from sojourn.box.run import saved_files
 
 HOOK = Path(__file__).resolve().parents[2] / "src/sojourn/train/hook"
 
@@ -389,5 +389,5 @@ def test_the_keeper_knows_the_names_of_unfinished_saves(tmp_path: Path) -> None:
     done = python(
         tmp_path, "import os, sitecustomize as ours; print(ours._aside(os.path.abspath('m.pt')))", SOJOURN_TOKEN="7"
     )
-    assert unfinished.is_inside("out/%s/m.pt" % done.stdout.strip()), done
-    assert not unfinished.is_inside("out/.saving-mine/m.pt")
+    assert saved_files.is_unfinished("out/%s/m.pt" % done.stdout.strip()), done
+    assert not saved_files.is_unfinished("out/.saving-mine/m.pt")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 
-from sojourn.box.run import secrets, shelved, unfinished
+from sojourn.box.run import saved_files, secrets, shelved
 from sojourn.box.run.ends import Ends
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
 from sojourn.box.system import globs, opening
@@ -86,7 +86,7 @@ class _Taking:
             for folder in self.folders:
                 unseen: Dict[str, str] = {}
                 for path in globs.hits(folder, glob, OURS, self.top, unseen):
-                    if unfinished.is_left(folder, path):
+                    if saved_files.is_left(folder, path):
                         continue
                     is_hit = True
                     those = places.setdefault(path, [])
@@ -253,7 +253,7 @@ class _Taking:
         found: Dict[str, Any] = {}
         for row in _dicts(self.sealed.get("files")):
             path, role = str(row.get("path")), row.get("role")
-            if role not in ("output", "checkpoint") or self._is_there(path) or unfinished.is_inside(path):
+            if role not in ("output", "checkpoint") or self._is_there(path) or saved_files.is_unfinished(path):
                 continue
             name = path.partition("/")[2].partition("/")[0] if path.startswith("checkpoints/") else ""
             was_replaced = bool(name) and (0, 0, 0) < shelved.rank(name) < newest

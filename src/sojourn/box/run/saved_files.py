@@ -2,6 +2,9 @@
 
 For scripts unaware of us: the names are the defaults of PyTorch, Hugging Face, Lightning, Keras, DeepSpeed, Megatron
 and plain loops. A format that states its length is checked against it; any other is complete if not empty.
+
+Also what killed saves leave: `.saving-*` folders of `protect: saves`, and torn files that the keeper set aside. They
+are nobody's results, so never an output.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ else:
 
 MOST_ENTRIES = 20_000  # a larger working copy is searched only this far
 TORN = ".torn-"  # prefix for incomplete files: kept, and no longer taken for a checkpoint
+# The hook's (train/hook/sitecustomize.py): token, pid, start, machine, random. Any other `.saving-*` is the user's.
+_SAVING = re.compile(r"\.saving-[0-9]+-[0-9]+-[0-9]+-[0-9a-f]{8}-[0-9a-f]{8}")
 _SURE = frozenset(".pt .pth .ckpt .safetensors .keras .pdparams .pdopt".split())
 _MAYBE = frozenset(".bin .npz .npy .pkl .pickle .joblib .h5 .hdf5 .msgpack .params .tar .model .json".split())
 _WORD = re.compile(r"ckpt|checkpoint|model|weight|state|snapshot|epoch|(?:^|[_-])(?:last|best|latest|step)", re.I)
@@ -76,6 +81,33 @@ def is_named(path: str) -> bool:
     if extension == ".json":  # a model of XGBoost and the like, never a log or a configuration
         return bool(re.search(r"ckpt|checkpoint", stem))
     return extension in _SURE or (extension in _MAYBE and bool(_WORD.search(stem)))
+
+
+def is_left(folder: str, path: str) -> bool:
+    """Whether the file `path` in `folder` is half a save: unfinished, or a `.torn-*` that is not whole."""
+    if os.path.basename(path).startswith(TORN):
+        return not is_whole(os.path.join(folder, path))
+    return is_unfinished(path)
+
+
+def is_unfinished(path: str) -> bool:
+    """Whether a path is the hook's folder of an unfinished save, or in one."""
+    return ".saving-" in path and any(_SAVING.fullmatch(part) for part in path.split("/"))
+
+
+def remove_unfinished(top: str) -> None:
+    """Remove every unfinished save in `top`, where no process may be saving any more. Links are not followed.
+    Raises: nothing; what cannot be removed stays, and is no output either.
+    """
+    for at, folders, _ in os.walk(top):
+        for folder in [os.path.join(at, name) for name in folders if _SAVING.fullmatch(name)]:
+            folders.remove(os.path.basename(folder))
+            try:
+                for name in () if os.path.islink(folder) else os.listdir(folder):
+                    os.unlink(os.path.join(folder, name))
+                os.rmdir(folder)
+            except OSError:
+                continue
 
 
 def states_its_end(path: str) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from sojourn.box.run import copying, roster, saved_files, shelved, unfinished
+from sojourn.box.run import copying, roster, saved_files, shelved
 from sojourn.box.run.ledger import complain
 from sojourn.box.run.root import Root, attempts_made, read_fields
 from sojourn.box.supervise import prepare, spares
@@ -75,7 +75,7 @@ def lend(root: Root, spec: Spec, number: int) -> List[str]:
             os.makedirs(os.path.dirname(theirs), exist_ok=True)
             _remove(theirs)
             os.rename(mine, theirs)
-            unfinished.remove(theirs)  # by `park`, their writers are dead, or write elsewhere
+            saved_files.remove_unfinished(theirs)  # by `park`, their writers are dead, or write elsewhere
             found.append(path)
     return found
 

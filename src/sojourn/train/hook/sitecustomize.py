@@ -27,7 +27,7 @@ _SAVERS = {
     "joblib": (("dump", 1, "filename", ""),),
 }
 _TRIED_AGAIN = (28, 122, 18)  # ENOSPC, EDQUOT, EXDEV: no room for two, or no rename; written in place as before
-_PREFIX = ".saving-"  # the whole name: `_aside`; box/run/unfinished.py knows it too
+_PREFIX = ".saving-"  # the whole name: `_aside`; box/run/saved_files.py knows it too
 _told: set[str] = set()  # already reported
 _refused: set[str] = set()  # folders whose file system did not let us replace a file
 
