@@ -247,6 +247,7 @@ def test_a_script_that_keeps_one_checkpoint_has_one_spare(rig: Rig) -> None:
     assert most <= 1 and os.listdir(spares_there) == ["step=5.pt"]
 
 
+@pytest.mark.campaign
 def test_the_spare_of_the_only_checkpoint_goes_once_the_script_has_removed_it(rig: Rig) -> None:
     root = rig.place("cp ../../whole.pt model.pt; until [ -e ../../go ]; do sleep 0.05; done; rm model.pt; sleep 600")
     Path(root.path, "whole.pt").write_bytes(archive(b"weights"))
@@ -293,6 +294,16 @@ def test_a_spare_waits_for_what_replaces_its_file_to_be_whole(tmp_path: Path) ->
     (at / "step_2.pt").write_bytes(archive(b"weights"))
     one._yield(101.0)
     assert not spare.exists()
+
+
+def test_a_file_that_is_gone_for_good_takes_its_spare_along(tmp_path: Path) -> None:
+    root = spared(tmp_path, "model.pt")
+    spare = Path(root.spares(1), "model.pt")
+    one = spares.Spares(Desk(root), 1)  # type: ignore[arg-type]
+    Path(root.attempt(1), "model.pt").unlink()
+    for now_s, is_there in ((10.0, True), (14.9, True), (15.0, False)):
+        one._yield(now_s)
+        assert spare.exists() is is_there
 
 
 def test_spares_give_back_their_room_before_the_disk_is_full_except_of_a_torn_file(
