@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _PROVING = threading.Lock()
 UNSAFE = "unsafe"
+_LEFT_SO = frozenset((("json", "non-finite"), ("jsonl", "non-finite"), ("jsonl", "truncated")))
 
 
 class Proving:
@@ -196,7 +197,7 @@ class Bringing:
                     noted += 1
 
     def _note(self, haul: Haul, row: FileRow, proof: Artifact) -> None:
-        haul.artifacts[key(row)] = proof
+        proof = haul.artifacts[key(row)] = as_the_run_left_it(proof)
         home, name, is_whole = self._home, row["path"], "bytes" in proof.proved
         code = self._record.code_of(row["from"])
         if proof.ok:
@@ -208,6 +209,16 @@ class Bringing:
             kind = UNSAFE if proof.problem == UNSAFE else proof.kind if proof.kind != UNKNOWN else proof.problem
             whole = replace(proof, kind=kind, proved=("bytes",), problem="", detail="", remarks=said)
             haul.receipts[key(row)] = whole.receipt(home.run, home.unproven(name), code)
+
+
+def as_the_run_left_it(proof: Artifact) -> Artifact:
+    """NaN in JSON, and a last line of JSON lines that a kill cut off, are remarks where the hash says that the file is
+    whole: so the run left it, and all else in it was read. `verify`, which may have no hash, keeps them as problems.
+    """
+    if "bytes" not in proof.proved or (proof.kind, proof.problem) not in _LEFT_SO:
+        return proof
+    remarks = (f"{proof.problem}: {proof.detail}", *proof.remarks)
+    return replace(proof, proved=("bytes", "structure", "load"), problem="", detail="", remarks=remarks)
 
 
 def settle(home: Home, choice: Choice, haul: Haul, rows: Sequence[FileRow]) -> None:
