@@ -322,3 +322,28 @@ def test_what_its_provider_stops_is_not_said_to_be_stopped(world: World, rented:
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     with pytest.raises(StopsItself):
         let_go(world, is_stopped=True)
+
+
+def test_what_was_given_up_once_is_given_up_until_it_changes(world: World, rented: Provider) -> None:
+    world.ended("echo '{}' > out.json; exit 3", outputs=["out.json"])
+    assert refused(world) == ["digits: out.json is not home"]
+    rented.release = lambda lease, clearance: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(ZeroDivisionError):
+        let_go(world, abandon=("digits",))
+    (world.root() / "attempts/1/out.json").write_text("[1, 2]")
+    assert refused(world) == ["digits: out.json is not home"], "it is another file now"
+    with pytest.raises(ZeroDivisionError):
+        let_go(world, abandon=("digits",))
+    del rented.release  # type: ignore[method-assign]
+    done = let_go(world)
+    assert done.released and done.abandoned == ("digits",)
+
+
+def test_nan_in_json_and_a_torn_last_line_are_remarks_and_hold_nothing(world: World, rented: Provider) -> None:
+    script = """echo '{"loss": NaN}' > m.json; printf '{"step": 1}\\n{"loss": NaN}\\n{"st' > log.jsonl"""
+    world.ended(script, outputs=["m.json", "log.jsonl"])
+    (got,) = pull(world.ctx)
+    assert got.ok, [one.problem for one in got.artifacts]
+    said = {one.path: " ".join(one.remarks) for one in got.artifacts}
+    assert "non-finite" in said["m.json"] and "the last, is incomplete" in said["log.jsonl"]
+    assert let_go(world).released

@@ -73,7 +73,7 @@ def _reopened(db: sqlite3.Connection, r: Record) -> None:
 def _abandoned(db: sqlite3.Connection, r: Record) -> None:
     kept = db.execute(f"SELECT abandoned FROM leases WHERE {_NEWEST}", (r["lease"],)).fetchone()
     if kept is not None:
-        given_up = [*json.loads(kept[0]), {"run": r["run"], "what": r.get("what", "")}]
+        given_up = [*json.loads(kept[0]), {"run": r["run"], "what": r.get("what", ""), "digest": r.get("digest", "")}]
         db.execute(f"UPDATE leases SET abandoned = ? WHERE {_NEWEST}", (text_of(given_up), r["lease"]))
 
 

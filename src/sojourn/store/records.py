@@ -201,7 +201,7 @@ class LeaseRecord:
 
     @_once
     def abandoned(self) -> tuple[dict[str, Any], ...]:
-        """What the user gave up by name: {"run", "what"} each."""
+        """What the user gave up by name: {"run", "what", "digest"} each; the digest is of what the run had then."""
         return tuple(json.loads(self.row["abandoned"]))
 
     @_once

@@ -5,8 +5,8 @@ What was seen before a hook ran, or before a person was asked, proves nothing of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sojourn.core import law
 from sojourn.core.owed import Lack
@@ -42,6 +42,7 @@ class Request:
     withheld: Callable[[tuple[Lack, ...]], law.Withheld]
     lease_of: Callable[[str], str]  # the lease in whose record a run is given up
     closes: str  # the lease in whose record this stands from now on; "" for what is no lease of a provider
+    earlier: Mapping[str, str] = field(default_factory=dict)  # name given up before -> digest of what its run had then
     # What is beyond a confirmation that was given beforehand; () where a person is asked.
     beyond: Callable[[law.Facts, law.Judgement], tuple[Lack, ...]] = lambda facts, judgement: ()
 
@@ -62,26 +63,27 @@ def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
     a name given beforehand (`--confirm`) does not answer that.
     Raises: Withheld, HookFailed, NotConfirmed, KeepsChanging, Unreachable, WorldError.
     """
-    facts, judgement = _judged(ctx, request)
+    facts, judgement, given = _judged(ctx, request)
     if request.hooks():
-        facts, judgement = _judged(ctx, request)
+        facts, judgement, given = _judged(ctx, request)
     for round_ in range(ROUNDS):
         shown = facts.digest()
-        given_up = law.given_up(request.lease, facts, request.given, ctx.now_s())
+        given_up = law.given_up(request.lease, facts, given, ctx.now_s())
         question = request.ask(facts, judgement, given_up)
         typed = confirmed(confirm, replace(question, is_again=round_ > 0))
-        facts, judgement = _judged(ctx, request)
+        facts, judgement, given = _judged(ctx, request)
         if facts.digest() == shown:
             break
     else:
         raise KeepsChanging(lease=request.lease.name, count=ROUNDS)
     if request.closes:
         ctx.store.append("clearing", lease=request.closes, facts=shown, box=facts.box, listed=list(question.lines))
-    given = replace(request.given, typed=typed, shown=shown)
-    for name in sorted(given.abandon):
+    given = replace(given, typed=typed, shown=shown)
+    digests = {standing.run: standing.digest for standing in facts.runs}
+    for name in sorted(request.given.abandon):
         run = name.partition(":")[0]
         what = "; ".join(lack.what for lack in given_up if lack.run in (name, run))
-        ctx.store.append("abandoned", lease=request.lease_of(run), run=name, what=what)
+        ctx.store.append("abandoned", lease=request.lease_of(run), run=name, what=what, digest=digests.get(run, ""))
     for name in sorted(given.accept):
         ctx.store.append("accepted", lease=request.lease_of(name.partition(":")[0]), file=name)
     given = replace(given, journaled=given.abandon)
@@ -109,10 +111,16 @@ def bounded(lines: list[str]) -> list[str]:
     return lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more of these"]
 
 
-def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement]:
+def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement, law.Given]:
+    """The facts, the law's word on them, and what is given: what was given up before is, while it is the same."""
     facts = request.gather()
-    judgement = law.judge_release(request.lease, facts, request.given, ctx.now_s())
+    digests = {standing.run: standing.digest for standing in facts.runs}
+    same = {
+        name for name, digest in request.earlier.items() if digest and digests.get(name.partition(":")[0]) == digest
+    }
+    given = replace(request.given, abandon=request.given.abandon | same)
+    judgement = law.judge_release(request.lease, facts, given, ctx.now_s())
     lacks = (*judgement.lacks, *request.beyond(facts, judgement))
     if lacks:
         raise request.withheld(lacks)
-    return facts, judgement
+    return facts, judgement, given

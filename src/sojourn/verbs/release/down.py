@@ -137,6 +137,7 @@ def _request(
         withheld=lambda lacks: law.withheld(record.name, lacks),
         lease_of=lambda run: record.name,
         closes=record.name,
+        earlier={str(one["run"]): str(one.get("digest", "")) for one in record.abandoned},
     )
 
 
