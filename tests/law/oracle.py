@@ -126,7 +126,7 @@ class Oracle:
 
 def _below(place: Path, globs: list[str]) -> Iterator[str]:
     """Paths of regular files below the place that a glob hits; `*` stands for anything but a slash."""
-    for at, folders, names in os.walk(place):
+    for at, folders, names in os.walk(place, followlinks=True):
         if (Path(at) / "run.json").exists():  # the run's own folder: what the keeper has there is no output
             folders[:] = [one for one in folders if one not in ("attempts", "logs", "evidence", "exits", "progress")]
         for name in names:

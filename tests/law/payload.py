@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.law.blobs import Blobs
 
-OUTPUTS = ["out/*", "result.json", "m.npy"]
+OUTPUTS = ["out/*", "result.json", "m.npy", "best/*.json"]
+LINKED = "best/"  # a link to the folder beside it
 PATHS = {
     "out/a.json": "json",
     "out/x.npy": "npy",
@@ -17,6 +18,7 @@ PATHS = {
     "out/n.txt": "txt",
     "result.json": "json",
     "m.npy": "npy",
+    "best/b.json": "json",
 }
 ENDS = {"succeeds": "exit 0", "fails": "exit 3", "hangs": "exec sleep 900"}
 
@@ -77,6 +79,9 @@ def _act(dice: random.Random, blobs: Blobs, *, is_last: bool) -> Act:
 def _lines(act: Act) -> list[str]:
     lines = []
     for place, content in act.saves:
+        top, linked, _ = place.rpartition(LINKED)
+        if linked:
+            lines += [f"mkdir -p {top}real", f"ln -sfn real {top}best"]
         lines += [f"mkdir -p $(dirname {place})", f"cp {shlex.quote(str(content))} {place}"]
     for step, content in act.checkpoints:
         name = f'"$SOJOURN_CHECKPOINT_DIR"/$(printf ckpt-t%06d-s%08d.pt $SOJOURN_TOKEN {step})'
