@@ -17,8 +17,10 @@ HEAD = ("LEASE", "SITE", "METER", "RATE", "COST", "SINCE", "IDLE", "RUNS")
 def lines(answer: Leases, columns: int) -> list[str]:
     """A table, then the danger clocks, the total, the next command. `cost` also lists what each run spent."""
     if not answer.rows:
-        nothing = "no open leases, so nothing is billing" if answer.kind == "leases" else "no leases yet"
-        return [nothing, command("next", "sojourn run")]
+        if answer.kind != "leases":
+            return ["no leases yet", command("next", "sojourn run")]
+        nothing = "no open leases in the records of this machine"  # what bills, only the providers know
+        return [nothing, command("ask", "sojourn leases --audit"), command("next", "sojourn run")]
     now_s = unstamp(answer.at)
     out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
     for row in answer.rows:
