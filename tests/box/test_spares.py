@@ -266,7 +266,8 @@ class Desk:
     beat_s = 0.1
 
     def __init__(self, root: Root, **spec: Any) -> None:
-        self.root, self.spec, self.reaped = root, spec, dict[int, int]()
+        self.root, self.spec = root, spec
+        self.reaped: dict[int, int] = {}
 
 
 def spared(tmp_path: Path, *names: str) -> Root:

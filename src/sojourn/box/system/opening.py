@@ -6,8 +6,6 @@ import errno
 import os
 import stat
 
-from sojourn.wire import manifest
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO, Tuple
@@ -25,7 +23,11 @@ def below(root: str, full: str) -> Tuple[str, str]:
         mode = os.stat(real).st_mode
     except OSError as error:
         return ("a symlink to nothing" if os.path.islink(full) else error.strerror or str(error)), ""
-    return ("", real) if stat.S_ISREG(mode) else (manifest.NOT_A_FILE, "")
+    if stat.S_ISREG(mode):
+        return "", real
+    from sojourn.wire import manifest  # it loads hashlib, which the shim does without
+
+    return manifest.NOT_A_FILE, ""
 
 
 def open_plain(path: str) -> BinaryIO:
