@@ -101,7 +101,7 @@ def test_the_danger_clocks_are_told_before_a_meter_starts() -> None:
 def test_a_stop_that_keeps_the_disk_is_asked_with_the_clocks_that_begin_then() -> None:
     clocks = platform("autodl").clocks
     lease = Lease("box", "box", "by_hand", "t", 1_000_000, "CNY", 0.0, "power off", False, clocks)
-    asked = _ask(lease, 0, Facts((), 0.0), Judgement(()), (), Given())
+    asked = _ask(lease, 0, Facts((), 0.0), Judgement(()), (), Given(), False)
     assert any("after 15 consecutive days" in line and "loses" in line for line in asked.lines)
 
 
