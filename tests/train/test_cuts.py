@@ -18,8 +18,10 @@ from sojourn.formats.torch import write as torch_write
 from sojourn.formats.torch import zip as torch_zip
 from sojourn.formats.torch.values import Damaged
 from sojourn.train.saving import commit, sealed, writer
+from sojourn.wire import atomic
 from tests.train import cuts
 from tests.train.killing import SOURCE, environment
+from tests.violation import held
 
 TOLD = {
     "here": "a file, saved inside step",
@@ -168,6 +170,21 @@ def test_a_power_cut_after_every_single_call_loses_nothing_that_was_committed(tm
         shutil.rmtree(str(folder))
     lines = [CUT, "", *reliability.table("cuts, each held", rows)]
     reliability.put("Power is cut after every call of a save", lines, time.monotonic() - began_s)
+
+
+@ROOT
+@pytest.mark.lab
+def test_a_file_that_was_written_durably_outlives_a_power_cut_right_after(tmp_path: Path) -> None:
+    (tmp_path / "recorded").mkdir()
+    calls = cuts.record(tmp_path / "recorded", lambda: atomic.write_json(str(tmp_path / "recorded/a.json"), [1]))
+    image, point, copy = tmp_path / "image", tmp_path / "mounted", tmp_path / "copy"
+    cuts.make("ext4", image)
+    with cuts.disk(image, point):
+        cuts.play(calls, point)
+        cuts.cut(image, point, copy, is_flushed=False)
+    with cuts.disk(copy, point):
+        held((point / "a.json").exists(), "a file that was called durable is gone after a power cut")
+        assert (point / "a.json").read_bytes() == (tmp_path / "recorded/a.json").read_bytes()
 
 
 @ROOT
