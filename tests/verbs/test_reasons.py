@@ -26,7 +26,7 @@ def cause(said: str, **fields: Any) -> str:
 def test_a_failed_run_tells_its_cause_without_another_question(world: World) -> None:
     world.ended("echo step 1/10; echo 'OSError: [Errno 28] No space left on device' >&2; exit 1")
     (row,) = status(world.ctx).rows
-    assert row.reason == "exit status 1: The disk is full"
+    assert row.reason == "exit status 1: The disk is full (OSError: [Errno 28] No space left on device)"
     assert row.next == "sojourn why digits"
     world.transport.is_cut = True
     assert status(world.ctx).rows[0].reason == row.reason

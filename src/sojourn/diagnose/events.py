@@ -59,6 +59,10 @@ def _event(case: Case, stream: str, seen: LogSeen, hit: Hit) -> Event:
     return Event(hit.gotcha, hit.line, hit.number, hit.last, hit.times, hit.at, stream, hit.rank, kind, after, is_past)
 
 
+# What a DataLoader says in its own process of an error in a worker, whose traceback follows.
+_PASSED_ON = re.compile(r"\w+: Caught \w+ in (?:DataLoader worker|pin memory thread|replica \d)")
+
+
 def with_events(case: Case) -> Case:
     """The case with what its log tells by its events. Without a log nothing of it is known, which is not "nothing"."""
     log = case.log
@@ -85,8 +89,8 @@ def last_error(case: Case) -> str:
     log = case.log
     if log is None:
         return ""
-    own = (one.said for one in log.raised if one.said and not case.is_over(one.said, one.number, one.number))
-    return next(own, log.end.raised)
+    own = [one.said for one in log.raised if one.said and not case.is_over(one.said, one.number, one.number)]
+    return next((said for said in own if not _PASSED_ON.match(said)), own[0] if own else log.end.raised)
 
 
 def _first(case: Case, log: LogSeen) -> dict[str, Any]:

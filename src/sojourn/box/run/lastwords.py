@@ -12,15 +12,12 @@ from sojourn.box.run import secrets
 from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.root import Root
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import List
-
 LOOKED_AT = 256 << 10
-LAST_LINES, NOTABLE_LINES, LINE_BYTES = 8, 16, 300
+LAST_LINES, NOTABLE_LINES, LINE_BYTES = 8, 16, 340
 _NOTABLE = re.compile(
     rb"(?i)error|exception|traceback|kill|fault|abort|signal|exit ?code|exit status|cancel|fatal|denied|no space"
-    rb"|exceeded|timed? ?out|too many|not found|cannot|unable|oom|out of memory|refused|expired|warn\b"
+    rb"|exceeded|timed? ?out|too many|not found|cannot|unable|oom|out of memory|refused|expired|warn\b|fail|invalid"
+    rb"|duplicate|mismatch|corrupt|no such|could ?n[o']t|interrupt|low on|limit|disk full|not enough"
 )
 # Lightning says "[rank: 0] Received SIGTERM: 15", others "caught signal SIGTERM" or "SIGTERM received".
 _SIGTERM = re.compile(
@@ -56,18 +53,23 @@ def of_log(root: Root, attempt: int) -> str:
             data = secrets.read_masked(root, f, start, size - start, secrets.read_secrets(root))
     except OSError:
         return ""
-    lines = data.replace(b"\r", b"\n").split(b"\n")
-    if start:
-        del lines[0]
-    lines = [line.rstrip() for line in lines if line.strip()]
-    return b"\n".join(_picked(lines)).decode("utf-8", "replace")
+    return worth_keeping(data.replace(b"\r", b"\n").partition(b"\n")[2] if start else data)
 
 
-def _picked(lines: List[bytes]) -> List[bytes]:
+def worth_keeping(log: bytes) -> str:
     """The last lines, and before them the notable ones: the first, because they are nearer to the cause, and the last,
     because the run may have recovered from an earlier error."""
+    lines = [line.rstrip() for line in log.replace(b"\r", b"\n").split(b"\n") if line.strip()]
     rest, last = lines[:-LAST_LINES], lines[-LAST_LINES:]
     notable = [at for at, line in enumerate(rest) if _NOTABLE.search(line[:2000])]
     half = NOTABLE_LINES // 2
     kept = notable if len(notable) <= NOTABLE_LINES else notable[:half] + notable[-half:]
-    return [line[:LINE_BYTES] for line in [rest[at] for at in kept] + last]
+    return b"\n".join(_cut(line) for line in [rest[at] for at in kept] + last).decode("utf-8", "replace")
+
+
+def _cut(line: bytes) -> bytes:
+    """A long line without its middle: who speaks stands at its beginning, and what went wrong often at its end."""
+    if len(line) <= LINE_BYTES:
+        return line
+    half = LINE_BYTES // 2
+    return line[: half - 5] + b" ... " + line[-half:]

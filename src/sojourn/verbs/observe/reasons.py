@@ -48,6 +48,7 @@ def judged(status: Status, said: str, scope: Iterable[str], room: Any = None) ->
     """(the cause in one line, the id of the gotcha that it is); "" for what cannot be said. `said`: its last words;
     `room`: on its disk at the end, as the event has it."""
     from sojourn.diagnose import evidence
+    from sojourn.diagnose.events import last_error
     from sojourn.diagnose.facts import keeper
     from sojourn.diagnose.reason import reason
     from sojourn.store.gotchas import gotchas
@@ -60,7 +61,7 @@ def judged(status: Status, said: str, scope: Iterable[str], room: Any = None) ->
     }
     case = evidence.from_document(document, gotchas())
     best = reason(gotchas(), case).verdict
-    own = next((raised.said for raised in reversed(case.log.raised) if raised.said), "") if case.log else ""
+    own = last_error(case)
     if best is None or best.id in _SAYS_NO_MORE or (best.id == _KILLED and best.status != "confirmed"):
         return _line(own), ""
     words = best.title if best.status == "confirmed" else f"probably: {best.title}"
