@@ -16,7 +16,7 @@ FAULTS = {  # what went wrong, and the program's own words in `status` where no 
     "oom": ("gpu-out-of-memory", "CUDA out of memory"),
     "ctx-oom": ("gpu-out-of-memory", ""),
     "assert": ("gpu-assert", ""),
-    "target": ("target-out-of-form", ""),
+    "target": ("gpu-assert", ""),
     "illegal": ("gpu-illegal-access", ""),
     "nogpu": ("no-gpu-in-container", ""),
     "ordinal": ("gpu-number-not-there", ""),

@@ -22,6 +22,8 @@ BARE_LOG_SCOPE = LOG_SCOPE | {"notebook"}
 LONG, OFTEN, APART = 10, 5, 50
 _TRIES_AGAIN = re.compile(r"(?i)\bretr(?:y|ies|ying)\b|will try again|trying again|重试")
 _WILL_TRY = re.compile(r"(?i)\bretrying\b|\b(?:will|to) (?:retry|try) (?:it )?(?:again|in|after)\b|正在重试")
+# What a shell or its modules say, and go on: a program that raised later was started all the same.
+_SHELL = re.compile(r"Lmod has detected the following error|^(?:\S+: )?line \d+: .*(?:command not found|No such file)")
 # Exceptions of a program itself, as it names them first.
 _OWN_ERROR = re.compile(
     r"(?:\w+\.)*(?:Value|Type|Key|Index|Attribute|Assertion|Name|ZeroDivision|NotImplemented|UnboundLocal|Syntax|Import"
@@ -150,6 +152,8 @@ class Case:
         log = self.seen.get(stream)
         if stream != "log" or log is None:
             return False
+        if last <= log.end.before or (_SHELL.search(line) and any(one.number > last for one in log.raised)):
+            return True
         went_on = log.end.progress_after(last)
         is_bad = self.has_ended_badly or log.end.kind not in ("progress", "done")
         if not self.has_ended_badly and _WILL_TRY.search(line) and times < _TRIES and log.lines > last + 1:

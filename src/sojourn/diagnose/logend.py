@@ -53,6 +53,15 @@ _RAISED = re.compile(
     r"|(?:[A-Za-z_]\w*\.)+(?:_?exceptions?|errors?|exc)\.[A-Z]\w+|StopIteration|[a-z_]\w*(?:\.\w+)+\.OutOf[A-Z]\w+|bdb\.BdbQuit|_?queue\.(?:Empty|Full))"
     r"(?:: .*|:?\s*))$"
 )
+# A batch system's report of a job: LSF's comes after the output or before it; `seff` and PBS print theirs after it.
+_WELL = re.compile(r"^(?:Successfully completed\.|State: COMPLETED \(exit code 0\)|Exit_status ?= ?0)\s*$")
+_BADLY = re.compile(
+    r"^(?:Exited with (?:exit code|signal) -?[1-9]|Exit_status ?= ?-?[1-9]"
+    r"|State: (?:FAILED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|CANCELLED|PREEMPTED)\b)"
+)
+_REPORT = "Sender: LSF System <"
+_ABOVE, _FOLLOWS = "The output (if any) is above this job summary.", "The output (if any) follows:"
+_OF_REPORT = re.compile(r"^(?:-{20,}|PS:|Read file <.*> for (?:stderr|stdout) output of this job\.)\s*$")
 # What many a program says and goes on.
 _SAID_BAD = re.compile(r"^\S*ERROR\b|[\[ ](?:ERROR|CRITICAL)[\]:]")
 
@@ -79,6 +88,7 @@ class End:
     norms: int = 0  # the same of norms of the gradient
     norms_lost: int = 0
     is_nothing_learnt: bool = False  # the last norm is no number, and the loss beside it is none or exactly 0
+    before: int = 0  # number of the last line of jobs that wrote into this file before the last one
 
     def progress_after(self, number: int) -> int:
         """How many progress lines came after a line (as far as the tail shows)."""
@@ -112,11 +122,23 @@ def find_end(tail: str, first: int) -> End:
     losses = lost = norms = norms_lost = 0
     is_nan = is_nothing_learnt = False
     epoch: tuple[int, int | None] | None = None
+    above = report = before = (
+        0  # line numbers: of the last report that follows its output, of the last one's first line
+    )
     for number, line in enumerate(tail.split("\n"), start=first + 1):
         line = _OPTION.sub(" ", line) if "-" in line or ".py" in line else line
         if not line.strip():
             continue
         own = bare(line)[1]
+        if own.startswith(_REPORT):
+            report = number
+        elif own.startswith(_ABOVE):
+            above = number
+        elif own.startswith(_FOLLOWS) and report:
+            before, above = report - 1, 0
+        elif above > before and not _OF_REPORT.match(own):  # another job writes into the same file
+            before, kind, step, total, unit, epoch = above, "", None, None, "", None
+            losses = lost = norms = norms_lost = 0
         if own.startswith("Exception ignored in"):
             ignored = "said"
             continue
@@ -136,10 +158,11 @@ def find_end(tail: str, first: int) -> End:
         if named:
             raised = named.group(1).strip()[:500]
         is_bad = named is not None or _BAD.search(own) is not None or _BAD.search(line) is not None
+        is_bad = is_bad or _BADLY.match(own) is not None
         if is_bad or _SAID_BAD.search(line):
             kind, bad, enough = "error", number, 3 if is_bad else 1
             continue
-        if _DONE.search(line):
+        if _DONE.search(line) or _WELL.match(own):
             kind = "done"
             continue
         found = _BAR.search(line) or _STEP.search(line) or _EPOCH.search(line)
@@ -171,6 +194,7 @@ def find_end(tail: str, first: int) -> End:
         norms,
         norms_lost,
         is_nothing_learnt,
+        before,
     )
 
 
