@@ -14,7 +14,7 @@ demo:   ## train digits, kill everything halfway, resume, verify the results, re
 check:  ## format, lint, types, house, docs, generated pages, Python 3.8 by static check
 	@scripts/check
 
-test:   ## check, then at least one test of every promise: about 12 minutes on 2 cores
+test:   ## check, then at least one test of every promise: about 10 minutes on 2 cores
 	@scripts/test
 
 bench:  ## measure, and write docs/performance.md

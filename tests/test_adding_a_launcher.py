@@ -77,6 +77,7 @@ def python(package: Path, *words: str, cwd: Path) -> "subprocess.CompletedProces
     return subprocess.run([sys.executable, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.campaign
 def test_the_pages_launcher_passes_the_contract(package: Path, tmp_path: Path) -> None:
     done = python(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_nohup.py", cwd=package)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr

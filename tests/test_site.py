@@ -19,6 +19,7 @@ def test_every_page_is_in_exactly_one_group() -> None:
     assert found == sorted(set(every) - {"README.md", docs_site.CONTENTS})
 
 
+@pytest.mark.campaign
 def test_the_contents_mark_the_pages_that_are_not_in_git() -> None:
     marked = re.findall(r"(?m)^- \[.+?\]\((\S+?)\).* °$", docs_site.pages()[docs_site.CONTENTS])
     built = [path for path in docs_site.built_pages() if path.count("/") == 1]

@@ -72,6 +72,7 @@ def test_a_base_in_tmpdir_is_refused_before_anything_is_submitted(
     assert "TMPDIR" in caught.value.message and "shared file system" in caught.value.next
 
 
+@pytest.mark.campaign
 def test_a_base_in_the_nodes_own_tmpdir_is_refused_there_and_the_word_says_it(
     transport: local.Backend, launcher: sbatch.Backend, cluster: Cluster
 ) -> None:

@@ -66,7 +66,7 @@ def problems(folder: Path) -> dict[str, str]:
     return {a.path: a.problem for a in verify([str(folder)], fresh=True).artifacts if not a.ok}
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["deepspeed", "deepspeed3"])
 def test_a_zero_checkpoint_lacks_no_rank_and_no_folder(name: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"

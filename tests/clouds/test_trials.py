@@ -28,7 +28,7 @@ def play(name: str, count: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -
         shutil.rmtree(mine)
 
 
-@pytest.mark.trials(test=40, campaign=2000, soak=10_000)
+@pytest.mark.trials(test=21, campaign=2000, soak=10_000)
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", sorted(CLOUDS))
 def test_whatever_fails_no_machine_is_rented_twice_and_none_is_forgotten(

@@ -1,5 +1,6 @@
 """Real faults on a real GPU: `why` names them, and `status` says the same from the log's last words alone."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from sojourn.box.run import lastwords
 from sojourn.core.fold import Status
 from sojourn.core.values import State
 from sojourn.verbs.observe.reasons import judged
-from tests.diagnose.test_logs import FILES, answer
+from tests.diagnose.test_logs import answer, some
 from tests.diagnose.test_status_agrees import SCOPE, by_why, ended
 
 LOGS = Path(__file__).parent / "specimens/cards"
@@ -57,10 +58,7 @@ def test_what_went_well_is_healthy(name: str) -> None:
 
 @pytest.mark.trials(test=40, campaign=100_000, soak=100_000)
 def test_the_last_words_of_any_log_tell_what_the_whole_log_tells(trial_count: int) -> None:
-    import tomllib
-
-    logs = [tomllib.loads(file.read_text("utf-8"))["log"] for file in FILES]
-    logs = logs[:: -(-len(logs) // min(trial_count, len(logs)))]
+    logs = [tomllib.loads(file.read_text("utf-8"))["log"] for file in some(trial_count)]
     differ = []
     for log in logs:
         best = answer(by_why(ended(1, None, "", 0), log))

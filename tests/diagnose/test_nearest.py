@@ -62,6 +62,7 @@ def bm25() -> Callable[[str, set[int]], list[str]]:
     return ask
 
 
+@pytest.mark.campaign
 def test_of_logs_from_repositories_it_never_saw_most_are_like_the_right_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     index = known_logs()
     assert len(index["logs"]) == len(CASES) > 1000

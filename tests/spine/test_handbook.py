@@ -54,7 +54,7 @@ def test_a_living_run_is_looked_at(slow: Desk, shell: str) -> None:
     assert "no such" not in said.lower() and "not found" not in said
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_run_is_stopped_with_time_to_save_and_goes_on(slow: Desk, shell: str) -> None:
     slow("run")

@@ -103,7 +103,7 @@ def test_a_run_on_a_warm_box_is_two_connections_whatever_has_changed_in_the_code
     assert logins(box) <= before + 3
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("fault", ["cut", "refuse"])
 def test_a_box_that_is_cut_off_is_shown_as_that_with_what_to_do(box: Box, away: Desk, fault: str) -> None:
     away("run", *SITE)

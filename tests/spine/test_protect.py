@@ -15,6 +15,7 @@ print("different" if len(set(inodes[:2])) == 2 else "the same")
 """
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("protect", "said"), [("saves", "different"), (None, "the same")])
 def test_a_job_that_asks_for_it_saves_whole_files(desk: Desk, protect: "str | None", said: str) -> None:
     (desk.project / "train.py").write_text(SAVES)

@@ -44,6 +44,7 @@ def test_the_state_is_deleted_in_the_middle_of_a_run_and_the_run_comes_home(desk
     assert desk.attempts() == [1]
 
 
+@pytest.mark.campaign
 def test_stop_and_resume_work_after_it_and_training_goes_on(desk: Desk) -> None:
     desk.gated()
     desk("run")

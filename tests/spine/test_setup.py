@@ -7,6 +7,7 @@ import pytest
 from tests.spine.conftest import PATIENT, Desk
 
 
+@pytest.mark.campaign
 def test_an_environment_is_made_once_for_all_runs_that_share_it(desk: Desk) -> None:
     (desk.project / "needs.txt").write_text("one\n")
     setup = 'cat needs.txt; date +%s%N > "$VIRTUAL_ENV/made"'

@@ -38,6 +38,7 @@ def away(ssh_config: Path, box: Box, desk: Desk) -> Iterator[Desk]:
     box.clear()
 
 
+@pytest.mark.campaign
 def test_the_state_is_deleted_in_the_middle_and_another_client_brings_it_home(away: Desk) -> None:
     away.job("python3 train.py 40 0.1")
     away("run", *SITE)

@@ -18,7 +18,7 @@ def test_there_is_one_of_each() -> None:
     }
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", NAMES)
 def test_a_trainers_folder_comes_home_and_its_lease_may_go(desk: Desk, name: str) -> None:
     desk.job(f"mkdir -p out && cp -R '{TRAINERS / name}/.' out/", name=name, outputs=["out"])

@@ -294,6 +294,7 @@ def test_a_status_survives_the_index_whole() -> None:
     assert from_plain(to_plain(status)) == status
 
 
+@pytest.mark.campaign
 def test_a_thousand_finished_runs_open_and_list_as_they_ended(state: Path) -> None:
     store = filled(state, *(f"run-{i}" for i in range(1000)))
     store.close()

@@ -56,7 +56,7 @@ def killed(folder: str, stop_at: int, **more: Any) -> bytes:
     return train(folder, **more)
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("every", [1, 3, 5])
 def test_killed_at_any_batch_it_ends_with_the_same_weights(every: int) -> None:
     whole = train("whole", every_steps=1000)

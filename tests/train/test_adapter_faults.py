@@ -77,7 +77,7 @@ def holds(trained: tuple, at: str, folder: Path) -> bool:
     return True
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("at", ["fsync:5:EDQUOT", "rename:2:EIO"])
 def test_a_call_that_fails_ends_it_in_words_and_the_state_before_is_loaded(
     at: str, trained: tuple, tmp_path: Path

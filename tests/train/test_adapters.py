@@ -34,7 +34,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield name, forge, (folder / "out").read_bytes(), folder / "ckpt"
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(2))
 def test_struck_at_random_moments_it_ends_with_the_same_bytes_and_computes_little_twice(
     seed: int, trained: tuple, tmp_path: Path
@@ -73,6 +73,7 @@ def test_torchrun_restarts_it_where_it_stood(name: str, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == (whole / "out").read_bytes()
 
 
+@pytest.mark.campaign
 def test_what_it_writes_is_listed_and_pointed_to(trained: tuple) -> None:
     name, _, _, folder = trained
     names = sorted(path.name for path in folder.iterdir())

@@ -30,6 +30,7 @@ def quiet_signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     preempt.forget()
 
 
+@pytest.mark.campaign
 def test_memory_for_the_first_save_is_mapped_before_the_first_step() -> None:
     model = torch.nn.Linear(1000, 1000)
     optimizer = torch.optim.AdamW(model.parameters())

@@ -34,7 +34,7 @@ def test_the_scripts_of_the_page_run_and_go_on(name: str, tmp_path: Path) -> Non
     assert all(torch_zip.walk(str(path)).problems == () for path in (tmp_path / "checkpoints").glob("*.pt"))
 
 
-@pytest.mark.campaign(keep=1)
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ["digits", pytest.param("digits-torch", marks=pytest.mark.torch)])
 def test_the_examples_recognise_digits_after_a_short_training(name: str, tmp_path: Path) -> None:
     pytest.importorskip("sklearn")

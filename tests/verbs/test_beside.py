@@ -26,6 +26,7 @@ def boxes(world: World, tmp_path: Path) -> Iterator[Field]:
     field.ctx.store.close()
 
 
+@pytest.mark.campaign
 def test_a_sweep_comes_home_from_its_boxes_at_once_and_is_told_in_order(boxes: Field) -> None:
     cells = boxes.ctx.store.index.cells("ab")
     together = threading.Barrier(3, timeout=60)  # breaks unless three boxes are at work at one time

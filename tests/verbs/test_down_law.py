@@ -68,6 +68,7 @@ def ended(ctx: Context, name: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.campaign
 def test_the_run_of_a_second_client_holds_until_it_is_recovered_and_home(
     world: World, rented: Provider, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_of_a_run_that_failed_three_times_the_newest_that_loads_is_brought(world
     assert (failed["path"], failed["from"]) == ("a.json", "attempts/3/a.json")
 
 
+@pytest.mark.campaign
 def test_of_a_run_that_succeeded_at_last_its_own_files_come_and_what_only_the_others_made(
     world: World, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sojourn.verbs.retrieve.pull import pull
 from tests.verbs.conftest import World
 
@@ -43,6 +45,7 @@ def test_a_whole_set_comes_home_good_and_stays_good_when_one_file_is_fetched_aga
         assert answer.ok and (answer.moved_files, answer.receipts) == (1, 3), name
 
 
+@pytest.mark.campaign
 def test_a_set_that_loses_a_file_on_the_box_is_no_longer_good_though_its_index_is_the_same(
     world: World, tmp_path: Path
 ) -> None:

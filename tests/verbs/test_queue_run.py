@@ -60,6 +60,7 @@ def line(world: World, tmp_path: Path) -> Line:
     return Line(world, folder)
 
 
+@pytest.mark.campaign
 def test_a_queued_run_waits_for_what_lives_there_and_starts_without_a_client(line: Line) -> None:
     assert run(line.world.ctx, RunRequest(line.job("first"))).state is State.RUNNING
     answer = line.queue("second")

@@ -47,6 +47,7 @@ def boxes(world: World, tmp_path: Path) -> Iterator[Field]:
     field.ctx.store.close()
 
 
+@pytest.mark.campaign
 def test_metrics_are_those_of_files_that_came_home_and_loaded_and_no_box_is_asked(
     boxes: Field, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

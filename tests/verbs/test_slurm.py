@@ -68,6 +68,7 @@ def test_one_job_file_gives_the_same_weights_here_over_ssh_and_on_slurm_though_c
     assert first_end["state"] == "preempted" and client.events("checkpoint", "there")
 
 
+@pytest.mark.campaign
 def test_the_script_is_shown_before_anything_is_submitted(client: Client) -> None:
     client.site("local", partition="spot", time="2:00:00")
     answer = plan(
@@ -97,6 +98,7 @@ def test_of_a_list_of_accelerators_the_job_asks_for_one_that_the_cluster_has(cli
     assert client.becomes(State.SUCCEEDED) and "--gres=gpu:stub:1\n" in (client.root() / "logs/sbatch.sh").read_text()
 
 
+@pytest.mark.campaign
 def test_a_run_that_waits_is_queued_with_the_reason_in_words_and_stop_takes_it_from_the_queue(client: Client) -> None:
     client.site("local", begin="now+1hour")
     answer = client.run("true")

@@ -60,6 +60,7 @@ def test_status_and_why_agree_on_what_waits_is_held_suspended_refused_or_had_los
     agree(client, "cut", State.SUCCEEDED, "", "")
 
 
+@pytest.mark.campaign
 def test_a_refused_run_is_final_in_slurms_words_and_runs_once_the_request_is_right(client: Client) -> None:
     client.site("local", partition="nosuch")
     with pytest.raises(NotSubmitted):
@@ -71,6 +72,7 @@ def test_a_refused_run_is_final_in_slurms_words_and_runs_once_the_request_is_rig
     assert client.becomes(State.SUCCEEDED, attempt=2).attempt == 2
 
 
+@pytest.mark.campaign
 def test_the_controller_is_asked_once_a_minute_at_rest_and_nobody_waits_for_one_that_hangs(client: Client) -> None:
     client.site("local", ask_every=60)
     client.run("until [ -e $SOJOURN_RUN_DIR/go ]; do sleep 0.2; done")

@@ -23,6 +23,7 @@ pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.ver
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("cluster")]
 
 
+@pytest.mark.campaign
 def test_plan_says_when_slurm_would_start_it_or_why_it_would_not(client: Client) -> None:
     answer = plan(client.ctx, RunRequest(client.job("true")))
     assert answer.exit_status == 0 and any("Slurm would start it at 20" in line for line in answer.remarks), answer
@@ -65,6 +66,7 @@ while :; do sleep 0.1; done
 """
 
 
+@pytest.mark.campaign
 def test_a_run_on_two_nodes_has_a_process_on_each_that_knows_the_others(client: Client) -> None:
     client.site("local", time="10:00")
     client.run(RANKS, num_nodes=2, resources={"cpus": 2, "accelerators": "stub:2"})

@@ -73,6 +73,7 @@ def test_an_array_with_a_limit_and_a_failing_cell_is_reconciled_and_repaired(cli
     assert json.loads(Path(home).read_text()) == {"lr": 7, "attempt": 2}
 
 
+@pytest.mark.campaign
 def test_a_limit_holds_over_cells_that_are_appended_and_repaired(client: Client) -> None:
     script = CELL.replace('[ "${lr}" != 7 ]', '[ "${lr}" != 0 ]')
     assert sweep(client.ctx, SweepRequest(swept(client, 2, script), slots=1)).exit_status == 0
@@ -87,6 +88,7 @@ def test_a_limit_holds_over_cells_that_are_appended_and_repaired(client: Client)
     assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False)), spans
 
 
+@pytest.mark.campaign
 def test_a_sweep_is_stopped_the_cells_that_wait_with_those_that_run(client: Client) -> None:
     sweep(client.ctx, SweepRequest(swept(client, 5, "sleep 300"), slots=2))
     until(lambda: states(client).get("running") == 2, lambda: rows(client))
@@ -115,6 +117,7 @@ def test_a_sweep_that_was_cut_off_submits_each_cell_once(client: Client, monkeyp
     assert [event["attempt"] for cell in range(3) for event in client.events("attempt", f"ab-lr{cell}")] == [1, 1, 1]
 
 
+@pytest.mark.campaign
 def test_cells_of_a_site_that_was_given_up_are_taken_from_its_queue_when_it_answers_again(
     client: Client, shared_connections: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_cells_of_a_site_that_was_given_up_are_taken_from_its_queue_when_it_answ
     assert [one["run"] for one in seen.duplicates] == [ran], "it began on both"
 
 
+@pytest.mark.campaign
 def test_what_a_sweep_left_on_the_cluster_goes_with_its_cells(client: Client) -> None:
     sweep(client.ctx, SweepRequest(swept(client, 2, "echo 1 > result.json")))
     until(lambda: states(client) == {"succeeded": 2}, lambda: rows(client))
@@ -158,6 +162,7 @@ def test_what_a_sweep_left_on_the_cluster_goes_with_its_cells(client: Client) ->
     assert not (client.base / "queues" / "ab").exists()
 
 
+@pytest.mark.campaign
 def test_what_comes_after_a_sweep_waits_for_it_and_is_taken_away_where_it_fails(client: Client) -> None:
     sweep(
         client.ctx,

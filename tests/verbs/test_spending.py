@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from sojourn.verbs.observe.cost import cost
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.sweep.request import SweepRequest
@@ -10,6 +12,7 @@ from tests.verbs import faulty
 from tests.verbs.conftest import World
 
 
+@pytest.mark.campaign
 def test_cells_in_several_slots_of_one_lease_add_up_to_no_more_than_the_lease(world: World) -> None:
     world.ctx = world.client(faulty.Provider(world.site))
     gate = world.project / "gate"

@@ -40,6 +40,7 @@ def go(
     return sweep(boxes.ctx, SweepRequest(file, new_code=new_code), dry_run=dry_run)
 
 
+@pytest.mark.campaign
 def test_failed_cells_run_again_with_the_mended_code_and_proven_ones_stay(field: Make) -> None:
     boxes = field("a")
     for n in (1, 2, 3):

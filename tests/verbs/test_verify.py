@@ -171,6 +171,7 @@ def test_the_answer_does_not_depend_on_how_many_cores_there_are(folder: Path) ->
     assert one.artifacts == four.artifacts
 
 
+@pytest.mark.campaign
 def test_a_verify_that_is_interrupted_leaves_no_process(folder: Path, tmp_path: Path) -> None:
     (folder / "long.json").write_text("[" + "0," * 20_000_000 + "0]")
     code = (

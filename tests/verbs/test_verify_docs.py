@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sojourn.store.layout import read_layout
 from tests.backends import samples
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.campaign
 def test_the_commands_about_sealed_runs_do_what_the_page_says(tmp_path: Path) -> None:
     part = PAGE[PAGE.index("## Sealed runs") :]
     for run in ("lr3", "lr4"):
