@@ -1,8 +1,13 @@
 """A file that several jobs wrote into: the last one decides, what came before is history."""
 
+from pathlib import Path
+
+import pytest
+
 from sojourn.diagnose import evidence, scan
 from sojourn.diagnose.reason import Verdict, reason
 from sojourn.store.gotchas import gotchas
+from sojourn.verbs.explain.why import of_log
 from tests.diagnose.test_logs import answer
 
 RULE = "-" * 60
@@ -52,3 +57,27 @@ def test_the_error_of_an_earlier_job_is_not_the_last_ones() -> None:
 def test_what_a_shell_said_before_the_program_ran_is_no_cause() -> None:
     log = "Lmod has detected the following error: The following module(s) are unknown:\n\n" + ERROR + "\n"
     assert answer(judged(log)) == "program-error"
+
+
+LIMIT = "slurmstepd: error: *** STEP 12.0 ON n3 CANCELLED AT 2026-05-01T10:00:00 DUE TO TIME LIMIT ***\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome", "rc"),
+    [
+        ("step 5 loss 1.2\n[rank: 0] Received SIGUSR1: 10\nRequeued SLURM job: 12\n" + LIMIT, "requeued", 0),
+        ("step 5 loss 1.2\nsubmitit INFO (2026-05-01) - Requeued job 12_0 (3 remaining timeouts)\n", "requeued", 0),
+        ("step 5 loss 1.2\n" + LIMIT, None, 1),
+        (report(WELL, output="games 4000 of 4000"), "finished", 0),
+        ("step 5 loss 1.2\nRequeued SLURM job: 12\n" + "".join(f"step {n} loss 1\n" for n in range(9)), None, 0),
+    ],
+)
+def test_the_outcome_is_told_and_what_waits_is_not_sent_again(
+    tmp_path: Path, log: str, outcome: str | None, rc: int
+) -> None:
+    (tmp_path / "log").write_text(log)
+    answer = of_log(str(tmp_path / "log"))
+    assert (answer.outcome, answer.exit_status) == (outcome, rc)
+    if outcome == "requeued":
+        advice = [finding.fix for finding in answer.judged.findings]
+        assert advice and not any("ubmit it again" in fix or "ubmit the same job again" in fix for fix in advice)

@@ -47,15 +47,22 @@ _LEAVE = "The run is alive: leave it running."
 _SECOND = (
     "The run is alive: a second start would write into the same files. Let it end, or stop it first (sojourn stop)."
 )
+_REQUEUED = "Its scheduler starts it again by itself: wait, and submit nothing."
 _WHOLE = "The run has ended well: nothing is left to run."
 _OTHER_DISK = "The run's own disk has room, and its checkpoints do not fill the other one: clear the disk that is full."
 ALIVE = ("run.alive == true", "run.alive_disputed == true")
 DONE = ("run.exit_code == 0 && run.done_record == true",)
+REQUEUED = (
+    "sl.state in REQUEUED,REQUEUE_FED",
+    "sl.state in PENDING,CONFIGURING && sl.restarts >= 1",
+    r"log.said =~ /^\s*Requeued SLURM job\b|\bsubmitit\b.* - Requeued job \d|\b[Jj]ob \d+ (?:has been |was )?requeued/",
+)
 OTHER_DISK = ("disk.probe_write == ok && disk.bytes_pct < 0.95", "shm.pct >= 0.95 && disk.bytes_pct < 0.95")
 
 PAIRS: tuple[Pair, ...] = (
     *(Pair("resume", state, _SECOND) for state in ALIVE),
     *(Pair("resume", state, _WHOLE) for state in DONE),
+    *(Pair("resume", state, _REQUEUED) for state in REQUEUED),
     *(Pair(kind, state, _LEAVE) for kind in ("reboot", "restart", "another-machine", "kill") for state in ALIVE),
     *(Pair("more-memory", f"{state} && run.step_advancing == true", _LEAVE) for state in ALIVE),
     *(Pair("release", state, _LEAVE) for state in ALIVE),

@@ -29,7 +29,8 @@ def lines(answer: Why, columns: int) -> list[str]:
         unknown = "blind: the box does not answer, so the run's state is unknown"
         out += line("verdict", ended if answer.row.state.is_final else unknown, columns)
     elif judged.is_healthy:
-        out += line("verdict", "healthy: no problems found", columns)
+        finished = "finished" if answer.outcome == "finished" else "healthy"
+        out += line("verdict", f"{finished}: no problems found", columns)
     else:
         out += line("verdict", "undetermined: the evidence is inconclusive", columns)
     if answer.said:

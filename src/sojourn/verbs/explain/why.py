@@ -72,6 +72,9 @@ class NoEvidence(Unreachable):
     next_step = "sojourn why {run}"
 
 
+_REQUEUED = "requeued"
+
+
 @dataclass(frozen=True)
 class Why:
     """The answer. `about`: the run or file; `read`: how much was read; `said`: the log's own last error.
@@ -88,11 +91,28 @@ class Why:
     kept_home: tuple[KeptHome, ...] = ()  # files that the log misses, and that an ignore file kept here
     events: tuple[Event, ...] = ()
     alike: tuple[Alike, ...] = ()  # where nothing is decided: entries whose known logs this one looks like
+    is_done: bool = False  # nothing is wrong, and the last word is that it has finished
 
     @property
     def exit_status(self) -> int:
-        """0 nothing is wrong, 1 a cause was found, 10 undetermined."""
-        return self.judged.exit_status
+        """0 nothing is wrong or it will start again by itself, 1 a cause was found, 10 undetermined."""
+        return 0 if self.outcome == _REQUEUED else self.judged.exit_status
+
+    @property
+    def outcome(self) -> str | None:
+        """What it has come to: finished, waiting, requeued, running, or the state in which it ended; None of a log or
+        evidence file that does not tell."""
+        best, state = self.judged.verdict, self.row.state if self.row else None
+        if best is not None and best.id == "slurm-requeued":
+            return _REQUEUED
+        if state is State.QUEUED:
+            return "waiting"
+        if self.is_done or state is State.SUCCEEDED:
+            return "finished"
+        if state is not None and state.is_final:
+            return state.value
+        is_seen = self.row is not None and self.row.reach.ok is not False
+        return "running" if is_seen and state is not None and state.is_alive else None
 
     def as_json(self) -> dict[str, Any]:
         """The `why` document of docs/json.md."""
@@ -102,6 +122,7 @@ class Why:
             "verdict": {key: getattr(best, key) for key in ("id", "was", "title", "status")} if best else None,
             "findings": [_plain(finding) for finding in self.judged.findings],
             "healthy": self.judged.is_healthy,
+            "outcome": self.outcome,
             "said": self.said,
             "events": [_plain(event) for event in self.events[:MAX_EVENTS]],
             **({"nearest": [_plain(one) for one in self.alike]} if self.alike else {}),
@@ -325,7 +346,8 @@ def _catalog(document: Any) -> tuple[Gotcha, ...]:
 def _answer(path: str, case: Case, read: str, catalog: tuple[Gotcha, ...] = ()) -> Why:
     judged = reason(catalog or gotchas(), case)
     said, alike = last_error(case), _alike(judged, case)
-    return Why(printable(path), judged, read, said, events=events_of(case), alike=alike)
+    is_done = judged.is_healthy and (case.has_succeeded or (case.log is not None and case.log.end.kind == "done"))
+    return Why(printable(path), judged, read, said, events=events_of(case), alike=alike, is_done=is_done)
 
 
 def _alike(judged: Verdict, case: Case) -> tuple[Alike, ...]:
