@@ -241,6 +241,11 @@ class Box:
         return self.site.name if self.lease is None else self.lease.name
 
     @property
+    def ends_us(self) -> bool:
+        """It is the machine we run on, and on a meter: its release takes our own disks along."""
+        return bool(getattr(self.transport, "is_here", False)) and self.provider.metered
+
+    @property
     def is_blind(self) -> bool:
         """Its place takes and gives files alone: what runs there, and the machine, cannot be looked at."""
         return getattr(self.transport, "calls", True) is False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
@@ -10,7 +9,7 @@ import time
 from sojourn.box.call import Box
 from sojourn.box.ops.clean import lives
 from sojourn.box.run.ends import Ends
-from sojourn.box.run.root import Root, attempts_made, spec_fields
+from sojourn.box.run.root import Root, attempts_made, is_placed, spec_fields
 from sojourn.box.run.want import last_attempt
 from sojourn.box.system import identity, machine
 from sojourn.wire import machine as installed
@@ -86,16 +85,7 @@ def _runs(base: str) -> List[str]:
     except OSError:
         return []
     roots = [Root(os.path.join(base, "runs", name)) for name in found]
-    return [root.id for root in roots if _is_run(root)]
-
-
-def _is_run(root: Root) -> bool:
-    """Whether an attempt exists or could begin there; True for a folder that cannot be looked into."""
-    try:
-        os.stat(root.run)
-        return True
-    except OSError as error:
-        return error.errno not in (errno.ENOENT, errno.ENOTDIR) or bool(attempts_made(root))
+    return [root.id for root in roots if is_placed(root) or attempts_made(root)]
 
 
 def _strings(request: Dict[str, Any], key: str) -> List[str]:
