@@ -115,7 +115,7 @@ def test_many_at_once_make_one_id_and_note_each_base(tmp_path: Path) -> None:
     for one in threads:
         one.join()
     assert len(set(told)) == 1 and len(told[0]) == 32
-    assert identity.bases() == sorted(map(str, bases))
+    assert identity.bases(str(tmp_path)) == sorted(map(str, bases))
 
 
 def test_a_folder_that_somebody_else_could_write_to_is_not_believed_and_no_error(
@@ -127,20 +127,20 @@ def test_a_folder_that_somebody_else_could_write_to_is_not_believed_and_no_error
     target.mkdir(0o700)
     place.symlink_to(target)
     identity.register(str(tmp_path))
-    assert identity.bases() == [] and list(target.iterdir()) == []
+    assert identity.bases("/nowhere") == [] and list(target.iterdir()) == []
     place.unlink()
     place.mkdir()
     place.chmod(0o777)
     identity.register(str(tmp_path))
-    assert identity.bases() == [] and list(place.iterdir()) == []
+    assert identity.bases("/nowhere") == [] and list(place.iterdir()) == []
     place.chmod(0o700)
     (place / "bases").symlink_to(target / "made")
     identity.register(str(tmp_path))
-    assert identity.bases() == [] and list(target.iterdir()) == []
+    assert identity.bases("/nowhere") == [] and list(target.iterdir()) == []
     (place / "bases").unlink()
     os.mkfifo(place / "bases")
     identity.register(str(tmp_path))
-    assert identity.bases() == [] and list(identity.unread()) == [str(place)]
+    assert identity.bases("/nowhere") == [] and list(identity.unread(str(tmp_path))) == [str(place)]
 
 
 def test_a_list_of_bases_that_nobody_can_read_is_told_and_one_that_is_not_there_is_not(
@@ -167,8 +167,9 @@ def test_a_list_of_bases_that_is_full_keeps_those_that_are_there(
         one = tmp_path / f"gone-{number}"
         one.mkdir()
         identity.register(str(one))
-        one.rmdir()
-    assert identity.bases() == [str(kept)] and [path.name for path in (tmp_path / "registry").iterdir()] == ["bases"]
+        shutil.rmtree(one)
+    assert identity.bases(str(tmp_path)) == [str(kept)]
+    assert [path.name for path in (tmp_path / "registry").iterdir()] == ["bases"]
 
 
 def test_a_folder_is_made_closed_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +180,7 @@ def test_a_folder_is_made_closed_whatever_the_umask(tmp_path: Path, monkeypatch:
     finally:
         os.umask(before)
     modes = [os.stat(path).st_mode & 0o777 for path in (tmp_path / "registry", tmp_path / "registry/bases")]
-    assert modes == [0o700, 0o600] and identity.bases() == [str(tmp_path)]
+    assert modes == [0o700, 0o600] and identity.bases(str(tmp_path)) == [str(tmp_path)]
 
 
 def test_where_nothing_can_be_noted_a_run_is_no_worse_for_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -212,3 +213,12 @@ def slow(desk: Desk) -> Desk:
     """A user whose job runs until somebody ends it."""
     desk.gated()
     return desk
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another disk: what is there is home, though the machine that is released is this one."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        if os.stat(folder).st_dev == os.stat(tmp_path).st_dev:
+            pytest.skip("this machine has one disk")
+        yield Path(folder)

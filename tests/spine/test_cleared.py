@@ -1,19 +1,20 @@
 """A lease that was cleared to be stopped by hand, from the command line: it is not quietly used again."""
 
 import json
+from pathlib import Path
 
 from tests.spine.conftest import Desk, wait_for
 from tests.violation import held
 
 
-def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk) -> None:
+def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk, elsewhere: Path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[sites.rented]\nprovider = "by_hand"\nstop = "switch it off"\n')
     desk.job("echo '{}' > result.json", site="rented", outputs=["result.json"])
     assert desk("run", "--json").json["did"] == "launched"
     desk.final()
-    desk("pull")
+    desk("pull", "digits", "--to", str(elsewhere))
     desk("down", "rented", "--confirm", "rented")
     (lease,) = desk("leases", "--json").json["leases"]
     assert (lease["meter"], lease["rate"]) == ("unknown", None)
@@ -29,7 +30,7 @@ def test_a_script_needs_the_leases_name_to_start_on_what_was_cleared(desk: Desk)
     desk.final("late")
 
 
-def test_a_run_that_waited_while_down_cleared_its_lease_does_not_start_on_it(desk: Desk) -> None:
+def test_a_run_that_waited_while_down_cleared_its_lease_does_not_start_on_it(desk: Desk, elsewhere: Path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[sites.rented]\nprovider = "by_hand"\nstop = "switch it off"\n')
@@ -38,7 +39,7 @@ def test_a_run_that_waited_while_down_cleared_its_lease_does_not_start_on_it(des
     desk.job("echo '{}' > result.json", site="rented", outputs=["result.json"], hooks={"before_down": hook})
     desk("run")
     desk.final()
-    desk("pull")
+    desk("pull", "digits", "--to", str(elsewhere))
     down = desk.start("down", "rented", "--confirm", "rented")
     wait_for((here / "asked").exists)
     late = desk.start("run", "--name", "late")

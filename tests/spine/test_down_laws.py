@@ -174,7 +174,7 @@ def test_when_the_box_has_lost_the_run_before_a_pull_it_takes_abandoning(done: D
 
 
 @pytest.mark.campaign
-def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk) -> None:
+def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk, elsewhere: Path) -> None:
     settings = desk.home / ".config/sojourn/settings.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[sites.rented]\nprovider = "by_hand"\nrate = "3600 USD/h"\nstop = "switch it off"\n')
@@ -185,7 +185,7 @@ def test_a_metered_box_is_counted_and_let_go_by_hand(desk: Desk) -> None:
     assert row["meter"] == "running" and row["spent"]["currency"] == "USD" and row["spent"]["amount"] > 0
     (lease,) = desk("leases", "--json").json["leases"]
     assert lease["rate"]["amount"] == 3600 and lease["spent"]["amount"] > 0 and lease["stop"]["verb"] == "switch it off"
-    assert "next     sojourn down rented" in desk("pull").out
+    assert "next     sojourn down rented" in desk("pull", "digits", "--to", str(elsewhere)).out
     said = desk("down", "rented", "--confirm", "rented", "--json").json
     assert "switch it off" in said["line"] and not said["released"]
     assert desk.row()["meter"] == "unknown", "only the user knows whether it was stopped"

@@ -26,6 +26,11 @@ from tests.verbs.conftest import World
 # Writes what it is owed, once its gate is open; a cell that is to fail does so the first time.
 SCRIPT = """
 echo "$SOJOURN_RUN_ID $SOJOURN_ATTEMPT" >> {folder}/begun
+if [ -e {folder}/save-$SOJOURN_RUN_ID ] && [ $SOJOURN_ATTEMPT = 1 ]; then
+  kept=ckpt-t000001-s00000090.pt
+  echo saved > "$SOJOURN_CHECKPOINT_DIR/$kept"
+  printf '{{"step": 90, "checkpoint": {{"path": "%s", "step": 90, "bytes": 6}}}}' $kept > "$SOJOURN_PROGRESS"
+fi
 until [ -e {folder}/gate ] || [ -e {folder}/gate-$SOJOURN_RUN_ID ]; do sleep 0.05; done
 if [ -e {folder}/fail-$SOJOURN_RUN_ID ] && [ $SOJOURN_ATTEMPT = 1 ]; then exit 3; fi
 printf '{{"cell": "%s"}}' "$SOJOURN_RUN_ID" > result.json

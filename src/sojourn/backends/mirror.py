@@ -25,7 +25,7 @@ from sojourn.wire.errors import WorldError
 UNSEEN = frozenset({"look", "reap", "bundle"})  # questions about the machine: asked here they would tell of this one
 CALL_S = 600.0
 REFRESH_S = 2.0  # what was listed so lately is not listed again
-_NOT_SENT = ("envs", "registry", "runs")
+_NOT_SENT = ("bases", "envs", "registry", "runs")
 
 
 class BadName(WorldError):

@@ -51,6 +51,7 @@ class Status:
     checkpoint: Mapping[str, Any] | None = None  # {"path", "step", "bytes", "at"}, and "write_s" if measured
     manifest: str = ""  # digest of this attempt's sealed manifest
     missing: tuple[str, ...] = ()  # owed globs that matched nothing at the seal
+    unnamed: tuple[str, ...] = ()  # what loads and no output names, at the seal
     cause: str = ""  # why it ended badly, in one line; the client's judgement from the end of the log, not folded
     cause_id: str = ""  # id of the matching gotcha, if known; not folded
     # the last ends: {"attempt", "state", "rc", "signal", "at", "reason", "by", "why", "oom_kill_delta", "seconds"},
@@ -159,7 +160,7 @@ def from_plain(data: Mapping[str, Any]) -> Status:
     if "state" in known:
         known["state"], why = _state(str(known["state"]))
         known["reason"] = known.get("reason", "") or why
-    for name in ("missing", "ends"):
+    for name in ("missing", "unnamed", "ends"):
         if name in known:
             known[name] = tuple(known[name])
     if "pace" in known:
@@ -194,6 +195,7 @@ def _attempt(status: Status, event: Event) -> Status:
         cause_id="",
         manifest="",
         missing=(),
+        unnamed=(),
         pace=(),
         seat=_text(event.get("seat")),
     )
@@ -315,9 +317,12 @@ def _ended(status: Status, event: Event) -> Status:
 
 
 def _sealed(status: Status, event: Event) -> Status:
-    missing = event.get("missing")
-    globs = tuple(str(glob) for glob in missing) if isinstance(missing, (list, tuple)) else ()
-    return replace(status, manifest=_text(event.get("manifest")), missing=globs)
+    missing, unnamed = _texts(event.get("missing")), _texts(event.get("unnamed"))
+    return replace(status, manifest=_text(event.get("manifest")), missing=missing, unnamed=unnamed)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
 
 
 def _ruled(status: Status, event: Event) -> Status:

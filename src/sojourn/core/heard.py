@@ -172,6 +172,6 @@ _FIELDS: dict[str, dict[str, Read]] = {
     "prepared": {"code": _digest},
     "judged": {"state": text, "detail": text},
     "ruled": {"rule": text, "action": text},
-    "sealed": {"manifest": _digest, "missing": _globs},
+    "sealed": {"manifest": _digest, "missing": _globs, "unnamed": _globs},
     "refused": {"why": text},
 }

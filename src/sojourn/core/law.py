@@ -196,7 +196,7 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
     for standing in sorted(facts.runs, key=lambda s: s.run):
         if standing.run in given.abandon and not is_alive(standing) or not standing.is_launched:
             continue
-        found = _debt_of(standing, given)
+        found = _debt_of(standing, given, ends=facts.ends_box or lease.is_final)
         lacks += found.lacks
         listed += [f"{standing.run}: {line}" for line in found.listed]
         acknowledged += [(standing.run, glob) for glob in found.acknowledged]
@@ -239,11 +239,11 @@ def in_time(clearance: Clearance, now_s: float) -> None:
         raise withheld(clearance.lease, [Lack("", what, f"sojourn down {clearance.lease}")])
 
 
-def _debt_of(standing: Standing, given: Given) -> Debt:
+def _debt_of(standing: Standing, given: Given, *, ends: bool) -> Debt:
     prefix = f"{standing.run}:"
     accept = {name.removeprefix(prefix) for name in given.accept if name.startswith(prefix)}
     abandon = {name.removeprefix(prefix) for name in given.abandon if name.startswith(prefix)}
-    return debt(standing, abandon=abandon, accept=accept)
+    return debt(standing, abandon=abandon, accept=accept, ends=ends)
 
 
 def _wrong_names(facts: Facts, given: Given) -> list[Lack]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sojourn.core.values import Receipt, State
-from sojourn.wire import manifest, quote
+from sojourn.wire import manifest, names, quote
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import FileRow, Manifest
@@ -36,8 +36,8 @@ class Standing:
 
     files, earlier, gone: as in a manifest (`wire.manifest`); `digest` is the manifest's own, "" without one. is_fresh:
     the manifest was taken again just now; otherwise it is the one its keeper sealed. verified: digest of the manifest
-    behind the receipts. home: receipt path -> "same", "changed", "gone" or "inside" (in what goes), as found
-    just now.
+    behind the receipts. home: receipt path -> "same", "changed", "gone", "inside" (in what goes) or "here" (on
+    the machine that ends), as found just now.
     failed: {"path", "sha256"} of files that came home whole but do not load.
     """
 
@@ -53,12 +53,19 @@ class Standing:
     gone: tuple[FileRow, ...] = ()
     missing: tuple[str, ...] = ()  # owed globs that matched nothing: never made
     refused: tuple[tuple[str, str], ...] = ()  # (path, why) of what cannot be copied, or not even looked into
+    unnamed: tuple[tuple[str, str], ...] = ()  # (path, what identifies it) of what loads and no output names
     superseded: int = 0  # files of earlier attempts, replaced by the successful one
     removed: int = 0  # files that a later attempt of the run removed while it ran
     verified: str = ""
     receipts: tuple[Receipt, ...] = ()
     failed: tuple[FileRow, ...] = ()
     home: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """Identifies what the box has of it, all of it; "" where that was not listed."""
+        rest = (self.refused, self.unnamed) if self.digest else ()
+        return names.digest([self.digest, repr(rest)]) if any(rest) else self.digest
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,10 @@ class Debt:
     accepted: tuple[str, ...] = ()  # paths that were not loaded, accepted by name
 
 
-def debt(standing: Standing, *, abandon: Collection[str] = (), accept: Collection[str] = ()) -> Debt:
+def debt(standing: Standing, *, abandon: Collection[str] = (), accept: Collection[str] = (), ends: bool = True) -> Debt:
     """What stands between this run and the release. `abandon`: paths given up, and CHECKPOINT for the newest of these;
-    a file of that name is `spelled` otherwise. `accept`: paths accepted though not loaded.
+    a file of that name is `spelled` otherwise. `accept`: paths accepted though not loaded. `ends`: the files on the box
+    go with the release, so what no output names holds it; else it is listed.
     """
     early = _unlisted(standing)
     if early:
@@ -83,6 +91,11 @@ def debt(standing: Standing, *, abandon: Collection[str] = (), accept: Collectio
     lacks = [*owed.refused(), *owed.gone(), *owed.outputs()]
     if CHECKPOINT not in abandon:
         lacks += owed.checkpoint()
+    unnamed = list(owed.unnamed())
+    if not ends:
+        owed.listed += [lack.what for lack in unnamed]
+    elif unnamed:
+        lacks += unnamed
     if not lacks and standing.verified != standing.digest and owed.is_any():
         why = "has outputs that differ from the verified ones" if standing.verified else "was never pulled"
         lacks.append(Lack(standing.run, why, owed.pull, "not pulled"))
@@ -98,7 +111,7 @@ def spelled(path: str) -> str:
 def nameable(standing: Standing) -> frozenset[str]:
     """What of a run can be given up by name, but for the whole run."""
     paths = [row["path"] for row in (*standing.files, *standing.earlier) if row["role"] == "output"]
-    paths += [row["path"] for row in standing.gone] + [path for path, _ in standing.refused]
+    paths += [row["path"] for row in standing.gone] + [path for path, _ in (*standing.refused, *standing.unnamed)]
     return frozenset((CHECKPOINT, *map(spelled, paths)))
 
 
@@ -158,6 +171,14 @@ class _Owed:
             what = f"{path} is on the box and cannot be brought home: {why}"
             yield Lack(self.standing.run, what, self._giving_up(path), "cannot be brought home")
 
+    def unnamed(self) -> Iterator[Lack]:
+        """It may be the very result: the run made it, it loads by its form, and nobody asked for it."""
+        for path, _ in self.standing.unnamed:
+            if not self._is_given_up(path):
+                what = f"{path} looks like weights or a checkpoint, and no output names it"
+                pull = quote.join(["sojourn", "pull", f"{self.standing.run}:{path}"])
+                yield Lack(self.standing.run, what, f"{pull}, or {self._giving_up(path)}", "not named as output")
+
     def gone(self) -> Iterator[Lack]:
         """The keeper sealed it, so it was made: it is either home or lost."""
         for row in self.standing.gone:
@@ -198,7 +219,7 @@ class _Owed:
         if wanting:
             name = str(loads[0][0]["set"])
             what = f"its newest checkpoint, {name}, {wanting[0]}; the run has not succeeded and would resume from it"
-            yield Lack(run, what, self.pull, "not home")
+            yield Lack(run, what, self._next(loads[0][0]), "not home")
             return
         for row in loads[0]:
             yield from self._not_loaded(row)
@@ -215,7 +236,7 @@ class _Owed:
         if why:
             if row["path"] not in self.receipts and self.standing.verified == self.standing.digest:
                 why = f"was pulled but does not load (repair it, or {self._giving_up(row['path'])})"
-            yield Lack(self.standing.run, f"{row['path']} {why}", self.pull, "not home")
+            yield Lack(self.standing.run, f"{row['path']} {why}", self._next(row), "not home")
         else:
             yield from self._not_loaded(row)
 
@@ -233,6 +254,10 @@ class _Owed:
         accept = quote.join(["sojourn", "down", self.standing.run, "--accept", name])
         yield Lack(self.standing.run, what, accept, "not loaded")
 
+    def _next(self, row: FileRow) -> str:
+        is_here = self.standing.home.get(row["path"]) == "here"
+        return f"{self.pull} --to a folder on a disk that stays" if is_here else self.pull
+
     def _why_not_home(self, row: FileRow) -> str:
         """Why an existing file does not count as home; "" if it does."""
         receipt = self.receipts.get(row["path"])
@@ -245,6 +270,7 @@ class _Owed:
             "gone": "is no longer at",
             "changed": "is changed at",
             "inside": "lies inside the run's own folder, at",
+            "here": "is not home: it lies on the machine itself that is released, at",
         }
         return f"{words[home]} {receipt.home}" if home in words else ""
 

@@ -48,6 +48,12 @@ class Platform:
     keep_verb: str = ""
     bills: bool | None = None
 
+    @property
+    def volumes(self) -> tuple[str, ...]:
+        """Where disks are mounted that may outlast a container, and with it the records in its home."""
+        lasting = [tier for tier in self.tiers if tier.stop is not False or tier.destroy is not False]
+        return tuple(dict.fromkeys(path for tier in lasting for path in tier.paths if path not in _HOMES))
+
     def tiers_of(self, path: str) -> tuple[Tier, ...]:
         """The tiers that `path` may be on: those with its longest prefix; () if none is known."""
         fits = [(len(place), tier) for tier in self.tiers for place in tier.paths if _is_under(path, place)]

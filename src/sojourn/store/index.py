@@ -346,7 +346,7 @@ def _select(db: sqlite3.Connection, query: str, values: Sequence[Any]) -> list[t
 
 _CURRENT = "id NOT LIKE '%@%'"  # no revision
 _SETTLED = "sealed > 0 AND sealed >= attempt"
-_RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems", "failed", "gone")
+_RUN_TEXTS = ("run", "site", "local", "tether", "status", "receipts", "problems", "failed", "gone", "also")
 _SWEEP = ("sweep", "queue")
 _RUN_COLUMNS = [
     *"id site_name planned_s attempt token lease phase offset heard_s keeper payload".split(),

@@ -72,6 +72,7 @@ class RunRecord:
     problems_text: str = "[]"
     failed_text: str = "[]"
     gone_text: str = "[]"
+    also_text: str = "[]"
 
     @_once
     def run(self) -> Run:
@@ -138,6 +139,16 @@ class RunRecord:
         """What its keeper had sealed but the box had lost by the last pull: {"path", "bytes", "sha256"} each."""
         text = self.gone_text
         return () if text == "[]" else tuple(_read(text)[0])
+
+    @_once
+    def also(self) -> tuple[str, ...]:
+        """Paths that `pull RUN:PATH` named: outputs beside those of its job file."""
+        return () if self.also_text == "[]" else tuple(map(str, _read(self.also_text)[0]))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Globs of all that it owes, and the paths that were named later."""
+        return (*(str(glob) for glob in self.run.spec.get("outputs") or ()), *self.also)
 
     def code_of(self, source: str) -> str:
         """Digest of the code that made a file, by its place in the root (`from` of a manifest): its attempt's; for

@@ -16,7 +16,7 @@ from sojourn.wire import units
 Record = Mapping[str, Any]
 
 # Increase it when a table or a column's meaning changes: an index of another version is rebuilt.
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 TABLES = """
 CREATE TABLE runs (
   id TEXT PRIMARY KEY, n INTEGER NOT NULL, site_name TEXT NOT NULL, planned_s REAL NOT NULL, identity TEXT NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE runs (
   sweep TEXT NOT NULL DEFAULT '', queue TEXT NOT NULL DEFAULT '',
   run TEXT NOT NULL, site TEXT NOT NULL, local TEXT NOT NULL, tether TEXT NOT NULL DEFAULT 'null',
   status TEXT NOT NULL DEFAULT '{}', receipts TEXT NOT NULL DEFAULT '[]', problems TEXT NOT NULL DEFAULT '[]',
-  failed TEXT NOT NULL DEFAULT '[]', gone TEXT NOT NULL DEFAULT '[]'
+  failed TEXT NOT NULL DEFAULT '[]', gone TEXT NOT NULL DEFAULT '[]', also TEXT NOT NULL DEFAULT '[]'
 );
 CREATE INDEX runs_in_order ON runs (n);
 CREATE INDEX runs_by_sweep ON runs (sweep);
@@ -76,6 +76,7 @@ NEEDS = {
     "recoded": ("template", "cells"),
     "heard": ("run", "offset", "status"),
     "stopping": ("run", "attempt"),
+    "naming": ("run", "paths"),
     "pulling": ("run",),
     "pulled": ("run", "manifest", "dir", "receipts"),
     "cleaning": ("run",),
@@ -274,6 +275,13 @@ def _phase(db: sqlite3.Connection, r: Record) -> None:
     db.execute("UPDATE runs SET phase = ? WHERE id = ? AND phase != 'cleaned'", (r["kind"], r["run"]))
 
 
+def _naming(db: sqlite3.Connection, r: Record) -> None:
+    kept = db.execute("SELECT also FROM runs WHERE id = ?", (r["run"],)).fetchone()
+    if kept is not None:
+        also = list(dict.fromkeys([*json.loads(kept[0]), *map(str, r["paths"])]))
+        db.execute("UPDATE runs SET also = ? WHERE id = ?", (_text(also), r["run"]))
+
+
 def _pulled(db: sqlite3.Connection, r: Record) -> None:
     receipts, missing, problems = r.get("receipts", []), r.get("missing", []), r.get("problems", [])
     db.execute(
@@ -307,6 +315,7 @@ _MOVES = {
     "recoded": _recoded,
     "heard": _heard,
     "stopping": _phase,
+    "naming": _naming,
     "pulling": _phase,
     "pulled": _pulled,
     "cleaned": _phase,

@@ -249,7 +249,11 @@ class _Taker:
 
 
 def _is_empty_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.listdir(path)
+    """Raises: BadTree for a folder that cannot be listed: it is not empty."""
+    try:
+        return os.path.isdir(path) and not os.listdir(path)
+    except OSError as error:
+        raise BadTree(path=_say(path), what=error.strerror) from error
 
 
 def _target(root: str, path: str) -> str:

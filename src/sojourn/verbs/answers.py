@@ -81,6 +81,7 @@ class Row:
     owed: int | None = None  # output files owed; None while the box has not said it
     home: int = 0  # of them: at home and proven
     missing: tuple[str, ...] = ()  # owed globs that no file answered
+    unnamed: tuple[str, ...] = ()  # files that load by their form and that no output names
     is_home: bool = False  # everything owed is at home and proven
     spent_micro: int | None = 0
     currency: str = "USD"
@@ -112,6 +113,7 @@ class Row:
             "owed": self.owed,
             "home": self.home,
             "missing": list(self.missing),
+            "unnamed": list(self.unnamed),
             "is_home": self.is_home,
             "spent": money(self.spent_micro, self.currency),
             "budget_pct": self.budget_pct or None,

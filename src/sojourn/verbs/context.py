@@ -229,9 +229,21 @@ class Box:
         return Place(self.site, self.lease, self.transport)
 
     @property
+    def volumes(self) -> list[str]:
+        """Where its platform mounts disks that last: bases may lie there that its registry does not know."""
+        from sojourn.store.catalog import platform
+
+        return list(platform(self.site.platform).volumes)
+
+    @property
     def machine(self) -> str:
         """Its name, as `RunRecord.machine`."""
         return self.site.name if self.lease is None else self.lease.name
+
+    @property
+    def ends_us(self) -> bool:
+        """It is the machine we run on, and on a meter: its release takes our own disks along."""
+        return bool(getattr(self.transport, "is_here", False)) and self.provider.metered
 
     @property
     def is_blind(self) -> bool:
@@ -255,6 +267,8 @@ class Box:
 
     def ask(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer | NoAnswer:
         """One question to the box's keeper program. Raises: WorldError where the box says no."""
+        if op == "hello":
+            fields = {"tiers": self.volumes, **fields}
         return self.keeper.ask(op, timeout_s=timeout_s, **fields)
 
     def answer(self, op: str, *, timeout_s: float = CALL_S, **fields: Any) -> Answer:
@@ -268,6 +282,7 @@ class Box:
 
         Raises: Unreachable, WorldError.
         """
+        ops = [{**op, "tiers": self.volumes} if op["op"] == "hello" else op for op in ops]
         return self.must(self.keeper.ask_all(ops, blobs, timeout_s=timeout_s))
 
     def must(self, answer: T | NoAnswer) -> T:

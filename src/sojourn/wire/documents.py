@@ -92,6 +92,7 @@ class Manifest(TypedDict, total=False):
     refused: Sequence[Mapping[str, str]]
     superseded: int
     removed: int
+    unnamed: Sequence[Mapping[str, Any]]
     node: Mapping[str, str]
     digest: str
 
@@ -170,6 +171,7 @@ class Event(TypedDict, total=False):
     files: int
     missing: Sequence[str]
     refused: Sequence[Any]
+    unnamed: Sequence[str]
     names: Mapping[str, int]
 
 

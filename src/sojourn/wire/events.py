@@ -39,7 +39,7 @@ KINDS = {
     "said": "text room{}",
     "judged": "native by state detail",
     "ruled": "rule number action line detail",
-    "sealed": "manifest files bytes missing[] refused[] seconds",
+    "sealed": "manifest files bytes missing[] refused[] unnamed[] seconds",
     "refused": "why",
     "masked": "names{name:times}",
 }

@@ -96,6 +96,7 @@ def document(
     earlier: rows like those of `files`, newest first: substitutes if a row of `files` does not load.
     gone: {"path","bytes","sha256"} of files sealed as owed that no longer exist.
     superseded: how many files of other attempts a successful one replaced.
+    unnamed: {"path","bytes","mtime_ns"} of what loads by its form, was made by the run, and that no output names.
     removed: how many sealed files a later attempt removed while it ran, from places that attempts share.
     `digest`: see `digest_of`.
     """

@@ -153,7 +153,8 @@ _HELLO = record(
 )
 
 # A manifest (wire.manifest). One from an older keeper lacks the second part.
-_STAT = list_of(whole(-(1 << 63), 1 << 64), 5)
+_WHEN = whole(-(1 << 63), 1 << 64)
+_STAT = list_of(_WHEN, 5)
 _FILE = record(
     {
         "path": below,
@@ -180,6 +181,7 @@ MANIFEST = record(
         "earlier": _FILES,
         "gone": list_of(record({"path": below, "bytes": _SIZE, "sha256": digest}), MOST_FILES),
         "superseded": _COUNT,
+        "unnamed": list_of(record({"path": text(1 << 16), "bytes": _SIZE, "mtime_ns": _WHEN}), 10_000),
     },
     rest=_LITTLE,
 )

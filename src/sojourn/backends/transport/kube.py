@@ -75,7 +75,8 @@ class Backend:
 
     def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
         out, err, began_s = Keep(WORDS_BYTES), Keep(WORDS_BYTES), time.monotonic()
-        rc = self._run(argv, io.BytesIO(source) if isinstance(source, bytes) else source, out, err, timeout_s)
+        given = io.BytesIO(source) if isinstance(source, bytes) else source
+        rc = self._run(argv, given, out, err, timeout_s, QUIET_S)
         if isinstance(rc, NoAnswer):
             return rc
         return Ended(rc, bytes(out.kept), bytes(err.kept), time.monotonic() - began_s)

@@ -45,6 +45,8 @@ class NotCopied(WorldError):
 class Backend:
     """Transport to the machine we run on. Needs no settings."""
 
+    is_here = True  # its disks are ours: what is home on one of them ends with the machine
+
     def __init__(self, place: Place | None = None) -> None:
         """The place is this machine."""
 

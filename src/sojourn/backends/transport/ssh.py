@@ -80,7 +80,9 @@ class Backend:
 
     def _words(self, argv: list[str], source: bytes | BinaryIO, timeout_s: float) -> Ended | NoAnswer:
         out, err = Keep(WORDS_BYTES), Keep(WORDS_BYTES)
-        ran = ssh_session.run(self._site, COPY, argv, stdin=source, out=out, err=err, timeout_s=timeout_s)
+        ran = ssh_session.run(
+            self._site, COPY, argv, stdin=source, out=out, err=err, timeout_s=timeout_s, quiet_s=QUIET_S
+        )
         return ran if isinstance(ran, NoAnswer) else Ended(rc=ran.rc, stdout=bytes(out.kept), stderr=bytes(err.kept))
 
     def _streamed(self, argv: list[str], out: Callable[[bytes], None], timeout_s: float) -> Ended | NoAnswer:

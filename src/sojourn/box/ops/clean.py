@@ -20,7 +20,7 @@ from sojourn.box.ops.roots import all_runs
 from sojourn.box.ops.since import payload_pulse
 from sojourn.box.run import locks, roster
 from sojourn.box.run.history import History
-from sojourn.box.run.root import Root, all_specs, read_fields, read_number, spec_fields
+from sojourn.box.run.root import Root, all_specs, closed, names_in, read_fields, read_number, spec_fields
 from sojourn.box.run.want import find_root, last_attempt, pulse
 from sojourn.box.supervise import environment, prepare
 from sojourn.box.system import opening
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 KINDS = ("snapshots", "envs", "keepers", "train", "staging", "queues")
 # Younger things may belong to a run about to be placed: a push comes before its run.
 YOUNG_S = 3600.0
+_ANY = "anything"  # what a run uses that cannot be looked into
 _ASIDE = ".removed-"  # not a valid name of a run, snapshot or environment
 
 
@@ -46,7 +47,9 @@ def usage(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     runs = []
     for run in all_runs(box):
         root = Root(box.under("runs", run))
-        row: Dict[str, Any] = {"id": run, "identity": spec_fields(root).get("identity"), "lives": lives(root)}
+        why = closed(root.path)
+        alive = "it cannot be looked into: %s" % why if why else lives(root)
+        row: Dict[str, Any] = {"id": run, "identity": spec_fields(root).get("identity"), "lives": alive}
         row.update(_size(root.path), attempt=last_attempt(root))
         runs.append(row)
     things = []
@@ -66,7 +69,8 @@ def usage(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def remove(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`kind` runs: `name`, its `identity`, and the digest of the `manifest` at home ("" if it was abandoned).
+    """`kind` runs: `name`, its `identity`, and the digest of the `manifest` at home ("" if it was abandoned),
+    which has the outputs `also`.
 
     Other kinds: `names`. Answer: `removed`: {"name","bytes","inodes"} each, `kept`: {"name","why"} each. What does not
     exist counts as removed, so the next removal completes one that was interrupted. Refused for a run: other-run,
@@ -115,10 +119,7 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
             if why:
                 raise Refused("alive", "%s: %s" % (root.id, why))
             given = str(request.get("manifest") or "")
-            if (
-                given
-                and roster.take_manifest(root, spec, last_attempt(root), units.stamp(time.time()))["digest"] != given
-            ):
+            if given and _digest(root, spec, [str(path) for path in request.get("also") or ()]) != given:
                 raise Refused("changed", "the outputs of %s differ from those at home" % root.id)
             _put_aside(root.path)
     finally:
@@ -126,6 +127,11 @@ def _remove_run(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     prepare.drop_scratch(root, is_needed=False)
     _sweep(box.under("runs"))
     return row
+
+
+def _digest(root: Root, spec: Any, also: List[str]) -> str:
+    at = units.stamp(time.time())
+    return str(roster.take_manifest(root, spec, last_attempt(root), at, also=also)["digest"])
 
 
 def _lock_of_keeper(lock: int) -> str:
@@ -168,12 +174,16 @@ def _is_over(root: Root, last: int, state: str = "") -> bool:
 
 
 def _used(box: Box) -> Dict[str, Dict[str, List[str]]]:
-    """kind -> name -> ids of the runs that refer to it. An environment is identified by the start of its name."""
-    used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in KINDS}
+    """kind -> name -> ids of the runs that refer to it. An environment is identified by the start of its name. A run
+    that cannot be looked into may refer to anything.
+    """
+    used: Dict[str, Dict[str, List[str]]] = {kind: {} for kind in (*KINDS, _ANY)}
     waiting = sorted(queue.waiting(box, names.RUNS_QUEUE))
     if waiting:
         used["queues"][names.RUNS_QUEUE] = waiting
     for run in all_runs(box):
+        if closed(box.under("runs", run)):
+            used[_ANY].setdefault("", []).append(run)
         for kind, name in {one for spec in all_specs(Root(box.under("runs", run))) for one in _wanted(box, spec)}:
             used[kind].setdefault(name, []).append(run)
     return used
@@ -199,12 +209,17 @@ def _whole(kind: str, name: str) -> str:
 
 
 def _why_keep(box: Box, used: Dict[str, Dict[str, List[str]]], kind: str, name: str) -> str:
+    if used[_ANY]:
+        return "%s cannot be looked into, and may use it" % used[_ANY][""][0]
     users = _users(used, kind, name)
     if users:
         return "used by %s%s" % (", ".join(users[:3]), " and others" if len(users) > 3 else "")
     if kind == "keepers" and _whole(kind, name) == os.path.basename(box.keeper):
         return "it is in use right now"
     path = box.under(kind, name)
+    unseen = _unseen(path)
+    if unseen:
+        return unseen
     if kind == "queues" and pulse(Root(path)) == "alive":
         return "its keeper is alive"
     if kind == "envs":
@@ -248,11 +263,19 @@ def _sweep(folder: str) -> None:
         shutil.rmtree(path)
 
 
+def _unseen(path: str) -> str:
+    """The first folder in it that cannot be looked into, with the reason; "" if all can."""
+    missed: List[OSError] = []
+    for _ in os.walk(path, onerror=missed.append):
+        if missed:
+            break
+    known = [one for one in missed if not isinstance(one, (FileNotFoundError, NotADirectoryError))]
+    return "%s cannot be looked into: %s" % (known[0].filename, known[0].strerror) if known else ""
+
+
 def _names(folder: str) -> List[str]:
-    try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith(_ASIDE))
-    except OSError:
-        return []
+    """Raises: OSError for a folder that cannot be listed: it is not empty."""
+    return [name for name in names_in(folder) if not name.startswith(_ASIDE)]
 
 
 def _size(path: str) -> Dict[str, int]:

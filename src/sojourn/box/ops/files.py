@@ -27,17 +27,18 @@ def manifest(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
     A fresh one rereads every byte: size and time do not prove content. Except files in `known` ({"from":
     {"stat","bytes","sha256"}}): those from the caller's earlier fresh manifest whose stat is unchanged to the
-    nanosecond.
+    nanosecond. `also`: outputs that the user named later; then it is always a fresh one.
     """
     root = find_root(box, str(request["run"]))
     last = last_attempt(root)
-    if not request.get("fresh"):
+    also = [str(path) for path in request.get("also") or ()]
+    if not request.get("fresh") and not also:
         sealed: Any = read_fields(root.manifest)
         if sealed.get("attempt") == last and rows.is_of_every_attempt(sealed):
             return {"manifest": sealed, "sealed": True}
     known = request.get("known")
     at = units.stamp(time.time())
-    taken = roster.take_manifest(root, read_spec(root), last, at, known if isinstance(known, dict) else None)
+    taken = roster.take_manifest(root, read_spec(root), last, at, known if isinstance(known, dict) else None, also)
     return {"manifest": taken, "sealed": False}
 
 

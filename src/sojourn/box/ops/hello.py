@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List
 
 
+_LOOK_S = 2.0  # for bases on other disks: `survey` takes its time
+
+
 def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """Facts of the box. `run`, `queue`: also the `argv` to start its keeper, whether or not it exists; for an existing
-    queue, its `lanes`.
+    queue, its `lanes`. `tiers`: where disks that last are mounted; bases found there are recorded as siblings.
 
     Refused: "keeper-damaged" if this very file does not match its name.
     """
@@ -31,6 +34,8 @@ def hello(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     os.makedirs(box.base, exist_ok=True)
     for name in ("keepers", "snapshots", "staging", "queues", "runs"):
         umask.close(box.under(name))
+    beside, _ = identity.look_through([str(tier) for tier in request.get("tiers") or ()], _LOOK_S)
+    identity.register(box.base, beside)
     home = os.path.expanduser("~")
     groups = cgroup.Groups()
     uname = os.uname()

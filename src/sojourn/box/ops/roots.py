@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
 from sojourn.box.call import Box
 from sojourn.box.ops.queue import waiting
-from sojourn.box.run.root import Root, all_specs, read_fields, spec_fields
+from sojourn.box.run.root import Root, all_specs, is_placed, names_in, read_fields, spec_fields
 from sojourn.box.run.want import last_attempt, pulse
 from sojourn.wire import names
 
@@ -44,12 +43,10 @@ def roots(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def all_runs(box: Box) -> List[str]:
-    """Ids of the runs with a run.json, sorted."""
-    try:
-        found = os.listdir(box.under("runs"))
-    except OSError:
-        return []
-    return sorted(run for run in found if names.is_root(run) and os.path.isfile(box.under("runs", run, "run.json")))
+    """Ids of the runs with a run.json, or whose folder cannot be looked into, sorted. Raises: OSError."""
+    return [
+        run for run in names_in(box.under("runs")) if names.is_root(run) and is_placed(Root(box.under("runs", run)))
+    ]
 
 
 def _row(root: Root) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ from sojourn.box.call import Box
 from sojourn.box.ops import queue
 from sojourn.box.run import locks
 from sojourn.box.run.progress import Progress
-from sojourn.box.run.root import Root, read_fields, spec_fields
+from sojourn.box.run.root import Root, closed, is_placed, names_in, read_fields, spec_fields
 from sojourn.box.run.want import find_root, last_attempt, pulse, supervise_argv
 from sojourn.box.system import machine, opening, process
 from sojourn.wire import names
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Tuple
 
 _LIMIT_BYTES = 8 << 20
+_UNSEEN = {"identity": None, "keeper": "unknown", "payload": "unknown", "more": False, "beat_age_s": None}
 _LINE_BYTES = 1 << 20  # a line that does not fit is sent whole up to this size, so that every answer makes progress
 
 
@@ -42,7 +43,11 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     queues: Dict[str, Any] = {}
     for run in sorted(offsets):
         root = find_root(box, run, must_exist=False)
-        if not os.path.isfile(root.run):
+        if not is_placed(root):
+            continue
+        if closed(root.path):  # nobody can say what it does
+            rows.append(dict(_UNSEEN, id=run, root=root.path, attempt=0, offset=int(offsets[run])))
+            box.blobs.append(b"")
             continue
         data, offset, more = _new_lines(root.events, int(offsets[run]), left)
         left -= len(data)
@@ -59,10 +64,7 @@ def since(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _all(box: Box) -> List[str]:
-    try:
-        return [name for name in os.listdir(box.under("runs")) if names.is_root(name)]
-    except OSError:
-        return []
+    return [name for name in names_in(box.under("runs")) if names.is_root(name)]
 
 
 def _new_lines(path: str, offset: int, limit_bytes: int) -> Tuple[bytes, int, bool]:

@@ -9,7 +9,7 @@ import time
 from sojourn.box.call import Box
 from sojourn.box.ops.clean import lives
 from sojourn.box.run.ends import Ends
-from sojourn.box.run.root import Root, attempts_made, spec_fields
+from sojourn.box.run.root import Root, attempts_made, is_placed, spec_fields
 from sojourn.box.run.want import last_attempt
 from sojourn.box.system import identity, machine
 from sojourn.wire import machine as installed
@@ -24,7 +24,8 @@ _PAGE_S = 10.0  # ten thousand runs with long events take longer than one call w
 
 
 def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
-    """`after`: only what follows this place. Answer: `box`, `bases`, `others`, and `more` with its `after`.
+    """`after`: only what follows this place. `bases`: those that the client knows of; `tiers`: where disks that last
+    are mounted, looked through for more. Answer: `box`, `bases`, `others`, and `more` with its `after`.
 
     box: {"id","base","machine_id","boot_id","host","uid"} of the base asked. bases: {"base","id","error",
     "runs":[{"id","identity","root","attempt","state","lives"}]}; `state`: how the newest attempt ended, "" until then;
@@ -33,14 +34,16 @@ def survey(box: Box, request: Dict[str, Any]) -> Dict[str, Any]:
     """
     if os.path.isdir(box.base):
         identity.register(box.base)
-    places = {os.path.realpath(base): base for base in identity.bases() + [box.base]}
+    beside, unseen = identity.look_through(_strings(request, "tiers"), _PAGE_S)
+    beside += [base for base in _strings(request, "bases") if os.path.isabs(base) and not identity.is_gone(base)]
+    places = {os.path.realpath(base): base for base in [*beside, *identity.bases(box.base), box.base]}
+    unread = {path: "the list of bases: %s" % why for path, why in identity.unread(box.base).items()}
     until = time.monotonic() + _PAGE_S
     after, left = str(request.get("after") or ""), int(request.get("limit_bytes") or _LIMIT_BYTES)
     answer: Dict[str, Any] = {"box": _box(box.base), "bases": [], "others": _others(), "more": False, "after": ""}
     if not after:
         answer["bases"] += [
-            {"base": path, "id": "", "error": "the list of bases: %s" % why, "runs": []}
-            for path, why in sorted(identity.unread().items())
+            {"base": path, "id": "", "error": why, "runs": []} for path, why in sorted({**unseen, **unread}.items())
         ]
     for base in sorted(places.values()):
         rows: List[Dict[str, Any]] = []
@@ -82,7 +85,11 @@ def _runs(base: str) -> List[str]:
     except OSError:
         return []
     roots = [Root(os.path.join(base, "runs", name)) for name in found]
-    return [root.id for root in roots if os.path.isfile(root.run) or attempts_made(root)]
+    return [root.id for root in roots if is_placed(root) or attempts_made(root)]
+
+
+def _strings(request: Dict[str, Any], key: str) -> List[str]:
+    return [one for one in request.get(key) or () if isinstance(one, str) and "\0" not in one]
 
 
 def _error(base: str) -> str:

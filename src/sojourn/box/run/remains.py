@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from sojourn.box.run import roster, saved_files, shelved
+from sojourn.box.run import roster, saved_files, shelved, unnamed
 from sojourn.box.run.root import Root, attempts_made, read_spec
-from sojourn.wire import manifest, units
+from sojourn.wire import units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def remains(root: Root, attempt: int) -> List[str]:
     the files whose outputs are not sealed yet.   Raises: ValueError (no readable run.json), OSError.
     """
     spec = read_spec(root)
-    pushed = roster.pushed(root, spec)
+    pushed = unnamed.pushed(root, spec)
     taken = roster.take_manifest(root, spec, attempt, units.stamp(time.time()), roster.hashed_before(root))
     found: Set[str] = {row["path"] for row in taken.get("refused", ())} | {row["path"] for row in taken["gone"]}
     for row in [*taken["files"], *taken["earlier"]]:
@@ -42,12 +42,6 @@ def _saved(folder: str, pushed: Dict[str, Tuple[int, str]]) -> List[str]:
     found = []
     for one in saved_files.find(folder):
         full = os.path.join(folder, one.path)
-        if one.is_folder or not _is_pushed(full, pushed.get(one.path)):
+        if one.is_folder or not unnamed.is_unchanged(full, pushed.get(one.path)):
             found.append(full)
     return found
-
-
-def _is_pushed(path: str, content: Tuple[int, str] | None) -> bool:
-    if content is None or os.path.getsize(path) != content[0]:
-        return False
-    return manifest.sha256_file(path, follow=False) == content

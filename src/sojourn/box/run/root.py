@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from sojourn.box.run import job
@@ -114,6 +115,32 @@ class Root:
         for folder in folders:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         umask.close_root(self.path, folders)
+
+
+def is_placed(root: Root) -> bool:
+    """Whether a run.json is there; True where that cannot be seen."""
+    try:
+        os.stat(root.run)
+        return True
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR)
+
+
+def names_in(folder: str) -> List[str]:
+    """Names of what is in a folder, sorted; [] if there is no such folder. Raises: OSError if that cannot be seen."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def closed(folder: str) -> str:
+    """Why a folder cannot be looked into; "" if it can."""
+    try:
+        os.listdir(folder)
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def read_spec(root: Root) -> Spec:

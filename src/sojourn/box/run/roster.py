@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 
-from sojourn.box.run import saved_files, secrets, shelved
+from sojourn.box.run import saved_files, secrets, shelved, unnamed
 from sojourn.box.run.ends import Ends
 from sojourn.box.run.root import OURS, Root, attempts_made, read_fields
 from sojourn.box.system import globs, opening
@@ -16,7 +16,7 @@ from sojourn.wire import machine, manifest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+    from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
     from sojourn.wire.documents import FileRow, Manifest, Spec
 
@@ -25,7 +25,14 @@ _CHUNK = 1 << 20
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)  # of what is there any other error says nothing
 
 
-def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional[Mapping[str, Any]] = None) -> Manifest:
+def take_manifest(
+    root: Root,
+    spec: Spec,
+    attempt: int,
+    at: str,
+    known: Optional[Mapping[str, Any]] = None,
+    also: Sequence[str] = (),
+) -> Manifest:
     """Find every output, under every attempt and in the root, and hash it (see wire.manifest).
 
     For each path the newest attempt's copy comes first, then the root's, then those of older attempts. Once an attempt
@@ -33,18 +40,21 @@ def take_manifest(root: Root, spec: Spec, attempt: int, at: str, known: Optional
     `earlier`, and so is the checkpoint before the newest. A file unchanged since the push is nobody's work and comes
     last. A symlink stands for its target, if that is in the root. What cannot be brought home (a link out of the root,
     a device, a file or folder that cannot be read, a name that is not UTF-8) is in `refused`; nothing is skipped
-    silently. `known`:
-    {"from": {"stat","bytes","sha256"}} of files that need not be reread if their stat is unchanged.
+    silently. What loads and no output names is in `unnamed`. `known`: {"from": {"stat","bytes","sha256"}} of files that
+    need not be reread if their stat is unchanged. `also`: outputs that the user named later; none of them is missing.
     """
     taking = _Taking(root, spec, attempt, known or {})
-    missing = taking.outputs(spec.get("outputs") or ())
+    wanted = spec.get("outputs") or ()
+    missing = [glob for glob in taking.outputs([*wanted, *also]) if glob in wanted]
     taking.checkpoints()
+    rest = taking.unnamed(spec)
     taking.logs()
     taking.rewritten()
     refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
     node = machine.this_machine()
     gone = taking.gone()
     found = {"earlier": taking.earlier, "gone": gone, "superseded": taking.superseded, "removed": taking.removed}
+    found["unnamed"] = rest
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
 
 
@@ -70,7 +80,7 @@ class _Taking:
         self.removed = 0
         self.seen: Set[str] = set()  # every path that a glob matched
         self.hashing = Hashing(root.path, known)
-        self.pushed = pushed(root, spec)
+        self.pushed = unnamed.pushed(root, spec)
         self.persist = [str(path) for path in spec.get("persist") or ()]
         self.sealed = read_fields(root.manifest)
         numbers = sorted({attempt, *attempts_made(root)}, reverse=True)
@@ -226,6 +236,16 @@ class _Taking:
                 return None
         return rows
 
+    def unnamed(self, spec: Spec) -> List[Dict[str, Any]]:
+        """What loads and no output names, as in `unnamed.find`."""
+        named = {*self.seen, *self.rows}
+        named.update(os.path.join(self.top, row["from"]) for row in [*self.rows.values(), *self.earlier])
+        before = {**unnamed.mounted(self.root, spec), **self.pushed}
+        rows, unseen = unnamed.find(self.root, spec, self.folders, named, before)
+        for path, why in unseen.items():
+            self._refuse(path, manifest.UNSEEN + why)
+        return [dict(row, path=_utf8(row["path"])) for row in rows]
+
     def logs(self) -> None:
         """While the secrets are here the logs may contain them: logs come home once the keeper has masked them."""
         for number in () if secrets.exist(self.root) else attempts_made(self.root):
@@ -343,19 +363,6 @@ def vanished(root: Root, spec: Spec, number: int) -> List[str]:
             if not any(_may_exist(os.path.join(folder, path)) for folder in (root.attempt(number), root.path)):
                 found.append(path)
     return found
-
-
-def pushed(root: Root, spec: Spec) -> Dict[str, Tuple[int, str]]:
-    """(bytes, sha256) of the initial code of each working copy, by path; empty if unreadable."""
-    if not spec.get("code"):
-        return {}
-    try:
-        from sojourn.box.run import tree
-
-        rows = tree.read_roster(root.base, str(spec["code"]))
-    except (OSError, tree.Damaged):
-        return {}
-    return {str(row.get("path")): (row.get("bytes", -1), str(row.get("sha256"))) for row in _dicts(rows)}
 
 
 def _is_in(path: str, folders: List[str]) -> bool:

@@ -9,6 +9,7 @@ are nobody's results, so never an output.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -48,10 +49,13 @@ _STARTS = (b"PK\x03\x04", b"\x93NUMPY", b"\x89HDF\r\n\x1a\n")
 _HEADER_BYTES = 100 << 20  # the longest header that safetensors allows
 
 
-def find(top: str, below: Sequence[str] = ("",)) -> List[Saved]:
-    """What looks like a checkpoint in `top`, in its files or folders `below`; newest first. Raises: nothing."""
+def find(top: str, below: Sequence[str] = ("",), unseen: Dict[str, str] | None = None, most: int = 0) -> List[Saved]:
+    """What looks like a checkpoint in `top`, in its files or folders `below`; newest first. `unseen` gets the folders
+    that cannot be looked into, with the reason. Of more entries than `most` the rest is not searched. Raises: nothing.
+    """
     found: Dict[str, Saved] = {}
-    left = [MOST_ENTRIES]
+    unseen = {} if unseen is None else unseen
+    left = [most or MOST_ENTRIES]
     for start in below:
         full = os.path.join(top, start)
         name = os.path.basename(start)
@@ -60,7 +64,7 @@ def find(top: str, below: Sequence[str] = ("",)) -> List[Saved]:
         elif start and _FOLDER.fullmatch(name) and _files(full):
             found[start] = _folder(start, full)
         elif os.path.isdir(full):
-            found.update((one.path, one) for one in _walk(top, start, left))
+            found.update((one.path, one) for one in _walk(top, start, left, unseen))
     return sorted(found.values(), key=lambda one: (one.mtime_ns, _number(one.path)), reverse=True)
 
 
@@ -122,17 +126,20 @@ def states_its_end(path: str) -> bool:
     return head[:4] == b"PK\x03\x04" or head[:6] == b"\x93NUMPY" or path.endswith((".safetensors", ".json"))
 
 
-def _walk(top: str, start: str, left: List[int]) -> Iterator[Saved]:
+def _walk(top: str, start: str, left: List[int], unseen: Dict[str, str]) -> Iterator[Saved]:
     waiting = [start]
     while waiting:
         folder = waiting.pop()
         try:
             entries = sorted(os.scandir(os.path.join(top, folder)), key=lambda entry: entry.name)
-        except OSError:
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                unseen[folder] = error.strerror or str(error)
             continue
         for entry in entries:
             left[0] -= 1
             if left[0] < 0:
+                unseen[folder] = "it has too many entries"
                 return
             path = os.path.join(folder, entry.name)
             try:

@@ -20,6 +20,7 @@ from sojourn.box.system import identity
 from sojourn.box.system.wake import Wake
 from sojourn.wire import atomic, units
 
+_TOLD = 20  # files that no output names, in the event
 _FULL_DISK_S = 5.0  # how often an unwritten record is retried
 
 
@@ -182,6 +183,7 @@ def seal(keeper: Keeper) -> bool:
         bytes=sum(row["bytes"] for row in owed),
         missing=document["missing"],
         refused=[row["path"] for row in document["refused"]],
+        unnamed=[row["path"] for row in document["unnamed"][:_TOLD]],
         seconds=round(time.monotonic() - began, 3),
     )
     prepare.drop_scratch(keeper.root, is_needed=keeper.ledger.history.state != "succeeded")

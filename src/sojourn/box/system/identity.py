@@ -6,18 +6,22 @@ them, and a reboot changes them.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import time
 
 from sojourn.wire import atomic, lean_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Tuple
+    from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
 _BASES = "bases"
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)  # any other error says nothing of what is there
 _LIMIT_BYTES = 1 << 20
 _CMDLINE_BYTES = 4096
+DEPTH = 2  # a base is made at a disk's top, or in a folder there
 
 
 def box_id(base: str, may_write: bool = True) -> str:
@@ -46,32 +50,100 @@ def box_id(base: str, may_write: bool = True) -> str:
     return _id_in(path)
 
 
-def register(base: str) -> None:
-    """Record the base for this user, wherever possible. Idempotent; never an error for the caller."""
+def register(base: str, beside: Sequence[str] = ()) -> None:
+    """Record the base for this user, and others `beside` it, wherever possible. Idempotent; never an error for the
+    caller.
+
+    The registry may end with a container whose volumes stay, so each base has a list of its siblings too.
+    """
     real = os.path.realpath(base)
+    listed = {path: set(_noted(path)[0]) for path in [real, *_registries()]}
+    own = listed[real]
+    fresh = {one for one in set(beside).union([real], *listed.values()) - own if not is_gone(one)}
+    known = own | fresh
     for path in _registries():
-        try:
-            folder = _open_folder(path, is_made=True)
-        except OSError:
-            continue  # a read-only home, or somebody else's folder in its place
-        try:
-            _note(folder, real)
-        except OSError:
-            pass
-        finally:
-            os.close(folder)
+        _note_all(path, known - listed[path], is_made=True)
+    # Siblings only when they are new: one on a dead mount would hang every call.
+    for path in sorted(fresh | {real}) if len(known) > 1 else ():
+        _note_all(path, known - listed.get(path, set()), is_made=False)
 
 
-def bases() -> List[str]:
-    """Every recorded base that is still a folder, sorted."""
-    found = {base for path in _registries() for base in _noted(path)[0]}
-    return sorted(base for base in found if os.path.isdir(base))
+def bases(base: str) -> List[str]:
+    """Every recorded base that is not known to be gone, sorted: those of the registry, and the siblings of `base`."""
+    found = {one for path in [*_registries(), os.path.realpath(base)] for one in _noted(path)[0]}
+    return sorted(one for one in found if not is_gone(one))
 
 
-def unread() -> Dict[str, str]:
-    """Why each existing registry is unreadable, if all are: a base may then be recorded but missing from `bases`."""
+def unread(base: str) -> Dict[str, str]:
+    """Why each existing registry is unreadable, if all are: a base may then be recorded but missing from `bases`. Also
+    why the list in `base` is.
+    """
     told = [(path, _noted(path)[1]) for path in _registries()]
-    return {path: why for path, why in told if why} if all(why != "" for _, why in told) else {}
+    found = {path: why for path, why in told if why} if all(why != "" for _, why in told) else {}
+    own = _noted(os.path.realpath(base))[1]
+    return dict(found, **{base: own}) if own and os.path.lexists(os.path.join(base, _BASES)) else found
+
+
+def look_through(tiers: Sequence[str], limit_s: float) -> Tuple[List[str], Dict[str, str]]:
+    """(bases of this user on these disks, down to the second folder in them; why what could not be looked into could
+    not). A part of a path in capitals stands for any folder. Links are not followed.
+    """
+    until = time.monotonic() + limit_s
+    found: List[str] = []
+    unseen: Dict[str, str] = {}
+    folders = [(place, DEPTH) for tier in tiers for place in _places(tier, unseen)]
+    while folders:
+        place, depth = folders.pop()
+        if time.monotonic() > until:
+            unseen[place] = "looking through its disk takes too long"
+            break
+        if _is_base(place, unseen):
+            found.append(place)
+        elif depth:
+            folders += [(os.path.join(place, name), depth - 1) for name in _folders(place, unseen)]
+    return found, unseen
+
+
+def is_gone(path: str) -> bool:
+    """Whether no folder is there; False where that cannot be seen."""
+    try:
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError as error:
+        return error.errno in _ABSENT
+
+
+def _places(tier: str, unseen: Dict[str, str]) -> List[str]:
+    """The folders that a tier's path means."""
+    found = ["/"]
+    for part in os.path.expandvars(os.path.expanduser(tier)).strip("/").split("/"):
+        if part.startswith("$"):
+            return []  # a variable that this box lacks
+        names = {place: _folders(place, unseen) if part.isupper() else [part] for place in found}
+        found = [os.path.join(place, name) for place in found for name in names[place]]
+    return [place for place in found if not is_gone(place)]
+
+
+def _is_base(place: str, unseen: Dict[str, str]) -> bool:
+    """Whether it has a box's id, or what may be one: another user's."""
+    path = os.path.join(place, "box.json")
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            unseen[place] = error.strerror or str(error)
+        return False
+    return bool(_id_in(path)) or not os.access(path, os.R_OK)
+
+
+def _folders(place: str, unseen: Dict[str, str]) -> List[str]:
+    """Names of the folders in `place`, sorted; a folder that a file system itself keeps is not one."""
+    try:
+        with os.scandir(place) as entries:
+            return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False) and one.name != "lost+found")
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            unseen[place] = error.strerror or str(error)
+        return []
 
 
 def _noted(path: str) -> Tuple[List[str], Optional[str]]:
@@ -93,18 +165,24 @@ def _noted(path: str) -> Tuple[List[str], Optional[str]]:
 
 
 def other_users() -> List[int]:
-    """Other users' ids whose keepers recorded a base on this machine."""
-    found = []
+    """Other users' ids whose keepers recorded a base on this machine, as far as their registries can be seen."""
+    import pwd
+
+    found = {}
     for name in _listed("/var/tmp"):
         uid = name[len("sojourn-") :] if name.startswith("sojourn-") else ""
-        if uid.isdigit() and int(uid) != os.getuid():
-            try:
-                seen = os.lstat(os.path.join("/var/tmp", name))
-            except OSError:
-                continue
-            if stat.S_ISDIR(seen.st_mode) and seen.st_uid == int(uid):
-                found.append(int(uid))
-    return sorted(found)
+        if uid.isdigit():
+            found["/var/tmp/" + name] = int(uid)
+    found.update((_home_registry(one.pw_dir), one.pw_uid) for one in pwd.getpwall())
+    theirs = set()
+    for path, owner in found.items():
+        try:
+            seen = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISDIR(seen.st_mode) and seen.st_uid == owner != os.getuid():
+            theirs.add(owner)
+    return sorted(theirs)
 
 
 def keepers_of_others() -> Dict[int, int]:
@@ -144,8 +222,11 @@ def _registries() -> List[str]:
     given = os.environ.get("SOJOURN_BOX_REGISTRY", "")
     if given:
         return [given]
-    home = os.path.join(os.path.expanduser("~"), ".local", "state", "sojourn-box")
-    return [home, "/var/tmp/sojourn-%d" % os.getuid()]
+    return [_home_registry(os.path.expanduser("~")), "/var/tmp/sojourn-%d" % os.getuid()]
+
+
+def _home_registry(home: str) -> str:
+    return os.path.join(home, ".local", "state", "sojourn-box")
 
 
 def _open_folder(path: str, is_made: bool) -> int:
@@ -178,6 +259,23 @@ def _open_list(folder: int, flags: int) -> int:
         os.close(fd)
         raise PermissionError("the list of bases is not ours")
     return fd
+
+
+def _note_all(path: str, found: Collection[str], is_made: bool) -> None:
+    """Note these bases in the list of a folder, if that can be."""
+    if not found:
+        return
+    try:
+        folder = _open_folder(path, is_made)
+    except OSError:
+        return  # a read-only home, or somebody else's folder in its place
+    try:
+        for base in sorted(found):
+            _note(folder, base)
+    except OSError:
+        pass
+    finally:
+        os.close(folder)
 
 
 def _note(folder: int, base: str) -> None:

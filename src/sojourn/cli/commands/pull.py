@@ -14,6 +14,8 @@ ABOUT = (
     " For each output it fetches the newest version that loads, whichever attempt wrote it; for a run that has not"
     " succeeded, also the newest checkpoint. After an interruption, the same command continues where it stopped."
     " Pulling from a live run fetches what exists so far.",
+    "RUN:PATH names a file that no output names, such as out/best.pt: it is fetched too, and counts as an output of the"
+    " run from then on.",
     "With --follow it keeps running and fetches each checkpoint as soon as it is complete, with the metrics and logs,"
     " so that little is lost if the box vanishes; `sojourn status RUN` says how much. These copies do not count for a"
     " release: pull again after the run has ended.",
@@ -23,6 +25,7 @@ ABOUT = (
 EXAMPLES = (
     ("sojourn pull", "every run with outputs that are not here yet"),
     ("sojourn pull digits --to results", "one run, into ./results"),
+    ("sojourn pull digits:out/best.pt", "also a file that no output names"),
     ("sojourn pull ablation --metrics", "the numbers of every cell first"),
     ("sojourn pull ablation --best 3 --metric accuracy=max", "the three best cells, whole"),
     ("sojourn pull digits --follow --bwlimit 10M", "checkpoints while it trains, at most 10 MiB per second"),
@@ -39,7 +42,9 @@ INTERRUPTED = "Received data is kept; run the same `sojourn pull` again to conti
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name)")
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="a run or sweep (any unique prefix of its name), or RUN:PATH"
+    )
     parser.add_argument("--to", default="", metavar="DIR", help="destination folder; several runs get a subfolder each")
     parser.add_argument(
         "--follow", action="store_true", help="until the run ends, fetch each finished checkpoint, metrics and logs"

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from sojourn.cli.show.text import clean, command, count, line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from sojourn.verbs.sweep.reconcile import Reconciled
 
 _LISTED = 8  # names of cells listed after a cause
@@ -38,7 +41,15 @@ def lines(answer: Reconciled, columns: int) -> list[str]:
                 said = f": {clean(why)}" if why else ""
                 out += line("", f"{len(cells)} {words}{said}: {named}{more}", columns)
     for one in answer.duplicates:
-        out += line("twice", f"{clean(one['run'])} was started on {' and on '.join(map(clean, one['sites']))}", columns)
+        places = " and on ".join(map(_place, one["progress"]))
+        out += line("twice", f"{clean(one['run'])} was started on {places}", columns)
     if answer.relaunched:
         out += line("repair", f"{count(len(answer.relaunched), 'cell')} requested again", columns)
     return [*out, command("next", clean(answer.next))] if answer.next else out
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    """One of two copies, with how far it has come."""
+    step = "no step known" if one["step"] is None else f"step {one['step']}"
+    kept = f", checkpoint {clean(one['checkpoint'])}" if one["checkpoint"] else ""
+    return f"{clean(one['site'])} ({one['state']}, {step}{kept})"

@@ -54,6 +54,8 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     if row.log_age_s is not None and row.state.is_alive:
         facts.append(("log", f"last written {say_seconds(row.log_age_s)} ago"))
     facts.append(("home", _home_words(row)))
+    if row.unnamed:
+        facts.append(("unnamed", unnamed(row.id, row.unnamed)))
     if row.at_risk:
         facts.append(("at risk", _risk_words(row)))
     metered = "" if row.meter.value == "free" else f"; meter {_METERS[row.meter.value]}"
@@ -64,6 +66,12 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
             facts.append(("fix", clean(row.reach.next)))
     out = [part for label, text in facts for part in line(label, text, columns)]
     return [*out, command("next", clean(row.next))] if row.next else out
+
+
+def unnamed(run: str, paths: Sequence[str]) -> str:
+    """Which files nobody asked for, and how they come home."""
+    some = ", ".join(map(clean, paths[:_TOGETHER])) + ", ..." * (len(paths) > _TOGETHER)
+    return f"no output names {some}; sojourn pull {clean(run)}:{clean(paths[0])} brings it home"
 
 
 def _risk_words(row: Row) -> str:
@@ -100,6 +108,8 @@ def notes_of(row: Row, now_s: float) -> list[str]:
         notes.append(f"{name}: {row.budget_pct} % of its budget is spent")
     if row.missing and row.state.value == "succeeded":  # after another end, missing files are expected
         notes.append(f"{name}: no file matches {', '.join(clean(glob) for glob in row.missing)}")
+    if row.unnamed:
+        notes.append(f"{name}: {unnamed(row.id, row.unnamed)}")
     if row.reach.ok is False:
         notes.append(f"{name}: {_unreached(row, now_s)}")
     return notes

@@ -294,6 +294,9 @@ def answer(
         why = f"attempt {status.attempt} is queued: {status.reason}"
     elif status.state is State.STARTING:
         why = f"attempt {record.attempt} is being prepared" + (": setup runs" if record.run.spec.get("setup") else "")
+    if unnamed := [path for path in status.unnamed if path not in record.also]:
+        said = f"{len(unnamed)} files that look like weights or checkpoints, {unnamed[0]} first, are named by no output"
+        remarks = (*remarks, said)
     lease = ctx.store.index.lease(record.lease)
     return Launch(
         id=record.id,

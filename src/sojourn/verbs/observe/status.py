@@ -117,6 +117,7 @@ def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, fl
             "owed": record.owed,
             "home": record.home,
             "missing": status.missing,
+            "unnamed": tuple(path for path in status.unnamed if path not in record.also),
             "is_home": record.is_home,
             "spent_micro": spent_micro(view, lease, taken),
             "currency": lease.lease.currency if lease else "USD",

@@ -207,7 +207,7 @@ def _remove_run(
         ctx.store.append("cleaning", run=one.run, site=box.site.name, manifest=digest)
         ctx.say(f"{one.run}: removing its root")
         asked = {"kind": "runs", "name": one.run, "identity": record.run.spec_digest, "manifest": digest}
-        row = box.answer("remove", timeout_s=REMOVE_S, **asked).value["removed"][0]
+        row = box.answer("remove", timeout_s=REMOVE_S, **asked, also=list(record.also)).value["removed"][0]
         size = {"bytes": row["bytes"], "inodes": row["inodes"]}
         ctx.store.append("cleaned", run=one.run, site=box.site.name, **size)
     return Left("runs", one.run, home="abandoned" if one.run in abandon else "home", **size)

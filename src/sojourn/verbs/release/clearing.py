@@ -79,7 +79,7 @@ def cleared(ctx: Context, request: Request, confirm: Confirm) -> Cleared:
     if request.closes:
         ctx.store.append("clearing", lease=request.closes, facts=shown, box=facts.box, listed=list(question.lines))
     given = replace(given, typed=typed, shown=shown)
-    digests = {standing.run: standing.digest for standing in facts.runs}
+    digests = {standing.run: standing.mark for standing in facts.runs}
     for name in sorted(request.given.abandon):
         run = name.partition(":")[0]
         what = "; ".join(lack.what for lack in given_up if lack.run in (name, run))
@@ -114,7 +114,7 @@ def bounded(lines: list[str]) -> list[str]:
 def _judged(ctx: Context, request: Request) -> tuple[law.Facts, law.Judgement, law.Given]:
     """The facts, the law's word on them, and what is given: what was given up before is, while it is the same."""
     facts = request.gather()
-    digests = {standing.run: standing.digest for standing in facts.runs}
+    digests = {standing.run: standing.mark for standing in facts.runs}
     same = {
         name for name, digest in request.earlier.items() if digest and digests.get(name.partition(":")[0]) == digest
     }

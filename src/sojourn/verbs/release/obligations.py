@@ -16,7 +16,7 @@ from sojourn.verbs.context import Box, Context
 from sojourn.verbs.observe.refresh import refresh, refresh_one
 from sojourn.verbs.observe.view import RunView
 from sojourn.verbs.release.survey import Survey, survey
-from sojourn.verbs.retrieve.homes import lies_in
+from sojourn.verbs.retrieve.homes import goes_with, lies_in
 from sojourn.verbs.retrieve.manifests import ask_manifest, kept_manifest
 from sojourn.verbs.retrieve.manifests import hashed as rows_hashed
 from sojourn.wire import manifest
@@ -80,6 +80,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     if row is not None and found is not None and record.site_name != found.asked.site.name:
         state = State(row["state"]) if row["state"] in set(State) else State.LOST
     box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site, record.lease)
+    ends_us = found is not None and found.asked.ends_us
     lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
     document: Manifest = {}
     is_fresh = False
@@ -99,6 +100,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         gone=_rows(document.get("gone", ())),
         missing=tuple(document.get("missing", ())),
         refused=tuple((str(row["path"]), str(row["why"])) for row in document.get("refused", ())),
+        unnamed=tuple((str(row["path"]), f"{row['bytes']} {row['mtime_ns']}") for row in document.get("unnamed") or ()),
         superseded=int(document.get("superseded", 0)),
         removed=int(document.get("removed", 0)),
         verified=record.manifest_digest,
@@ -106,7 +108,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         failed=tuple(
             {"path": one["path"], "sha256": one["sha256"]} for one in record.failed if one["problem"] in DAMAGED
         ),
-        home={receipt.path: _at_home(receipt, record.run.root, hashed) for receipt in record.receipts},
+        home={receipt.path: _at_home(receipt, record.run.root, hashed, ends_us) for receipt in record.receipts},
     )
 
 
@@ -131,9 +133,11 @@ def _manifest(ctx: Context, box: Box, record: RunRecord, hashed: Hashed) -> tupl
     return document, True
 
 
-def _at_home(receipt: Receipt, root: str, hashed: Hashed) -> str:
+def _at_home(receipt: Receipt, root: str, hashed: Hashed, ends_us: bool) -> str:
     if lies_in(receipt.home, root):
         return "inside"
+    if ends_us and goes_with(receipt.home, root):
+        return "here"
     began_ns = proofs.now_ns()
     try:
         _sync(receipt.home)

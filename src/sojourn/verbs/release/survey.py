@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from sojourn.wire import quote
 
 SURVEY_S = 60.0
 MOST_PAGES = 1000
+MOST_BASES = 1000
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def survey(ctx: Context, box: Box) -> Survey:
     strays: list[Stray] = []
     first: Mapping[str, Any] = {}
     page: Mapping[str, Any] | NoAnswer = {}
-    for page in _pages(box):
+    for page in _pages(box, _bases_on_record(ctx, box)):
         if isinstance(page, NoAnswer):
             return Survey(box, strays=(_unseen(site),))
         first = first or page
@@ -73,10 +75,23 @@ def survey(ctx: Context, box: Box) -> Survey:
     )
 
 
-def _pages(box: Box) -> Iterator[Mapping[str, Any] | NoAnswer]:
+def _bases_on_record(ctx: Context, box: Box) -> list[str]:
+    """Every base in which this client ever had a run at this address, or on a machine of this provider: its volume may
+    be mounted here, and the box's own registry may have ended with its container.
+    """
+    found: dict[str, None] = {}
+    for record in ctx.store.index.runs():
+        site, root = record.site, record.run.root
+        is_same = site.address == box.site.address or (box.provider.rents and site.provider == box.site.provider)
+        if root and site.transport == box.site.transport and is_same:
+            found[posixpath.dirname(posixpath.dirname(root))] = None
+    return sorted(found)[:MOST_BASES]
+
+
+def _pages(box: Box, bases: list[str]) -> Iterator[Mapping[str, Any] | NoAnswer]:
     after = ""
     for _ in range(MOST_PAGES):
-        answer = box.ask("survey", timeout_s=SURVEY_S, after=after)
+        answer = box.ask("survey", timeout_s=SURVEY_S, after=after, bases=bases, tiers=box.volumes)
         if isinstance(answer, NoAnswer):
             yield answer
             return

@@ -112,7 +112,7 @@ class _Following:
         paced(box, self._pace)
         document = manifests.ask_manifest(self._ctx, box, record, fresh=True, known=self._known)
         self._known = manifests.hashed(document)
-        found = finished(document, record.run.spec.get("outputs") or (), self._keep)
+        found = finished(document, record.outputs, self._keep)
         rows = [row for row in found if not self._has(row)]
         if not any(urgency(row)[0] for row in rows):  # with a checkpoint everything comes that is new
             now_s = units.unstamp(document["at"])

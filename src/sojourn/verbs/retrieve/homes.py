@@ -141,6 +141,27 @@ def lies_in(path: str, root: str) -> bool:
     return bool(root) and f"{os.path.realpath(path)}/".startswith(f"{os.path.realpath(root)}/")
 
 
+def goes_with(path: str, root: str) -> bool:
+    """Whether what is at `path` goes with this very machine, where a run lies at `root`: it is in the run's base, or on
+    that disk, or on the machine's own.
+    """
+    base = os.path.dirname(os.path.dirname(root))
+    if not root or lies_in(path, base):
+        return bool(root)
+    try:
+        return os.stat(_existing(path)).st_dev in {os.stat(_existing(one)).st_dev for one in (root, "/")}
+    except OSError:
+        return True  # which disk that is cannot be seen
+
+
+def _existing(path: str) -> str:
+    """The path, or the nearest folder above it that is there."""
+    path = os.path.realpath(path)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
 def _is_same(a: str, b: str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
 

@@ -27,14 +27,24 @@ class WrongManifest(WorldError):
     next_step = "sojourn doctor {site}"
 
 
-def ask_manifest(ctx: Context, box: Box, record: RunRecord, *, fresh: bool, known: Sequence[FileRow] = ()) -> Manifest:
+def ask_manifest(
+    ctx: Context,
+    box: Box,
+    record: RunRecord,
+    *,
+    fresh: bool,
+    known: Sequence[FileRow] = (),
+    also: Sequence[str] = (),
+) -> Manifest:
     """The run's manifest, whose `digest` we have computed: the sealed one, or with `fresh` one that is taken now.
 
     `known`: rows that this same command has got: a file whose times and size are still those is not hashed again.
-    Raises: Unreachable, WrongManifest, WorldError.
+    `also`: outputs beside those of the job file and of the record.   Raises: Unreachable, WrongManifest, WorldError.
     """
     ctx.say(f"{record.id}: the box is hashing its outputs" if fresh else f"{record.id}: asking for the manifest")
     asked: dict[str, Any] = {"run": record.id, "fresh": fresh}
+    if record.also or also:
+        asked["also"] = [*record.also, *also]
     if known:
         asked["known"] = {row["from"]: {key: row[key] for key in ("stat", "bytes", "sha256")} for row in known}
     document: Any = box.answer("manifest", timeout_s=MANIFEST_S, **asked).value.get("manifest")
@@ -92,6 +102,9 @@ def why_wrong(document: Any) -> str:
             return "a row is not path, size and sha256 of a file"
         if not _is_text(row.get("set", "")) or not _is_stat(row.get("stat")):
             return "a row makes an impossible claim about its file"
+    unnamed = document.get("unnamed") or []
+    if not _is_list(unnamed, Mapping) or not all(map(_is_unnamed, unnamed)):
+        return "what no output names has no path, size and time"
     if not all(_is_row(row) for row in gone):
         return "a row of what is gone is not path, size and sha256 of a file"
     if not all(map(_is_text, document["missing"])):
@@ -111,6 +124,10 @@ def _is_list(value: Any, kind: type) -> bool:
 def _is_row(row: Mapping[str, Any]) -> bool:
     size, sha256 = row.get("bytes"), row.get("sha256")
     return _is_text(row.get("path")) and type(size) is int and size >= 0 and manifest.is_digest(sha256)
+
+
+def _is_unnamed(row: Mapping[str, Any]) -> bool:
+    return _is_text(row.get("path")) and type(row.get("bytes")) is int and type(row.get("mtime_ns")) is int
 
 
 def _is_text(value: Any) -> bool:

@@ -30,6 +30,7 @@ from sojourn.verbs.retrieve.homes import Roster, lies_in
 from sojourn.verbs.retrieve.packs import UNPACED, paced
 from sojourn.verbs.retrieve.replaced import keep_replaced
 from sojourn.verbs.retrieve.tale import Tale
+from sojourn.wire import manifest
 from sojourn.wire.errors import Misuse, SojournError
 
 if TYPE_CHECKING:
@@ -43,6 +44,29 @@ class HomeInRun(Misuse):
 
     code = "home-in-run"
     next_step = "sojourn pull {run} --to a folder outside of it"
+
+
+class HomeOnMachine(Misuse):
+    """{folder} lies in {base}, the folder of sojourn on the very machine that will be released: what goes with it is
+    not home.
+    """
+
+    code = "home-on-machine"
+    next_step = "sojourn pull {run} --to a folder on a disk that stays"
+
+
+class NotAPath(Misuse):
+    """{name}: the path must be relative to the run's folder, and lie in it."""
+
+    code = "not-a-path"
+    next_step = "sojourn pull RUN:out/best.pt"
+
+
+class NotThere(Misuse):
+    """{run} has no file {path} on its box."""
+
+    code = "not-there"
+    next_step = "sojourn status {run}"
 
 
 class NeverLaunched(Misuse):
@@ -63,9 +87,11 @@ def pull(
     Runs of several boxes come side by side, and the answers in the order of the runs.
     `pace`: not faster than that, over all runs together. `part`: not everything; logs and metrics alone come without
     receipts, too.
+    RUN:PATH names a file, or a folder of a checkpoint, that no output of the job file names: from then on it is one.
     Repeatable: what is home and equal by hash is not moved again, what is damaged at home is mended.
     Raises: Misuse; Unreachable, WorldError, HomeFull for a run named alone, otherwise these become its answer.
     """
+    asked, names = _paths(ctx, names), [name.partition(":")[0] for name in names]
     records = chosen(ctx, names)
     if any(ctx.store.index.sweep(name) for name in names):
         views = refresh(ctx, records)  # of a sweep: what has begun
@@ -86,7 +112,7 @@ def pull(
             folder = os.path.join(folder, record.id)
         try:
             home = Home(record.id, folder, Roster(ctx.store.state_dir, folder, ctx.store.index.run))
-            return _pull_one(ctx, record, home, taken, proving, pace, part.is_metrics)
+            return _pull_one(ctx, _named(ctx, record, asked), home, taken, proving, pace, part.is_metrics)
         except SojournError as error:
             if len(records) == 1:
                 raise
@@ -106,6 +132,32 @@ def _has_begun(record: RunRecord) -> bool:
     return bool(record.heard.attempt if record.sweep else record.attempt)
 
 
+def _paths(ctx: Context, names: Sequence[str]) -> dict[str, list[str]]:
+    """Of each run the paths that RUN:PATH names, as the box has them. Raises: Misuse."""
+    found: dict[str, list[str]] = {}
+    for run, colon, path in (name.partition(":") for name in names):
+        if colon:
+            path = os.path.normpath(path) if path else ""
+            if not manifest.is_safe(path):
+                raise NotAPath(name=f"{run}:{path}")
+            found.setdefault(ctx.store.index.find(run).id, []).append(path)
+    return found
+
+
+def _named(ctx: Context, record: RunRecord, asked: Mapping[str, Sequence[str]]) -> RunRecord:
+    """The record, with what is asked for by its path as outputs of its own. Raises: NotThere, WorldError."""
+    paths = [path for path in asked.get(record.id, ()) if path not in record.also]
+    if not paths:
+        return record
+    document = manifests.ask_manifest(ctx, ctx.box(record.site, record.lease), record, fresh=True, also=paths)
+    there = [str(row["path"]) for row in (*document["files"], *document.get("refused", ()))]
+    for path in paths:
+        if not any((one + "/").startswith(path + "/") for one in there):
+            raise NotThere(run=record.id, path=path)
+    ctx.store.append("naming", run=record.id, paths=paths)
+    return ctx.store.index.find(record.id)
+
+
 def _pull_one(
     ctx: Context,
     record: RunRecord,
@@ -119,6 +171,9 @@ def _pull_one(
         raise NeverLaunched(run=record.id)
     if lies_in(home.folder, record.run.root):
         raise HomeInRun(folder=home.folder, run=record.id, root=record.run.root)
+    base = os.path.dirname(os.path.dirname(record.run.root))
+    if base and ctx.box(record.site, record.lease).ends_us and lies_in(home.folder, base):
+        raise HomeOnMachine(folder=home.folder, run=record.id, base=base)
     began_s = ctx.now_s()
     view = refresh_one(ctx, record)
     record, box = view.record, ctx.box(record.site, record.lease)
@@ -128,10 +183,9 @@ def _pull_one(
     if not is_preview:
         ctx.store.append("pulling", run=record.id)
         forget_secrets(ctx, box, [record])
-    outputs = record.run.spec.get("outputs") or ()
 
     def chosen_of(document: Manifest) -> Choice:
-        choice = choose(document, outputs, is_live=is_live)
+        choice = choose(document, record.outputs, is_live=is_live)
         return metrics_of(choice) if is_metrics else choice
 
     document = manifests.ask_manifest(ctx, box, record, fresh=is_live)

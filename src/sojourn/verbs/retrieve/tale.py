@@ -108,6 +108,11 @@ def tell(
             continue
         problem = "unsupported" if one["why"].startswith(manifest.UNSEEN) else "escapes-root"
         told.artifacts[one["path"]] = Artifact(one["path"], problem=problem, detail=one["why"])
+    for one in document.get("unnamed") or ():
+        name = f"{record.id}:{one['path']}"
+        told.taken += (
+            f"{one['path']} looks like weights or a checkpoint, but no output names it: sojourn pull {name}",
+        )
     _add_gone(told, document, home, {receipt.path: receipt for receipt in record.receipts})
     for glob in told.missing:
         never = Artifact(glob, problem="missing", detail="no file on the box matches it")

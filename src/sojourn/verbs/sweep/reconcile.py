@@ -19,6 +19,7 @@ from sojourn.verbs.context import Context
 from sojourn.verbs.observe.reasons import alike, line_of
 from sojourn.verbs.observe.refresh import refresh
 from sojourn.verbs.observe.view import RunView
+from sojourn.verbs.sweep import twins
 from sojourn.verbs.sweep.fate import (
     FAILED,
     LOADED,
@@ -206,8 +207,9 @@ def _reached(ctx: Context, views: Mapping[str, RunView]) -> dict[str, RunView]:
 
 
 def begun_twice(ctx: Context, sweep: str, cell: str = "") -> tuple[list[dict[str, Any]], list[str]]:
-    """Cells that a box they were once placed on began too: {"run", "sites"} each. A box that does not answer is a
-    remark. `cell`: only this one. Asks no box but those that a cell was moved away from.
+    """Cells that a box they were once placed on began too: {"run", "sites", "progress"} each, with how far each of the
+    two has come. A box that does not answer is a remark. `cell`: only this one. Asks no box but those that a cell was
+    moved away from.
     """
     found: list[dict[str, Any]] = []
     remarks = []
@@ -220,17 +222,18 @@ def begun_twice(ctx: Context, sweep: str, cell: str = "") -> tuple[list[dict[str
         sites[site.name] = site
     for name, runs in by_site.items():
         try:
-            answer = ctx.box(sites[name]).ask("since", runs=dict.fromkeys(runs, 0))
+            there = twins.begun_there(ctx, sites[name], runs)
         except WorldError as error:
             remarks.append(f"{name}: {error.message}")
             continue
-        if isinstance(answer, NoAnswer):
+        if isinstance(there, NoAnswer):
             remarks.append(f"{name} does not answer: it may have started cells that were placed elsewhere")
             continue
-        for row in answer.value["runs"]:
-            now = ctx.store.index.run(row["id"])
-            if row["attempt"] and now is not None and now.heard.attempt:
-                found.append({"run": row["id"], "sites": [now.site_name, name]})
+        for run, original in there.items():
+            now = ctx.store.index.run(run)
+            if original.attempt and now is not None and now.heard.attempt:
+                both = [twins.as_json(now.site_name, now.heard), twins.as_json(name, original)]
+                found.append({"run": run, "sites": [now.site_name, name], "progress": both})
     return found, remarks
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core import spread
+from sojourn.core.fold import Status
 from sojourn.core.need import Need
 from sojourn.core.values import NoAnswer, Site
 from sojourn.store.job.read import read_job
@@ -19,6 +20,7 @@ from sojourn.verbs.launch.prepare import Trees, on_site, read_trees
 from sojourn.verbs.launch.sending import sends
 from sojourn.verbs.observe import scheduled
 from sojourn.verbs.observe.costs import costs_of, wanted_of
+from sojourn.verbs.sweep import twins
 from sojourn.verbs.sweep.batch import Batch, CellRequest
 from sojourn.verbs.sweep.cells import shared
 from sojourn.verbs.sweep.enqueue import enqueue, proven
@@ -65,9 +67,11 @@ def mend(
         elif one.what == MISSING and view.reach.ok and not view.has_root:
             moving.append(record)  # its box answers and has lost it: any box of the sweep will do
     if abandon:
-        given = {site: [r.id for r in moving if r.site_name == site] for site in sorted(abandon)}
-        for site, runs in given.items():
-            ctx.store.append("given-up", sweep=sweep, site=site, runs=runs)
+        for site in sorted(abandon):
+            given = [record for record in moving if record.site_name == site]
+            what = [twins.given_up(record, ctx.now_s()) for record in given]
+            ctx.store.append("given-up", sweep=sweep, site=site, runs=[record.id for record in given], what=what)
+            recalled += what
     if own:
         recalled.append(_left_alone(sweep, own))
     if not here and not moving:
@@ -105,8 +109,10 @@ def _again(record: RunRecord) -> CellRequest:
 
 
 def recall(ctx: Context, sweep: str) -> list[str]:
-    """Tell a box that was given up and answers again not to start cells placed elsewhere. Returns remarks."""
-    remarks = []
+    """Tell a box that was given up and answers again not to start cells placed elsewhere, unless it has come further
+    with them than the copies. Returns remarks.
+    """
+    remarks: list[str] = []
     by_site: dict[str, dict[str, Any]] = {}
     sites = {}
     for run, site, handle in ctx.store.index.earlier(sweep):
@@ -115,6 +121,13 @@ def recall(ctx: Context, sweep: str) -> list[str]:
     for name, known in by_site.items():
         box, runs = ctx.box(sites[name]), list(known)
         try:
+            there = twins.begun_there(ctx, sites[name], runs)
+            if isinstance(there, NoAnswer):
+                continue
+            ahead = {run: remark for run in runs if (remark := _is_ahead(ctx, name, run, there.get(run)))}
+            remarks += ahead.values()
+            known = {run: handle for run, handle in known.items() if run not in ahead}
+            runs = list(known)
             if box.scheduler:
                 runs = scheduled.recalled(box, known)
             answer = box.ask("withdraw", queue=sweep, runs=runs, why="move")
@@ -124,6 +137,17 @@ def recall(ctx: Context, sweep: str) -> list[str]:
         if not isinstance(answer, NoAnswer) and answer.value["taken"]:
             ctx.say(f"{name}: {len(answer.value['taken'])} cells that are elsewhere now will not be started there")
     return remarks
+
+
+def _is_ahead(ctx: Context, site: str, run: str, original: Status | None) -> str:
+    """The remark about a cell that has come further on a box it has left; "" where its copy has come as far."""
+    copy = _fresh(ctx, run)
+    if original is None or twins.reached(original) <= twins.reached(copy.heard):
+        return ""
+    both = (twins.in_words(status, ctx.now_s()) for status in (original, copy.heard))
+    return "{}: {} answers again with more progress ({}) than its copy on {} has ({}): neither is cancelled".format(
+        run, site, next(both), copy.site_name, next(both)
+    )
 
 
 def _check(sweep: str, fates: Sequence[Fate], abandon: frozenset[str]) -> None:
