@@ -56,6 +56,16 @@ class TestContract(ProviderContract):
     def need(self) -> Need:
         return Need()
 
+    @pytest.fixture
+    def price(self) -> tuple[int, str]:
+        return 500_000, "USD"
+
+    @pytest.fixture
+    def mute(self) -> None:
+        """Its account is a folder, which always answers."""
+
+    bad_key = lost_answer = lagging = stopped = moved = paged = mute
+
 
 @pytest.fixture
 def people(tmp_path: Path) -> Iterator[tuple[Tenant, Tenant]]:

@@ -11,7 +11,7 @@ from socket import create_server
 import pytest
 
 from sojourn import backends
-from sojourn.backends.client import limits, machines
+from sojourn.backends.client import limits
 from sojourn.core.values import Site
 from tests.clouds import compshare
 from tests.clouds.autodl import AutoDL
@@ -48,7 +48,6 @@ def account(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     for variable, key in keys_of(name).items():
         monkeypatch.setenv(variable, key)
     monkeypatch.setattr(limits, "_kept", {})
-    monkeypatch.setattr(machines, "_taken", set())
     monkeypatch.setattr(f"sojourn.backends.provider.{name}.EVERY_S", {})  # limits are tested with a clock of their own
     monkeypatch.setattr(f"sojourn.backends.provider.{name}.LOOK_S", 0.02, raising=False)
     cloud = CLOUDS[name]()
@@ -87,7 +86,7 @@ def site(name: str, api: str, folder: Path, ssh_port: int) -> Site:
 @contextlib.contextmanager
 def greeting() -> Iterator[int]:
     """The port of something that greets as an ssh server does, and says no more."""
-    with create_server(("127.0.0.1", 0)) as server:
+    with create_server(("", 0)) as server:
 
         def greet() -> None:
             while True:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.backends.client import limits, machines
+from sojourn.backends.client import limits
 from tests.clouds.accounts import CLOUDS, PUBLIC_KEY, greeting, keys_of, reached
 from tests.clouds.standin import Cloud, Machine, serving
 
@@ -25,7 +25,6 @@ def settings(text: str) -> None:
 def clouds(private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Cloud]]:
     """An account at every provider; their machines greet as ssh servers do, and to the keeper each is this machine."""
     monkeypatch.setattr(limits, "_kept", {})
-    monkeypatch.setattr(machines, "_taken", set())
     monkeypatch.chdir(tmp_path)
     (tmp_path / "id.pub").write_text(PUBLIC_KEY + "\n")
     found, text = {}, ""

@@ -71,6 +71,7 @@ class Cloud:
         self.machines: dict[str, Machine] = {}
         self.beside: dict[str, list[dict[str, Any]]] = {}  # list of its API -> what bills there, as it is shown
         self.faults: list[Fault] = []
+        self.mood = ""  # what goes wrong with every request: "mute" (nothing that can be read), "key" (it is refused)
         self.violations: list[str] = []
         self.calls: list[tuple[str, str]] = []
         self.skew_s = 0.0
@@ -238,14 +239,22 @@ class Line(BaseHTTPRequestHandler):
             body = json.loads(raw) if raw else None
             key = self.headers.get("Authorization", "").rpartition(" ")[2]
         fault = cloud.fault(cloud.kind_of(self.command, path))
-        what = fault.what if fault else ""
-        if what == "before":
+        what = cloud.mood or (fault.what if fault else "")
+        if what in ("twice", "twice-lost"):  # something on the way sends it again
+            cloud.answer(self.command, path, query_text, query, body, key)
+        if what == "mute":
+            answer = Answer(502, text="<html>bad gateway</html>")
+        elif what == "before":
             answer = Answer(503, text="busy")
         elif what == "limited":
             answer = cloud.said(self.command, path, cloud.limited())
         elif what == "limited-told":
             answer = cloud.said(self.command, path, cloud.limited())
             answer = Answer(answer.status, answer.body, headers=(("Retry-After", "1"),))
+        elif what == "sold-out":
+            cloud.is_sold_out = True
+            answer = cloud.answer(self.command, path, query_text, query, body, key)
+            cloud.is_sold_out = False
         elif what == "bare":
             answer = Answer(400, text="")
         elif what == "key":
@@ -256,7 +265,7 @@ class Line(BaseHTTPRequestHandler):
             answer = Answer(502, text="<html>bad gateway</html>")
         if what == "told-id":
             answer = cloud.broken(json.dumps(answer.body))
-        if what == "lost":
+        if what in ("lost", "twice-lost"):
             self.close_connection = True
             return
         self._send(answer, fault.number if fault and what == "cut" else -1)

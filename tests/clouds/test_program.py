@@ -111,7 +111,7 @@ def test_a_running_instance_is_stopped_before_it_is_deleted(held: tuple[Any, Clo
 def test_a_question_that_does_not_get_through_is_asked_again(held: tuple[Any, Cloud]) -> None:
     provider, cloud = held
     cloud.faults = [Fault("lost", "list")]
-    assert provider.find("token-1", 0.0) is None
+    assert provider.find("token-1", 0.0) == []
 
 
 def test_a_program_that_is_not_installed_is_one_line_that_says_how(held: tuple[Any, Cloud], tmp_path: Path) -> None:

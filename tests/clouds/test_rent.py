@@ -13,7 +13,8 @@ from sojourn.cli.main import main
 from sojourn.core.need import Need
 from sojourn.store.home import Store
 from sojourn.verbs.confirm import Ask, NotConfirmed
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Context, provider_of
+from sojourn.verbs.rent import machine
 from sojourn.verbs.rent.machine import NeverAnswered, NotReady, RentUnknown
 from sojourn.verbs.rent.nothing import NothingOffered
 from sojourn.verbs.rent.obtain import obtain
@@ -87,13 +88,33 @@ def test_where_there_is_no_capacity_the_next_offer_is_asked_for(clouds: dict[str
     assert ann.leases() == [("vastai", "settled"), ("lambda", "settled"), ("runpod", "open")]
 
 
+def test_a_site_of_its_own_is_asked_for_its_next_offer_too(clouds: dict[str, Cloud], ann: Tenant) -> None:
+    site = ann.ctx.site("vastai")
+    asks = len(provider_of(site).offers(Need()))
+    clouds["vastai"].faults = [Fault("sold-out", "create")]
+    machine.rented(ann.ctx, site, Wish(Need()))
+    tokens = [one.lease.token for one in ann.ctx.store.index.leases(open_only=False)]
+    assert asks > 1 and len(set(tokens)) == 2 and ann.leases() == [("vastai", "settled"), ("vastai", "open")]
+
+
+def test_what_the_account_lacks_ends_its_part_of_the_search(clouds: dict[str, Cloud], ann: Tenant) -> None:
+    clouds["vastai"].balance_micro = 0
+    assert obtain(ann.ctx, Wish(Need()))[0].name != "vastai"
+    assert [path for _, path in clouds["vastai"].calls if "/asks/" in path] == ["/api/v0/asks/101/"]
+
+
+def test_a_provider_that_is_asked_too_often_is_asked_again_when_it_says(clouds: dict[str, Cloud], ann: Tenant) -> None:
+    clouds["vastai"].faults = [Fault("limited-told", "create")]
+    assert obtain(ann.ctx, Wish(Need()))[0].name == "vastai" and 1.0 in ann.slept
+
+
 def test_a_lost_answer_is_found_out_before_anybody_else_is_asked(clouds: dict[str, Cloud], ann: Tenant) -> None:
     clouds["vastai"].faults = [Fault("lost", "create")]
     assert obtain(ann.ctx, WITHIN)[0].name == "vastai" and rented(clouds) == {"vastai": 1}
 
 
 def test_what_may_have_been_rented_ends_the_search(clouds: dict[str, Cloud], ann: Tenant) -> None:
-    clouds["vastai"].faults = [Fault("lost", "create"), *[Fault("key", "list")] * 40]
+    clouds["vastai"].faults = [Fault("lost", "create"), Fault("well", "list"), *[Fault("key", "list")] * 40]
     with pytest.raises(RentUnknown):
         obtain(ann.ctx, WITHIN)
     clouds["vastai"].faults = []

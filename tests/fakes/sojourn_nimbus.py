@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sojourn.backends.transport import local
 from sojourn.core import law
+from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.ports import Offer, Rejected, Unknown
 from sojourn.core.values import Lease, NoAnswer, Pulse
 
@@ -99,10 +100,13 @@ class Backend:
 
     def find(self, token, now_s):
         with self.account.books() as books:
-            for id, one in books.items():
-                if one["name"] == token and one["on"]:
-                    return self._lease(id, one["kind"], token, now_s)
-        return None
+            mine = [(id, one) for id, one in books.items() if one["name"] == token and one["on"]]
+            return [self._lease(id, one["kind"], token, now_s) for id, one in mine]
+
+    def list(self, kinds=()):
+        with self.account.books() as books:
+            there = [(id, one) for id, one in books.items() if one["on"]]
+        return Inventory(tuple(Asset("machine", id, one["name"], "on", KINDS[one["kind"]]) for id, one in there))
 
     def ready(self, lease, deadline_s):
         with self.account.books() as books:

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 HOURS_PER_MONTH = 730  # as providers count
+_MARK = re.compile(r"sojourn-(?:([0-9a-f]{8})-)?[0-9a-zA-Z]{8,64}")  # without a client in older versions
+
+
+def client_of(user: str, host: str) -> str:
+    """The digest of who rents, in the mark of each machine."""
+    return hashlib.sha256(f"{user}@{host}".encode()).hexdigest()[:8]
+
+
+def token_of(client: str, word: str) -> str:
+    """What a machine is called: our mark, with its client and a word that was drawn for it."""
+    return f"sojourn-{client}-{word}"
+
+
+def marked_by(name: str) -> str | None:
+    """The client in the mark that `name` is, "" where it is one of an older version; None: it is none of ours."""
+    mark = _MARK.fullmatch(name)
+    return None if mark is None else mark[1] or ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +83,7 @@ class Verdict(StrEnum):
     NOT_OURS = "not-ours"  # it bills, and no lease of this journal has it
     NOT_GONE = "not-gone"  # it bills, although the journal says it was released
     GONE = "gone"  # it bills by the journal, but is no longer listed
+    UNRECORDED = "unrecorded"  # it bears the mark of this client, and no lease of this journal has it
 
 
 @dataclass(frozen=True)
@@ -76,8 +96,14 @@ class Claim:
     standing: Standing
 
     def is_about(self, asset: Asset) -> bool:
-        """By its id, or by its name when requested."""
-        return asset.kind == "machine" and (asset.native == self.native or (asset.name == self.token != ""))
+        """By its id; by its name as long as no id is known. Another machine of its name was rented beside it."""
+        if asset.kind != "machine":
+            return False
+        return asset.native == self.native if self.native else self.bears(asset)
+
+    def bears(self, asset: Asset) -> bool:
+        """Whether the machine bears its token."""
+        return asset.name == self.token != ""
 
 
 @dataclass(frozen=True)
@@ -97,12 +123,12 @@ _MACHINE = {
 }
 
 
-def compare(claims: Sequence[Claim], assets: Iterable[Asset]) -> tuple[Match, ...]:
-    """Things that bill, ours or not, and things released that still exist; in list order.
+def compare(claims: Sequence[Claim], assets: Iterable[Asset], client: str = "") -> tuple[Match, ...]:
+    """Things that bill, ours or not, and things released that still exist; in list order. `client`: who asks.
 
     Parts of a machine follow it: they are ours while it is, and `kept` if it was released.
     """
-    return tuple(_match(claims, asset) for asset in assets)
+    return tuple(_match(claims, asset, client) for asset in assets)
 
 
 def absent(claims: Iterable[Claim], assets: Sequence[Asset]) -> list[Claim]:
@@ -117,8 +143,12 @@ def left_of(native: str, before: Iterable[Asset], now: Iterable[Asset]) -> tuple
     return tuple(one for one in now if (one.kind, one.native) in had or native in (*one.of, one.native))
 
 
-def _match(claims: Sequence[Claim], asset: Asset) -> Match:
-    about = [one for one in claims if one.is_about(asset)]
+def _match(claims: Sequence[Claim], asset: Asset, client: str) -> Match:
+    about = [one for one in claims if one.is_about(asset) and not _was_nothing(one)]
+    if not about and asset.kind == "machine":
+        named = next((one.lease for one in claims if one.bears(asset)), "")
+        if named or (client and marked_by(asset.name) == client):
+            return Match(Verdict.UNRECORDED, named, asset)
     if about:
         order = list(_MACHINE)
         best = min(about, key=lambda one: order.index(one.standing))
@@ -130,3 +160,8 @@ def _match(claims: Sequence[Claim], asset: Asset) -> Match:
     if owners:
         return Match(Verdict.KEPT, owners[0].lease, asset)
     return Match(Verdict.NOT_OURS, "", asset)
+
+
+def _was_nothing(claim: Claim) -> bool:
+    """It was asked for, and then believed not to have been rented."""
+    return claim.standing is Standing.CLOSED and not claim.native

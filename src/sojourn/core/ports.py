@@ -1,7 +1,7 @@
 """The four ports. Each has a contract suite in `testing/contracts`; a backend is one file in its folder in `backends`.
 
 A backend module holds one class named `Backend` that fulfils the port. Traits are data on the class; behaviour is added
-by wrapping.
+by wrapping. The port of providers is in `core.offers`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
-from sojourn.core.law import Clearance
-from sojourn.core.need import Need
-from sojourn.core.values import Ended, Lease, NoAnswer, Place, Pulse, Site, State
+from sojourn.core.offers import Offer, Provider, Rejected, Unknown
+from sojourn.core.values import Ended, NoAnswer, Place, Pulse, Site, State
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import Spec
@@ -74,34 +73,6 @@ class DryRun:
     is_taken: bool
     said: str = ""
     hint: str = ""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What a provider would rent, and the rate. `is_rate_known`: False if it is unknown and given as 0.
-
-    `facts`: the known ones of `core.offers.OfferFacts`, and the provider's own.
-    """
-
-    native: str
-    rate_micro_per_h: int
-    currency: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    is_rate_known: bool = True
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """The provider took nothing, by its own word. `why`: its words, for people."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """Whether the provider took anything is unknown: its answer was lost, or says neither. Only `find` can tell."""
-
-    detail: str = ""
 
 
 class Transport(Protocol):
@@ -273,52 +244,6 @@ class BatchSystem(Scheduler, Protocol):
 
     def used(self, place: Place, handles: Sequence[Handle]) -> str:
         """Their share of the scheduler's quota, in one line; "" if unknown."""
-        ...
-
-
-class Provider(Protocol):
-    """Starts and stops the meter. Made with `Backend(site)`; its settings are `site.options`.
-
-    A token is drawn at random for each `take` and never reused. If the provider `rents`, its machine bears the token as
-    name or tag for ever: after the release `find` returns None, and `take` is Rejected.
-    """
-
-    metered: ClassVar[bool]
-    rents: ClassVar[bool]  # `take` orders a machine that did not exist before
-    stops_itself: ClassVar[bool]  # False: `release` stops nothing, and its line tells a person what to do
-    stop_verb: ClassVar[str]
-    is_final: ClassVar[bool]
-
-    def offers(self, need: Need) -> Sequence[Offer]:
-        """What could be rented for `need` now, cheapest first. Raises: WorldError, Unreachable."""
-        ...
-
-    def take(self, offer: Offer, token: str, now_s: float) -> Lease | Rejected | Unknown:
-        """Rent it: asked once, never retried by itself. The lease may not have an address yet: see `ready`."""
-        ...
-
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
-        """The lease taken with this token, from the provider's own list; None if it is not (or no longer) listed."""
-        ...
-
-    def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
-        """The lease with its machine's address, once that can be reached: asked once, for at most `deadline_s`.
-        NoAnswer (`kind` "not-ready") while it is being made. Raises: WorldError if it never will be.
-        """
-        ...
-
-    def look(self, lease: Lease) -> Pulse:
-        """Whether the provider says that the lease still exists; if given as for `release` with its `keep_verb`,
-        whether it still runs.
-        """
-        ...
-
-    def release(self, lease: Lease, clearance: Clearance) -> str:
-        """Stop the meter; returns one line on what was done or, if only a person can do it, what to do now. Idempotent.
-
-        Stops it as `lease.stop_verb` says. To keep its disk, pass the lease with its `keep_verb` there and `is_final`
-        False: same name and native id, so the same clearance holds.
-        """
         ...
 
 

@@ -226,6 +226,12 @@ class LeaseRecord:
         return self.state not in ("released", "settled")
 
     @property
+    def was_kept(self) -> bool:
+        """It was released so that its disk stays: a provider's line of a release says which way it was stopped."""
+        keeping = self.lease.keep_verb
+        return self.state == "released" and bool(keeping) and keeping in self.line
+
+    @property
     def has_stop(self) -> bool:
         """Releasing it stops a meter, or tells the user to; otherwise it only closes our own record."""
         return self.lease.provider != "unmetered"

@@ -367,13 +367,16 @@ class Leases:
     at: str = ""
     unpriced: tuple[str, ...] = ()
     balances: tuple[Mapping[str, Any], ...] = ()  # of the accounts of open leases: verbs/observe/balances.py
+    unrecorded: tuple[Mapping[str, Any], ...] = ()  # leases: these three are of verbs/observe/unrecorded.py
+    asked: tuple[str, ...] = ()
+    unasked: tuple[Mapping[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The `leases` or `cost` document; only `cost` has `runs`."""
-        total = [money(micro, currency) for micro, currency in self.total]
         rows = [row.as_json() for row in self.rows]
-        without = ("kind", "rows", "total") if self.kind == "cost" else ("kind", "rows", "total", "runs")
-        return document(self, self.kind, without=without, leases=rows, total=total)
+        left_out = ("unrecorded", "asked", "unasked") if self.kind == "cost" else ("runs",)
+        without = ("kind", "rows", "total", *left_out)
+        return document(self, self.kind, without=without, leases=rows, total=[money(*one) for one in self.total])
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -63,17 +63,34 @@ def created(reply: Reply | NoAnswer, id_of: Callable[[Any], object]) -> Accepted
     """What became of a create that was sent once. `id_of`: the id in a body (any JSON), None where it has none."""
     if isinstance(reply, NoAnswer):
         if not reply.sent:
-            return Rejected(f"it cannot be reached ({reply.detail or reply.kind})")
+            kind = "rate" if reply.kind == "limited" else "capacity"  # somebody else may be reached
+            return Rejected(f"it cannot be reached ({reply.detail or reply.kind})", kind)
         return Unknown(f"its answer was lost: {reply.detail or reply.kind}")
     native = id_of(reply.body)
     if isinstance(native, (str, int)) and not isinstance(native, bool) and str(native):
         return Accepted(str(native), reply.body, "" if reply.is_ok else said(reply))
     if reply.status == 429:  # never taken up, whoever says so
         wait_s = limits.retry_after_s(reply.headers)
-        return Rejected(said(reply) + (f"; try again in {wait_s:g} s" if wait_s else ""))
+        return Rejected(said(reply) + (f"; try again in {wait_s:g} s" if wait_s else ""), "rate", wait_s)
     if 400 <= reply.status < 500 and reply.status not in UNDECIDED and reply.fields:
-        return Rejected(said(reply))
+        return Rejected(said(reply), kind_of(said(reply), reply.status))
     return Unknown(said(reply))
+
+
+# What providers call a no, the first that fits (their documented codes and the words beside them, 2026-08).
+_KINDS = (
+    ("capacity", r"capacity|no longer any|no_such_ask|offer is gone|sold.?out|out.of.stock|no.?stock|no resource"),
+    ("balance", r"balance|credit|payment|billing|funds|account.inactive|account is inactive"),
+    ("quota", r"quota|limit"),
+    ("key", r"api.?key|user.?key|token|unauthori[sz]ed|authorize"),
+)
+_STATUSES = {401: "key", 402: "balance", 410: "capacity"}
+
+
+def kind_of(words: str, status: int = 0) -> str:
+    """The kind of a no, as in `Rejected`: by its status where that tells, else by its words."""
+    told = _STATUSES.get(status)
+    return told or next((kind for kind, pattern in _KINDS if re.search(pattern, words, re.I)), "request")
 
 
 def accepts(reply: Reply | NoAnswer, *also: int) -> bool | None:
@@ -110,6 +127,11 @@ def must(reply: Reply | NoAnswer, *, provider: str, site: str, key: str, what: s
     if not reply.is_json and reply.status != 204:
         raise ProviderSays(site=site, provider=provider, what=what, said="its answer is no JSON")
     return reply
+
+
+def no_answer(reply: Reply | NoAnswer, kind: str = "refused") -> NoAnswer:
+    """A reading call that came to nothing, as a value."""
+    return reply if isinstance(reply, NoAnswer) else NoAnswer(sent=True, kind=kind, detail=said(reply))
 
 
 def said(reply: Reply) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sojourn.backends.client import answers
@@ -19,21 +19,25 @@ Listed = Rows | Reply | NoAnswer
 
 def inventory(
     lists: Iterable[tuple[str, Callable[[], Listed], Callable[[Mapping[str, Any]], Asset | None]]],
+    kinds: Collection[str] = (),
     unlisted: Sequence[str] = (),
 ) -> Inventory:
     """What these lists hold. Each is (kind, what asks for it, what makes an asset of a row, None for what is gone).
+    `kinds`: as for `Provider.list`.
 
     Raises: NoKey, Misuse.
     """
     assets: list[Asset] = []
     unknown: list[tuple[str, str]] = []
     for kind, ask, asset_of in lists:
+        if kinds and kind not in kinds:
+            continue
         found = ask()
         if isinstance(found, (Reply, NoAnswer)):
             unknown.append((kind, why(found)))
             continue
         assets += [asset for asset in map(asset_of, found) if asset is not None]
-    return Inventory(tuple(assets), tuple(unknown), tuple(unlisted))
+    return Inventory(tuple(assets), tuple(unknown), () if kinds else tuple(unlisted))
 
 
 def rows_of(reply: Reply | NoAnswer, key: str) -> Listed:

@@ -8,12 +8,9 @@ from typing import Any
 from sojourn.backends.client import keys
 from sojourn.core import money
 from sojourn.core.need import Need, fits
-from sojourn.core.ports import Rejected
 from sojourn.core.values import Lease, Site
 from sojourn.store.catalog import platform
 from sojourn.wire.errors import Misuse
-
-_taken: set[tuple[str, str]] = set()
 
 
 def counts(need: Need, *names: str) -> Iterator[int]:
@@ -48,14 +45,6 @@ def told_rate(site: Site, currency: str = "USD") -> tuple[int, str]:
         return money.read_rate(told)
     except ValueError as error:
         raise Misuse(detail=f"[sites.{site.name}.{site.provider}] rate: {error}") from error
-
-
-def once(provider: str, token: str) -> Rejected | None:
-    """None for a token that this process sends for the first time: no provider here refuses a name that was used."""
-    if (provider, token) in _taken:
-        return Rejected(f"a machine was asked for as {token} before")
-    _taken.add((provider, token))
-    return None
 
 
 def lease(

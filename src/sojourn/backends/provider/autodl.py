@@ -9,12 +9,13 @@ Source: a third party's index of the vendor's pages, 2026-08.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -32,20 +33,15 @@ OFF = ("shutdown", "off", "stopped")
 _STOP = ("power off and release the instance", "power off the instance")
 
 
-class Backend:
+class Backend(Renting):
     """Provider `autodl`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "AUTODL_TOKEN"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "AUTODL_TOKEN"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://api.autodl.com"))
-        self._api = Api("autodl", base + "/api", lambda: keys.api_key(site, self.key_env), scheme="", every_s=EVERY_S)
+        super().__init__(site, Api("autodl", base + "/api", self.key_of(site), scheme="", every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """The GPU of the settings, as many as the job wants, where it fits. Stock is told only to enterprises."""
@@ -78,29 +74,25 @@ class Backend:
         }
         if regions := keys.words(self._site, "regions"):
             body["data_center_list"] = regions
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         answer = answers.created(self._api.write("POST", f"{PRO}/create", body, kind="create"), _uuid)
         if not isinstance(answer, answers.Accepted):
             return answer  # a code that is not Success comes with HTTP 200: unknown, and its list tells
         told = {key: offer.facts[key] for key in ("gpu", "gpus")}
-        return self._lease(answer.native, token, now_s, told)
+        return self._own(answer.native, token, now_s, told)
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The instance of that very name in the account's list."""
         listed = self._list()
-        if not isinstance(listed, list):
-            return _no_answer(listed)
-        one = next((one for one in listed if _name(one) == token), None)
-        return None if one is None else self._lease(_native(one), token, now_s, {})
+        if isinstance(listed, (Reply, NoAnswer)):
+            return answers.no_answer(listed)
+        return [self._own(_native(one), token, now_s, {}) for one in listed if _name(one) == token]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it runs, and an sshd answers at its proxy. Raises: MachineFailed."""
-        reply = self._asked("GET", f"{PRO}/snapshot", {"instance_uuid": lease.native}, deadline_s)
+        reply = self._question("GET", f"{PRO}/snapshot", {"instance_uuid": lease.native}, deadline_s)
         data = _data(reply)
         if not isinstance(data, Mapping):
-            return replace(_no_answer(reply), kind="not-ready")
+            return replace(answers.no_answer(reply), kind="not-ready")
         if str(data.get("status", "")) in OFF:
             raise answers.MachineFailed(lease=lease.name, why="the instance is powered off")
         host, port = data.get("proxy_host"), data.get("ssh_port")
@@ -111,7 +103,7 @@ class Backend:
 
     def look(self, lease: Lease) -> Pulse:
         """Gone by its id, and not in the list. One that was powered off to keep its disks is gone when it is off."""
-        reply = self._asked("GET", f"{PRO}/status", {"instance_uuid": lease.native})
+        reply = self._question("GET", f"{PRO}/status", {"instance_uuid": lease.native})
         by_id = None
         if _is_success(reply):
             state = _data(reply)
@@ -119,7 +111,7 @@ class Backend:
         elif isinstance(reply, Reply) and reply.is_json and _code(reply) in ("NotFound", "InstanceNotFound"):
             by_id = False
         listed = self._list()
-        if not isinstance(listed, list):
+        if isinstance(listed, (Reply, NoAnswer)):
             return answers.gone(by_id, None)
         one = next((one for one in listed if _native(one) == lease.native), None)
         return answers.gone(by_id, one is not None and (lease.is_final or _state(one.get("status")) not in OFF))
@@ -152,7 +144,7 @@ class Backend:
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the key says of the account. Raises: NoKey, KeyRefused, ProviderSays, ..."""
         listed = self._list()
-        if not isinstance(listed, list):
+        if isinstance(listed, (Reply, NoAnswer)):
             self._refused(listed, "list its instances")
             return {}
         funds = self.funds()
@@ -161,16 +153,16 @@ class Backend:
 
     def funds(self) -> tuple[int, str] | NoAnswer:
         """(micro-units, currency) that the wallet holds."""
-        data = _data(reply := self._asked("POST", "/v1/dev/wallet/balance", {}, FUNDS_S))
+        data = _data(reply := self._question("POST", "/v1/dev/wallet/balance", {}, FUNDS_S))
         held = data.get("assets", data.get("balance")) if isinstance(data, Mapping) else data
         if isinstance(held, bool) or not isinstance(held, (int, float)):
-            return _no_answer(reply)
+            return answers.no_answer(reply)
         return round(held * MICRO_PER_THOUSANDTH), "CNY"
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Pro instances; ordinary ones, file storage and paid disks are in no list. Raises: NoKey, Misuse."""
         lists = (("machine", self._list, _asset),)
-        return listing.inventory(lists, ("ordinary instance", "file storage", "data disk expansion"))
+        return listing.inventory(lists, kinds, ("ordinary instance", "file storage", "data disk expansion"))
 
     def _has(self, name: str) -> bool:
         return name in keys.options(self._site)
@@ -191,15 +183,15 @@ class Backend:
             raise answers.KeyRefused(site=self._site.name, provider="autodl", key=key, said=said)
         raise answers.ProviderSays(site=self._site.name, provider="autodl", what=what, said=said)
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any], timeout_s: float = 60.0) -> Reply | NoAnswer:
+    def _question(self, method: str, path: str, body: Mapping[str, Any], timeout_s: float = 60.0) -> Reply | NoAnswer:
         """A question; two of them are GET with a JSON body."""
         return self._api.read(path, body=dict(body), method=method, timeout_s=timeout_s)
 
-    def _list(self) -> list[Mapping[str, Any]] | Reply | NoAnswer:
+    def _list(self) -> listing.Listed:
         """All pages; a page that fails makes the whole list fail."""
         found: list[Mapping[str, Any]] = []
         for page in range(1, PAGES + 1):
-            reply = self._asked("POST", f"{PRO}/list", {"page_index": page, "page_size": PAGE})
+            reply = self._question("POST", f"{PRO}/list", {"page_index": page, "page_size": PAGE})
             rows = answers.rows(_data(reply), "list")
             if rows is None:
                 return reply
@@ -208,7 +200,7 @@ class Backend:
                 return found
         return NoAnswer(sent=True, kind="refused", detail=f"more than {PAGES} pages of instances")
 
-    def _lease(self, native: str, token: str, now_s: float, facts: Mapping[str, Any]) -> Lease:
+    def _own(self, native: str, token: str, now_s: float, facts: Mapping[str, Any]) -> Lease:
         rate, currency = machines.told_rate(self._site, "CNY")
         return machines.lease(self._site, native, token, (rate or None, currency), now_s, _STOP, facts)
 
@@ -249,9 +241,3 @@ def _asset(one: Mapping[str, Any]) -> Asset:
     rate = round(price * MICRO_PER_THOUSANDTH) if is_price and price is not None else None
     state = _state(one.get("status"))
     return Asset("machine", _native(one), _name(one), state, None if state in OFF else rate, currency="CNY")
-
-
-def _no_answer(reply: Reply | NoAnswer) -> NoAnswer:
-    if isinstance(reply, NoAnswer):
-        return reply
-    return NoAnswer(sent=True, kind="refused", detail=answers.said(reply))

@@ -6,10 +6,11 @@ Without a rate there its meter is unknown, never free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from sojourn.core import law
+from sojourn.core.inventory import Inventory
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.plain import revive
@@ -64,9 +65,13 @@ class Backend:
             keep_verb=options.get("keep_disk", keeping),
         )
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """Nobody keeps a list: what was taken is in our own journal alone."""
-        return None
+        return ()
+
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
+        """Nothing here is known to an account."""
+        return Inventory()
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """It was there before."""

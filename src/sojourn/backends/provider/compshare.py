@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -91,9 +91,6 @@ class Backend:
         words = ["instance", "create", *self._where(), *offer.facts["words"], "--name", token, "--no-wait", "--yes"]
         if offer.is_rate_known:
             words += ["--max-price", f"{offer.rate_micro_per_h / 1e6:.6f}"]
-        again = machines.once(f"compshare {self._site.name}", token)
-        if again:
-            return again
         answer = self._program.change(*words, timeout_s=CREATE_S)
         if isinstance(answer, NoAnswer):
             if not answer.sent:
@@ -104,15 +101,17 @@ class Backend:
             told = {key: offer.facts[key] for key in ("gpu", "gpus", "region")}
             rate = offer.rate_micro_per_h if offer.is_rate_known else None
             return self._lease(native, token, rate, now_s, told)
-        return Rejected(_said(answer)) if _is_turned_away(answer) else Unknown(_said(answer))
+        said = _said(answer)
+        kind = "key" if _code(answer) in KEY_CODES else answers.kind_of(said)
+        return Rejected(said, kind) if _is_turned_away(answer) else Unknown(said)
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
-        """The instance of that very name in the account's list, whatever its region."""
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
+        """The instances of that very name in the account's list, whatever its region."""
         listed = self._list()
         if isinstance(listed, NoAnswer):
             return listed
-        one = next((one for one in listed if one.get("Name") == token), None)
-        return None if one is None else self._lease(str(one["UHostId"]), token, _rate(one), now_s, {})
+        mine = [one for one in listed if one.get("Name") == token]
+        return [self._lease(str(one["UHostId"]), token, _rate(one), now_s, {}) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it runs, an sshd answers, and our key is there. Raises: MachineFailed."""
@@ -169,11 +168,11 @@ class Backend:
             "balance": "",
         }
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Instances and data disks; object and file storage and bandwidth are not asked. Raises: NoKey, NoProgram."""
         lists = (("machine", self._list, _asset), ("volume", self._disks, _disk))
         return listing.inventory(
-            lists, ("US3 object storage", "CFS file system", "dedicated bandwidth", "custom image")
+            lists, kinds, ("US3 object storage", "CFS file system", "dedicated bandwidth", "custom image")
         )
 
     def _keys(self) -> Mapping[str, Key]:
@@ -240,7 +239,7 @@ class Backend:
         rows = answers.rows(_data(answer), "items")
         return NoAnswer(sent=True, kind="refused", detail=_why(answer)) if rows is None else rows
 
-    def _where(self) -> list[str]:
+    def _where(self) -> Sequence[str]:
         return ["--region", self._setting("region"), "--zone", self._setting("zone")]
 
     def _disk_size(self, need: Need) -> str:

@@ -7,12 +7,13 @@ Source: digitalocean/openapi, 2026-08.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -39,25 +40,20 @@ ASSOCIATED = {
 _STOP = ("destroy the droplet", "")
 
 
-class Backend:
+class Backend(Renting):
     """Provider `digitalocean`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "DIGITALOCEAN_ACCESS_TOKEN"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "DIGITALOCEAN_ACCESS_TOKEN"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://api.digitalocean.com"))
-        self._api = Api("digitalocean", base + "/v2", lambda: keys.api_key(site, self.key_env), every_s=EVERY_S)
+        super().__init__(site, Api("digitalocean", base + "/v2", self.key_of(site), every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """Sizes with GPUs that fit, in the first region that has them."""
         sizes = self._pages("/sizes", "sizes", {})
-        if not isinstance(sizes, list):
+        if isinstance(sizes, (Reply, NoAnswer)):
             self._must(sizes, "list its sizes")
             return ()
         found = [self._offer(need, one) for one in sizes if one.get("gpu_info")]
@@ -75,29 +71,26 @@ class Backend:
             "ssh_keys": keys.words(self._site, "ssh_keys"),
             "user_data": f"#!/bin/sh\nmkdir -p /root/.ssh && echo '{key}' >> /root/.ssh/authorized_keys\n",
         }
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         answer = answers.created(self._api.write("POST", "/droplets", body, kind="create"), _id)
         if not isinstance(answer, answers.Accepted):
             return answer
         told = {name: offer.facts[name] for name in ("region", "gpu", "gpus")}
         return self._lease(answer.native, token, offer.rate_micro_per_h, now_s, {**told, "fault": answer.fault})
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The droplet of that very name, among those with GPUs and the others."""
         listed = self._list()
-        if not isinstance(listed, list):
-            return _no_answer(listed)
-        one = next((one for one in listed if one.get("name") == token and one.get("status") != "archive"), None)
-        return None if one is None else self._lease(str(one["id"]), token, _rate(one), now_s, _told(one))
+        if isinstance(listed, (Reply, NoAnswer)):
+            return answers.no_answer(listed)
+        mine = [one for one in listed if one.get("name") == token and one.get("status") != "archive"]
+        return [self._lease(str(one["id"]), token, _rate(one), now_s, _told(one)) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it is active, has a public address, and an sshd answers there. Raises: MachineFailed."""
         reply = self._api.read(f"/droplets/{lease.native}", timeout_s=deadline_s)
         one = reply.fields.get("droplet") if isinstance(reply, Reply) and reply.is_ok else None
         if not isinstance(one, Mapping):
-            return replace(_no_answer(reply), kind="not-ready")
+            return replace(answers.no_answer(reply), kind="not-ready")
         if one.get("status") in ("off", "archive"):
             raise answers.MachineFailed(lease=lease.name, why=f"the droplet is {one['status']}, and bills in full")
         nets = (one.get("networks") or {}).get("v4") or ()
@@ -116,7 +109,7 @@ class Backend:
         if isinstance(reply, Reply):
             by_id = True if reply.is_ok and "droplet" in reply.fields else False if reply.status == 404 else None
         listed = self._list()
-        if not isinstance(listed, list):
+        if isinstance(listed, (Reply, NoAnswer)):
             return answers.gone(by_id, None)
         return answers.gone(by_id, any(str(one.get("id")) == lease.native for one in listed))
 
@@ -141,7 +134,7 @@ class Backend:
             "balance": f"{balance} USD owed" if balance is not None else "",
         }
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Droplets, volumes, snapshots and reserved addresses. Raises: NoKey, Misuse."""
         lists = (
             ("machine", self._list, _droplet),
@@ -149,7 +142,7 @@ class Backend:
             ("snapshot", lambda: self._pages("/snapshots", "snapshots", {}), self._snapshot),
             ("address", lambda: self._pages("/reserved_ips", "reserved_ips", {}), self._address),
         )
-        return listing.inventory(lists)
+        return listing.inventory(lists, kinds)
 
     def _volume(self, one: Mapping[str, Any]) -> Asset:
         of = tuple(str(native) for native in one.get("droplet_ids") or ())
@@ -218,18 +211,15 @@ class Backend:
         }
         return Offer(f"{one['slug']} in {regions[0]}", rate or 0, "USD", facts, is_rate_known=rate is not None)
 
-    def _must(self, reply: Reply | NoAnswer, what: str) -> Reply:
-        return answers.must(reply, provider="digitalocean", site=self._site.name, key=self._api.key().name, what=what)
-
-    def _list(self) -> list[Mapping[str, Any]] | Reply | NoAnswer:
+    def _list(self) -> listing.Listed:
         """Every droplet: those with GPUs are hidden from the plain list."""
         with_gpus = self._pages("/droplets", "droplets", {"type": "gpus"})
-        if not isinstance(with_gpus, list):
+        if isinstance(with_gpus, (Reply, NoAnswer)):
             return with_gpus
         others = self._pages("/droplets", "droplets", {})
         return [*with_gpus, *others] if isinstance(others, list) else others
 
-    def _pages(self, path: str, key: str, query: Mapping[str, Any]) -> list[Mapping[str, Any]] | Reply | NoAnswer:
+    def _pages(self, path: str, key: str, query: Mapping[str, Any]) -> listing.Listed:
         """All pages of a list; a page that fails makes the whole list fail."""
         found: list[Mapping[str, Any]] = []
         for page in range(1, PAGES + 1):
@@ -243,9 +233,6 @@ class Backend:
             if not ((reply.fields.get("links") or {}).get("pages") or {}).get("next"):
                 return found
         return NoAnswer(sent=True, kind="refused", detail=f"more than {PAGES} pages of {key}")
-
-    def _lease(self, native: str, token: str, rate: int | None, now_s: float, facts: Mapping[str, Any]) -> Lease:
-        return machines.lease(self._site, native, token, (rate, "USD"), now_s, _STOP, facts)
 
 
 def _id(body: Any) -> object:
@@ -266,9 +253,3 @@ def _rate(one: Mapping[str, Any]) -> int | None:
 def _told(one: Mapping[str, Any]) -> dict[str, Any]:
     info = one.get("gpu_info") or {}
     return {"region": (one.get("region") or {}).get("slug"), "gpu": info.get("model"), "gpus": info.get("count")}
-
-
-def _no_answer(reply: Reply | NoAnswer) -> NoAnswer:
-    if isinstance(reply, NoAnswer):
-        return reply
-    return NoAnswer(sent=True, kind="refused", detail=answers.said(reply))

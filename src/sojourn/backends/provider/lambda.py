@@ -8,12 +8,13 @@ Source: Lambda Cloud API 1.8.3, openapi.json, 2025-12.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -38,20 +39,15 @@ class NoAccountKey(Misuse):
     next_step = 'add a key in the console of Lambda, then write ssh_key_name = "NAME" into [sites.{site}.lambda]'
 
 
-class Backend:
+class Backend(Renting):
     """Provider `lambda`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "LAMBDA_API_KEY"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "LAMBDA_API_KEY"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://cloud.lambda.ai"))
-        self._api = Api("lambda", base + "/api/v1", lambda: keys.api_key(site, self.key_env), every_s=EVERY_S)
+        super().__init__(site, Api("lambda", base + "/api/v1", self.key_of(site), every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """Types that fit, in the first region that has capacity for them."""
@@ -72,9 +68,6 @@ class Backend:
             body["file_system_names"] = systems
         if family := keys.text(self._site, "image_family"):
             body["image"] = {"family": family}
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         reply = self._api.write("POST", "/instance-operations/launch", body, kind="create")
         answer = answers.created(reply, _id)
         if not isinstance(answer, answers.Accepted):
@@ -82,13 +75,13 @@ class Backend:
         told = {key: offer.facts[key] for key in ("region", "gpu", "gpus")}
         return self._lease(answer.native, token, offer.rate_micro_per_h, now_s, {**told, "fault": answer.fault})
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The instance of that very name in the account's list."""
         listed = self._list()
         if isinstance(listed, NoAnswer):
             return listed
-        one = next((one for one in listed if one.get("name") == token and one.get("status") not in OVER), None)
-        return None if one is None else self._lease(str(one["id"]), token, _rate(one), now_s, _told(one))
+        mine = [one for one in listed if one.get("name") == token and one.get("status") not in OVER]
+        return [self._lease(str(one["id"]), token, _rate(one), now_s, _told(one)) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it is active, has an address, and an sshd answers there. Raises: MachineFailed."""
@@ -136,13 +129,13 @@ class Backend:
         listed = answers.rows(self._asked("/instances", "list its instances").body, "data") or ()
         return {"key": self._api.key().name, "machines": len([one for one in listed if one.get("status") not in OVER])}
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Instances and file systems. Raises: NoKey, Misuse."""
         lists = (
             ("machine", lambda: listing.rows_of(self._api.read("/instances"), "data"), self._instance),
             ("file system", lambda: listing.rows_of(self._api.read("/file-systems"), "data"), self._files),
         )
-        return listing.inventory(lists)
+        return listing.inventory(lists, kinds)
 
     def _instance(self, one: Mapping[str, Any]) -> Asset | None:
         if one.get("status") in OVER:
@@ -198,21 +191,12 @@ class Backend:
             raise NoAccountKey(site=self._site.name, count=len(listed))
         return same[0] if same else str(listed[0]["name"])
 
-    def _must(self, reply: Reply | NoAnswer, what: str) -> Reply:
-        return answers.must(reply, provider="lambda", site=self._site.name, key=self._api.key().name, what=what)
-
-    def _asked(self, path: str, what: str) -> Reply:
-        return self._must(self._api.read(path), what)
-
     def _list(self) -> Sequence[Mapping[str, Any]] | NoAnswer:
         reply = self._api.read("/instances")
         if isinstance(reply, NoAnswer):
             return reply
         found = answers.rows(reply.body, "data") if reply.is_ok else None
         return NoAnswer(sent=True, kind="refused", detail=answers.said(reply)) if found is None else found
-
-    def _lease(self, native: str, token: str, rate: int | None, now_s: float, facts: Mapping[str, Any]) -> Lease:
-        return machines.lease(self._site, native, token, (rate, "USD"), now_s, _STOP, facts)
 
 
 def _id(body: Any) -> object:

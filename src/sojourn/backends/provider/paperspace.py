@@ -8,12 +8,13 @@ Source: types of the vendor's CLI, 2026-02; SkyPilot's provisioner, 2026-10.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -29,20 +30,15 @@ UP, OFF = "ready", "off"
 _STOP = ("delete the machine", "stop the machine")
 
 
-class Backend:
+class Backend(Renting):
     """Provider `paperspace`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "PAPERSPACE_API_KEY"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "PAPERSPACE_API_KEY"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://api.paperspace.com"))
-        self._api = Api("paperspace", base + "/v1", lambda: keys.api_key(site, self.key_env), every_s=EVERY_S)
+        super().__init__(site, Api("paperspace", base + "/v1", self.key_of(site), every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """The machine type of the settings, where it fits. Whether it is in stock, only a create tells."""
@@ -80,34 +76,31 @@ class Backend:
         }
         if network := keys.text(self._site, "network_id"):
             body["networkId"] = network
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         made = self._api.write("POST", "/startup-scripts", {"name": token, "script": script, "isRunOnce": True})
         body["startupScriptId"] = _id(made.body) if isinstance(made, Reply) and made.is_ok else None
         if not body["startupScriptId"]:
             why = answers.said(made) if isinstance(made, Reply) else made.detail or made.kind
-            return Rejected(f"its startup script was not taken ({why})")
+            return Rejected(f"its startup script was not taken ({why})", answers.kind_of(why))
         answer = answers.created(self._api.write("POST", "/machines", body, kind="create"), _id)
         if not isinstance(answer, answers.Accepted):
             return answer
         told = {key: offer.facts[key] for key in ("region", "gpu", "gpus")}
-        return self._lease(answer.native, token, now_s, {**told, "fault": answer.fault})
+        return self._own(answer.native, token, now_s, {**told, "fault": answer.fault})
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The machine of that very name in the account's list."""
         listed = self._list()
-        if not isinstance(listed, list):
-            return _no_answer(listed)
-        one = next((one for one in listed if one.get("name") == token), None)
-        return None if one is None else self._lease(str(one["id"]), token, now_s, {"region": one.get("region")})
+        if isinstance(listed, (Reply, NoAnswer)):
+            return answers.no_answer(listed)
+        mine = [one for one in listed if one.get("name") == token]
+        return [self._own(str(one["id"]), token, now_s, {"region": one.get("region")}) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it is ready, has a public address, and an sshd answers there. Raises: MachineFailed."""
         reply = self._api.read(f"/machines/{lease.native}", timeout_s=deadline_s)
         one = _machine(reply)
         if one is None:
-            return replace(_no_answer(reply), kind="not-ready")
+            return replace(answers.no_answer(reply), kind="not-ready")
         if one.get("state") == OFF:
             raise answers.MachineFailed(lease=lease.name, why="the machine is off; its disk bills")
         if one.get("state") != UP or not one.get("publicIp"):
@@ -125,7 +118,7 @@ class Backend:
             one = _machine(reply)
             by_id = False if reply.status == 404 else None if one is None else self._bills(lease, one)
         listed = self._list()
-        if not isinstance(listed, list):
+        if isinstance(listed, (Reply, NoAnswer)):
             return answers.gone(by_id, None)
         one = next((one for one in listed if str(one.get("id")) == lease.native), None)
         return answers.gone(by_id, one is not None and self._bills(lease, one))
@@ -149,12 +142,12 @@ class Backend:
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the key says of the account. Raises: NoKey, KeyRefused, ProviderSays, ..."""
         listed = self._list()
-        if not isinstance(listed, list):
+        if isinstance(listed, (Reply, NoAnswer)):
             self._must(listed, "list its machines")
             return {}
         return {"key": self._api.key().name, "machines": len(listed)}
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Machines, addresses, snapshots and shared drives; prices are those of the settings. Raises: NoKey, Misuse."""
         lists = (
             ("machine", self._list, lambda one: self._asset("machine", one)),
@@ -162,7 +155,7 @@ class Backend:
             ("snapshot", lambda: self._pages("/snapshots"), lambda one: self._asset("snapshot", one, "snapshots")),
             ("volume", lambda: self._pages("/shared-drives"), lambda one: self._asset("volume", one, "shared-drives")),
         )
-        return listing.inventory(lists)
+        return listing.inventory(lists, kinds)
 
     def _asset(self, kind: str, one: Mapping[str, Any], path: str = "") -> Asset:
         native = str(one.get("id") or one.get("ip"))
@@ -192,13 +185,10 @@ class Backend:
             )
         return found
 
-    def _must(self, reply: Reply | NoAnswer, what: str) -> Reply:
-        return answers.must(reply, provider="paperspace", site=self._site.name, key=self._api.key().name, what=what)
-
-    def _list(self) -> list[Mapping[str, Any]] | Reply | NoAnswer:
+    def _list(self) -> listing.Listed:
         return self._pages("/machines")
 
-    def _pages(self, path: str, query: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]] | Reply | NoAnswer:
+    def _pages(self, path: str, query: Mapping[str, Any] | None = None) -> listing.Listed:
         """All pages of a list; a page that fails makes the whole list fail."""
         found: list[Mapping[str, Any]] = []
         asked = dict(query or {})
@@ -215,7 +205,7 @@ class Backend:
             asked["after"] = reply.fields.get("nextPage")
         return NoAnswer(sent=True, kind="refused", detail=f"more than {PAGES} pages of {path}")
 
-    def _lease(self, native: str, token: str, now_s: float, facts: Mapping[str, Any]) -> Lease:
+    def _own(self, native: str, token: str, now_s: float, facts: Mapping[str, Any]) -> Lease:
         rate, currency = machines.told_rate(self._site)
         return machines.lease(self._site, native, token, (rate or None, currency), now_s, _STOP, facts)
 
@@ -233,9 +223,3 @@ def _machine(reply: Reply | NoAnswer) -> Mapping[str, Any] | None:
         return None
     one = reply.fields.get("data", reply.fields)
     return one if isinstance(one, Mapping) and one.get("id") else None
-
-
-def _no_answer(reply: Reply | NoAnswer) -> NoAnswer:
-    if isinstance(reply, NoAnswer):
-        return reply
-    return NoAnswer(sent=True, kind="refused", detail=answers.said(reply))

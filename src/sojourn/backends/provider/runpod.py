@@ -8,12 +8,13 @@ Source: runpod/docs api-reference-v2/openapi.json 2.0.0, 2026-08.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -35,20 +36,15 @@ EVERY_S = {"read": 0.2, "write": 1.0}  # 60 a minute for all, 2026-08; polls are
 _STOP = ("terminate the pod", "stop the pod")
 
 
-class Backend:
+class Backend(Renting):
     """Provider `runpod`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "RUNPOD_API_KEY"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "RUNPOD_API_KEY"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://api.runpod.io"))
-        self._api = Api("runpod", base + "/v2", lambda: keys.api_key(site, self.key_env), every_s=EVERY_S)
+        super().__init__(site, Api("runpod", base + "/v2", self.key_of(site), every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """GPU types that fit, at the price of the wanted number; those without stock are left out."""
@@ -78,22 +74,19 @@ class Backend:
         }
         if regions := keys.words(self._site, "regions"):
             body["dataCenterIds"] = regions
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         answer = answers.created(self._api.write("POST", "/pods", body, kind="create"), _id)
         if not isinstance(answer, answers.Accepted):
             return answer
         rate = _rate(answer.body) or offer.rate_micro_per_h
         return self._lease(answer.native, token, rate, now_s, {**_told(answer.body), "fault": answer.fault})
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The pod of that very name in the account's list."""
         listed = self._list()
         if isinstance(listed, NoAnswer):
             return listed
-        one = next((pod for pod in listed if pod.get("name") == token and pod.get("status") != GONE), None)
-        return None if one is None else self._lease(str(one["id"]), token, _rate(one), now_s, _told(one))
+        mine = [pod for pod in listed if pod.get("name") == token and pod.get("status") != GONE]
+        return [self._lease(str(one["id"]), token, _rate(one), now_s, _told(one)) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When the pod runs, has a public port for ssh, and something answers there. Raises: MachineFailed."""
@@ -137,7 +130,7 @@ class Backend:
             # 409: not among the pod's actions, because it has exited; `look` tells.
             done, what = answers.accepts(reply, 409), lease.stop_verb
         if done is False:
-            answers.must(reply, provider="runpod", site=self._site.name, key=self._api.key().name, what=what)
+            self._must(reply, what)
         asked = f"runpod was told to {what} {lease.native}"
         if done is None:
             return f"{asked}; its answer was lost"
@@ -148,7 +141,7 @@ class Backend:
         pods = answers.rows(self._asked("/pods", "list its pods").body, "pods") or ()
         return {"key": self._api.key().name, "machines": len([pod for pod in pods if pod.get("status") != GONE])}
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Pods and network volumes. Raises: NoKey, Misuse."""
         owners: dict[str, list[str]] = {}  # network volume -> its pods
 
@@ -178,7 +171,7 @@ class Backend:
             ("machine", lambda: listing.rows_of(self._api.read("/pods"), "pods"), pod),
             ("volume", lambda: listing.rows_of(self._api.read("/network-volumes"), "networkVolumes"), volume),
         )
-        return listing.inventory(lists)
+        return listing.inventory(lists, kinds)
 
     def _offer(self, need: Need, gpu: Mapping[str, Any], count: int, cloud: str) -> Offer | None:
         where = cloud.lower()
@@ -210,19 +203,12 @@ class Backend:
             raise Misuse(detail=f"[sites.{self._site.name}.runpod] cloud: write SECURE or COMMUNITY, not {cloud!r}")
         return cloud
 
-    def _asked(self, path: str, what: str, query: Mapping[str, Any] | None = None) -> Reply:
-        reply = self._api.read(path, query)
-        return answers.must(reply, provider="runpod", site=self._site.name, key=self._api.key().name, what=what)
-
     def _list(self) -> Sequence[Mapping[str, Any]] | NoAnswer:
         reply = self._api.read("/pods")
         if isinstance(reply, NoAnswer):
             return reply
         pods = answers.rows(reply.body, "pods") if reply.is_ok else None
         return NoAnswer(sent=True, kind="refused", detail=answers.said(reply)) if pods is None else pods
-
-    def _lease(self, native: str, token: str, rate: int | None, now_s: float, facts: Mapping[str, Any]) -> Lease:
-        return machines.lease(self._site, native, token, (rate, "USD"), now_s, _STOP, facts)
 
 
 def _id(body: Any) -> object:

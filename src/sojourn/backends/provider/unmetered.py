@@ -5,10 +5,11 @@ It is free where the user or the platform says so. Of any other (a plain `ssh:AL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from sojourn.core import law
+from sojourn.core.inventory import Inventory
 from sojourn.core.law import Clearance
 from sojourn.core.need import Need
 from sojourn.core.ports import Offer
@@ -51,9 +52,13 @@ class Backend:
             is_rate_known=offer.is_rate_known,
         )
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """Nobody keeps a list: what was taken is in our own journal alone."""
-        return None
+        return ()
+
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
+        """Nothing here is known to an account."""
+        return Inventory()
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """It was there before."""

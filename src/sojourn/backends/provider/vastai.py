@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.https import Api, Reply, address
+from sojourn.backends.client.renting import Renting
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -38,20 +39,15 @@ NEVER = (
 _STOP = ("destroy the instance", "stop the instance")
 
 
-class Backend:
+class Backend(Renting):
     """Provider `vastai`."""
 
-    metered: ClassVar[bool] = True
-    rents: ClassVar[bool] = True
-    stops_itself: ClassVar[bool] = True
-    stop_verb: ClassVar[str] = _STOP[0]
-    is_final: ClassVar[bool] = True
-    key_env: ClassVar[str] = "VAST_API_KEY"
+    stop, stop_verb = _STOP, _STOP[0]
+    key_env = "VAST_API_KEY"
 
     def __init__(self, site: Site) -> None:
-        self._site = site
         base = address(keys.text(site, "api", "https://console.vast.ai"))
-        self._api = Api("vastai", base + "/api", lambda: keys.api_key(site, self.key_env), every_s=EVERY_S)
+        super().__init__(site, Api("vastai", base + "/api", self.key_of(site), every_s=EVERY_S))
 
     def offers(self, need: Need) -> Sequence[Offer]:
         """Verified hosts with a port of their own for ssh, which last as long as `hours` says."""
@@ -101,9 +97,6 @@ class Backend:
         }
         if offer.facts["is_spot"]:
             body["price"] = offer.rate_micro_per_h / 1e6
-        again = machines.once(self._api.base, token)
-        if again:
-            return again
         reply = self._api.write("PUT", f"/v0/asks/{offer.facts['ask']}/", body, kind="create")
         answer = answers.created(reply, _contract)
         if not isinstance(answer, answers.Accepted):
@@ -112,13 +105,13 @@ class Backend:
         told = {key: offer.facts.get(key) for key in kept}
         return self._lease(answer.native, token, offer.rate_micro_per_h, now_s, {**told, "fault": answer.fault})
 
-    def find(self, token: str, now_s: float) -> Lease | NoAnswer | None:
+    def find(self, token: str, now_s: float) -> Sequence[Lease] | NoAnswer:
         """The instance of that very label in the account's list."""
         listed = self._list()
         if isinstance(listed, NoAnswer):
             return listed
-        one = next((one for one in listed if one.get("label") == token), None)
-        return None if one is None else self._lease(str(one["id"]), token, _rate(one), now_s, _told(one))
+        mine = [one for one in listed if one.get("label") == token]
+        return [self._lease(str(one["id"]), token, _rate(one), now_s, _told(one)) for one in mine]
 
     def ready(self, lease: Lease, deadline_s: float) -> Lease | NoAnswer:
         """When it runs, and an sshd answers at its own port, or at the proxy's. Raises: MachineFailed."""
@@ -200,13 +193,13 @@ class Backend:
         known = [amount for amount in told if amount is not None]
         return (max(known), "USD") if known else NoAnswer(sent=True, kind="untold", detail="no balance in its answer")
 
-    def inventory(self) -> Inventory:
+    def list(self, kinds: Collection[str] = ()) -> Inventory:
         """Instances and volumes. Raises: NoKey, Misuse."""
         lists = (
             ("machine", self._list, _instance),
             ("volume", lambda: listing.rows_of(self._api.read("/v0/volumes/", kind="list"), "volumes"), self._volume),
         )
-        return listing.inventory(lists)
+        return listing.inventory(lists, kinds)
 
     def _volume(self, one: Mapping[str, Any]) -> Asset:
         native, size_gb = str(one.get("id")), round(one.get("disk_space") or 0)
@@ -261,9 +254,6 @@ class Backend:
             )
         return self._must(reply, what)
 
-    def _must(self, reply: Reply | NoAnswer, what: str) -> Reply:
-        return answers.must(reply, provider="vastai", site=self._site.name, key=self._api.key().name, what=what)
-
     def _list(self) -> Sequence[Mapping[str, Any]] | NoAnswer:
         """All of the account's instances; a page that fails makes the whole list fail."""
         found: list[Mapping[str, Any]] = []
@@ -280,9 +270,6 @@ class Backend:
             if not after or not page:
                 return found
             query["after_token"] = after
-
-    def _lease(self, native: str, token: str, rate: int | None, now_s: float, facts: Mapping[str, Any]) -> Lease:
-        return machines.lease(self._site, native, token, (rate, "USD"), now_s, _STOP, facts)
 
 
 def _contract(body: Any) -> object:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HEAD = ("WHAT", "PROVIDER", "ID", "NAME", "STATE", "PRICE", "LEASE")
 TITLES = (
+    (Verdict.UNRECORDED, "rented by this client, and in no record of it"),
     (Verdict.NOT_GONE, "released by your records, but still there"),
     (Verdict.GONE, "open by your records, but gone at the provider"),
     (Verdict.KEPT, "kept by a release; it bills"),

@@ -19,8 +19,7 @@ def lines(answer: Leases, columns: int) -> list[str]:
     if not answer.rows:
         if answer.kind != "leases":
             return ["no leases yet", command("next", "sojourn run")]
-        nothing = "no open leases in the records of this machine"  # what bills, only the providers know
-        return [nothing, command("ask", "sojourn leases --audit"), command("next", "sojourn run")]
+        return _nothing(answer, columns)
     now_s = unstamp(answer.at)
     out = table(HEAD, [_cells(row, now_s) for row in answer.rows], columns, right=(7,), leave_out=(5, 1, 6))
     for row in answer.rows:
@@ -31,6 +30,7 @@ def lines(answer: Leases, columns: int) -> list[str]:
         clocks = [danger for danger in row.clocks if not row.ended or danger.get("left_s") is not None]
         for danger in clocks:
             out += line("clock", f"{clean(row.id)}: {danger_clock(danger, now_s)}", columns)
+    out += _unrecorded(answer, columns)
     for one in answer.balances:
         out += line("balance", _balance(one), columns)
     if answer.runs:
@@ -50,6 +50,28 @@ def lines(answer: Leases, columns: int) -> list[str]:
     still = sorted((row for row in answer.rows if not row.ended), key=lambda row: row.rate_micro_per_h == 0)
     step = f"sojourn down {still[0].id}" if still else ""
     return [*out, command("next", clean(step))] if step and answer.kind == "leases" else out
+
+
+def _nothing(answer: Leases, columns: int) -> list[str]:
+    """No lease is open: what bills all the same, only the providers know."""
+    out = ["no open leases in the records of this machine", *_unrecorded(answer, columns)]
+    if answer.unrecorded:
+        return [*out, command("next", str(answer.unrecorded[0]["next"]))]
+    if answer.asked and not answer.unasked:
+        out += line("asked", f"{', '.join(map(clean, answer.asked))}: no machine there is ours", columns)
+    return [*out, command("ask", "sojourn leases --audit"), command("next", "sojourn run")]
+
+
+def _unrecorded(answer: Leases, columns: int) -> list[str]:
+    """Machines of ours that no lease is of, and who could not be asked for them."""
+    out: list[str] = []
+    for one in answer.unrecorded:
+        price = f" at {_amount(one['rate'])} an hour" if one["rate"] else ""
+        what = f"{clean(one['provider'])}: {clean(one['native'])} ({clean(one['name'])})"
+        out += line("unknown", f"{what} bills{price}, without a lease here: {clean(one['next'])}", columns)
+    for one in answer.unasked:
+        out += line("unasked", f"{clean(one['provider'])}: {clean(one['why'])}", columns)
+    return out
 
 
 def _cells(row: LeaseRow, now_s: float) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from sojourn.core.need import GIB
 from sojourn.store.catalog import UnknownPlatform, platform
 from sojourn.store.records import LeaseRecord, RunRecord
 from sojourn.verbs.context import Context
-from sojourn.verbs.observe.leases import was_kept
 
 _GB = 10**9
 _UNSEEN = ("unmetered", "by_hand")
@@ -60,7 +59,7 @@ def lease_probe(ctx: Context, record: LeaseRecord | None) -> dict[str, Any]:
     price = facts.get("egress_micro_per_gib")
     return {
         "state": record.state,
-        "was_kept": was_kept(record),
+        "was_kept": record.was_kept,
         "stopped_s": None if record.ended_s is None else max(0.0, ctx.now_s() - record.ended_s),
         "is_spot": facts.get("is_spot"),
         "egress": round(price * _GB / GIB / 1e6, 6) if isinstance(price, (int, float)) else None,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sojourn.core.inventory import Asset, Claim, Inventory, Standing, Verdict, absent, compare
+from sojourn.core.inventory import Asset, Inventory, Verdict, absent, compare
 from sojourn.core.values import Pulse, Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.answers import document
 from sojourn.verbs.context import Context, provider_of
 from sojourn.verbs.observe.audit_kept import kept
 from sojourn.verbs.observe.audit_rows import AuditRow, Blank
-from sojourn.verbs.observe.leases import was_kept
+from sojourn.verbs.rent.known import claims_on, this_client
 from sojourn.wire import units
 from sojourn.wire.errors import SojournError, Unreachable
 
@@ -49,7 +49,7 @@ class Audit:
 
 
 @dataclass
-class _Account:
+class Account:
     """Sites that share one account of a provider; the first one asks."""
 
     sites: list[Site] = field(default_factory=list)
@@ -66,7 +66,7 @@ def audit(ctx: Context) -> Audit:
     bills that no open lease has, else 0.   Raises: BadSettings.
     """
     rows: list[AuditRow] = []
-    accounts, unknown = _accounts(ctx)
+    accounts, unknown = accounts_of(ctx)
     unlisted: list[tuple[str, tuple[str, ...]]] = []
     for account in accounts:
         first = account.sites[0]
@@ -88,11 +88,11 @@ def audit(ctx: Context) -> Audit:
     verdicts = {row.verdict for row in rows}
     status = 10 if verdicts & {Verdict.NOT_OURS, Verdict.KEPT} else 0
     status = 3 if unknown else status
-    status = 1 if verdicts & {Verdict.NOT_GONE, Verdict.GONE} else status
+    status = 1 if verdicts & {Verdict.NOT_GONE, Verdict.GONE, Verdict.UNRECORDED} else status
     return Audit(tuple(rows), tuple(unknown), tuple(asked), tuple(unlisted), units.stamp(ctx.now_s()), status)
 
 
-def _accounts(ctx: Context) -> tuple[list[_Account], list[Blank]]:
+def accounts_of(ctx: Context) -> tuple[list[Account], list[Blank]]:
     """Every account once, however many sites rent from it."""
     from sojourn import backends
     from sojourn.store.settings import read_settings
@@ -111,48 +111,44 @@ def _accounts(ctx: Context) -> tuple[list[_Account], list[Blank]]:
                 continue
             if provider_of(site).rents:
                 sites[name] = site
-    accounts: dict[str, _Account] = {}
+    accounts: dict[str, Account] = {}
     for site in sites.values():
         own = site.options.get(site.provider) or {}
         which = f"{site.provider} {own.get('key', '')} {own.get('api', '')} {own.get('account', '')}"
-        accounts.setdefault(which, _Account()).sites.append(site)
+        accounts.setdefault(which, Account()).sites.append(site)
     have = {site.provider for site in sites.values()}
     for provider in backends.names("provider"):
         env = getattr(backends.get("provider", provider), "key_env", "")
         if provider not in have and env and ctx.environ.get(env):
-            accounts[provider] = _Account([Site(provider, "ssh", provider=provider, platform=provider)])
+            accounts[provider] = Account([Site(provider, "ssh", provider=provider, platform=provider)])
     return list(accounts.values()), unknown
 
 
 def _listed(site: Site) -> Inventory | Blank:
     try:
         provider: Any = provider_of(site)
-        if not hasattr(provider, "inventory"):
+        if not hasattr(provider, "list"):
             return Blank(site.provider, "everything", UNASKED, "look at its console")
-        found: Inventory = provider.inventory()
+        found: Inventory = provider.list()
     except SojournError as error:
         return Blank(site.provider, "everything", error.message, error.next)
     return found
 
 
-def _compared(ctx: Context, account: _Account, listed: Inventory) -> tuple[list[AuditRow], list[Blank]]:
+def _compared(ctx: Context, account: Account, listed: Inventory) -> tuple[list[AuditRow], list[Blank]]:
     """An account's things against the leases of its provider."""
     provider = account.sites[0].provider
-    records = {
-        one.generation: one
-        for one in ctx.store.index.leases(open_only=False)
-        if one.lease.provider == provider and (one.lease.native or one.lease.token)
-    }
-    claims = [claim_of(one) for one in records.values()]
+    claims, records = claims_on(ctx, provider)
     rows = []
-    for match in compare(claims, listed.assets):
-        rows.append(
-            AuditRow(match.verdict, provider, match.lease, match.asset, _next(match.verdict, provider, match.asset))
-        )
+    for match in compare(claims, listed.assets, this_client()):
+        following = _next(match.verdict, provider, match.asset)
+        if match.verdict is Verdict.UNRECORDED:
+            following = f"sojourn recover {account.sites[0].name}"
+        rows.append(AuditRow(match.verdict, provider, match.lease, match.asset, following))
     blanks: list[Blank] = []
     if any(kind == "machine" for kind, _ in listed.unknown):
         return rows, blanks
-    mine = {id(claim): record for claim, record in zip(claims, records.values(), strict=True)}
+    mine = {id(claim): record for claim, record in zip(claims, records, strict=True)}
     for claim in absent(claims, listed.assets):
         record = mine[id(claim)]
         if record.lease.site not in account.names:
@@ -170,16 +166,7 @@ def _compared(ctx: Context, account: _Account, listed: Inventory) -> tuple[list[
     return rows, blanks
 
 
-def claim_of(record: LeaseRecord) -> Claim:
-    """What the journal says of a lease, as far as a provider's list can tell of it."""
-    lease = record.lease
-    standing = Standing.ASKED if record.state == "leasing" else Standing.OPEN if record.is_open else Standing.CLOSED
-    if was_kept(record):
-        standing = Standing.KEPT
-    return Claim(record.name, lease.token, lease.native, standing)
-
-
-def _looked(ctx: Context, account: _Account, record: LeaseRecord) -> Pulse:
+def _looked(ctx: Context, account: Account, record: LeaseRecord) -> Pulse:
     """Gone only by two signals, as for `down`; what was only asked for has no id, and one list is not enough."""
     if not record.lease.native:
         return Pulse.UNKNOWN

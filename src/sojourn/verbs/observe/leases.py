@@ -12,17 +12,29 @@ from sojourn.verbs.answers import LeaseRow, Leases
 from sojourn.verbs.context import Context
 from sojourn.verbs.observe.balances import balances
 from sojourn.verbs.observe.clocks import counted
+from sojourn.verbs.observe.unrecorded import machines_without_a_lease
 from sojourn.wire import units
 
 
 def leases(ctx: Context) -> Leases:
-    """Every lease not let go, oldest first. The cost follows from its rate and this machine's clock; only what is left
-    on their accounts is asked of providers.
+    """Every lease not let go, oldest first. The cost follows from its rate and this machine's clock; providers are
+    asked what is left on their accounts, and whether they have a machine of ours that no lease is of.
     """
     records = ctx.store.index.leases()
     rows = tuple(lease_row(ctx, record) for record in records)
     left = balances(ctx, records, {row.id: row for row in rows})
-    return Leases("leases", rows, totals(rows), at=units.stamp(ctx.now_s()), unpriced=unpriced(rows), balances=left)
+    strange, asked, unasked = machines_without_a_lease(ctx)
+    return Leases(
+        "leases",
+        rows,
+        totals(rows),
+        at=units.stamp(ctx.now_s()),
+        unpriced=unpriced(rows),
+        balances=left,
+        unrecorded=strange,
+        asked=asked,
+        unasked=unasked,
+    )
 
 
 def spent_micro(ctx: Context, record: LeaseRecord) -> int | None:
@@ -53,7 +65,7 @@ def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
         meter=record.meter,
         spent_micro=spent_micro(ctx, record),
         idle_s=idle_s,
-        clocks=counted(lease, now_s, idle_s=idle_s, stopped_s=record.ended_s if was_kept(record) else None),
+        clocks=counted(lease, now_s, idle_s=idle_s, stopped_s=record.ended_s if record.was_kept else None),
         stop_verb=lease.stop_verb,
         is_final=lease.is_final,
         runs=tuple(run.id for run in runs),
@@ -63,12 +75,6 @@ def lease_row(ctx: Context, record: LeaseRecord) -> LeaseRow:
         disk_micro=None if disk_rate is None else money.spent_micro(disk_rate, lease.began_s, until_s),
         traffic_micro=_traffic_micro(record, runs),
     )
-
-
-def was_kept(record: LeaseRecord) -> bool:
-    """It was released so that its disk stays: a provider's line of a release says which way it was stopped."""
-    keeping = record.lease.keep_verb
-    return record.state == "released" and bool(keeping) and keeping in record.line
 
 
 def totals(rows: Iterable[LeaseRow]) -> tuple[tuple[int, str], ...]:

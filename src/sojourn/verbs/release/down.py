@@ -81,14 +81,14 @@ def down(ctx: Context, asked: DownRequest, *, confirm: Confirm, beforehand: Befo
         if asked.is_stopped:
             return _believe(ctx, box, record, runs, confirm)
         if box.provider.metered and is_gone(ctx, box.provider, record.lease):
-            left = remnants(box, record.lease)
+            left = remnants(ctx, box, record.lease)
             return _settle(ctx, record, runs, "its provider says that it is gone", left=left)
         lease = _kept(record.lease) if asked.keeps_disk else record.lease
         if asked.keeps_disk and record.state == "releasing" and is_gone(ctx, box.provider, lease):
             line = f"it was stopped before ({record.lease.keep_verb}); its disk goes on billing"
             ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
             now = ctx.store.index.lease(record.name) or record
-            return _answer(ctx, now, runs, line, remnants(box, record.lease))
+            return _answer(ctx, now, runs, line, remnants(ctx, box, record.lease))
         given = law.Given(abandon=frozenset(asked.abandon), accept=frozenset(asked.accept))
         request = _request(ctx, box, record, lease, runs, given)
         if beforehand is not None:
@@ -161,7 +161,7 @@ def _let_go(
         if box.provider.metered:
             see_it_gone(ctx, box.provider, lease)
         ctx.store.append("released", lease=record.name, line=line, spent_micro=spent_micro(ctx, record))
-    left = remnants(box, lease, had) if box.provider.stops_itself else Remnants()
+    left = remnants(ctx, box, lease, had) if box.provider.stops_itself else Remnants()
     after = ctx.store.index.lease(record.name) or record
     unmade = (f"{run}: {glob} was never made" for run, glob in judgement.acknowledged)
     unproven = (

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.core.inventory import Asset, Inventory, left_of
+from sojourn.core.inventory import Asset, Inventory, Verdict, compare, left_of
 from sojourn.core.values import Lease
 from sojourn.verbs.answers import money
-from sojourn.verbs.context import Box
+from sojourn.verbs.context import Box, Context
+from sojourn.verbs.rent.known import claims_on, this_client
 from sojourn.wire.errors import SojournError
 
 UNREAD = "whether anything else of it bills is not known"
@@ -32,22 +33,27 @@ def beside(box: Box, lease: Lease) -> tuple[Asset, ...]:
     try:
         if hasattr(provider, "beside"):
             return tuple(provider.beside(lease))
-        return () if not hasattr(provider, "inventory") else tuple(provider.inventory().assets)
+        return () if not hasattr(provider, "list") else tuple(provider.list().assets)
     except SojournError:
         return ()
 
 
-def remnants(box: Box, lease: Lease, before: Sequence[Asset] = ()) -> Remnants:
-    """What of the machine is still listed now that it is gone, or stopped. `before`: of `beside`."""
+def remnants(ctx: Context, box: Box, lease: Lease, before: Sequence[Asset] = ()) -> Remnants:
+    """What of the machine is still listed now that it is gone, or stopped, and machines of ours on no record. `before`:
+    of `beside`.
+    """
     provider: Any = box.provider
-    if not provider.rents or not lease.native or not hasattr(provider, "inventory"):
+    if not provider.rents or not lease.native or not hasattr(provider, "list"):
         return Remnants()
     try:
-        now: Inventory = provider.inventory()
+        now: Inventory = provider.list()
     except SojournError as error:
         return Remnants(unknown=f"{UNREAD}: {error.message}")
     known = {(one.kind, one.native): one for one in before}
-    found = []
+    found: list[Mapping[str, Any]] = []
+    claims, _ = claims_on(ctx, lease.provider)
+    also = [one.asset for one in compare(claims, now.assets, this_client()) if one.verdict is Verdict.UNRECORDED]
+    found += [{**_plain(one), "next": f"sojourn recover {lease.site}"} for one in also if one is not None]
     for one in left_of(lease.native, before, now.assets):
         was = known.get((one.kind, one.native))
         price = one.micro_per_month if one.month_micro is not None or was is None else was.micro_per_month

@@ -9,16 +9,23 @@ from __future__ import annotations
 import itertools
 from dataclasses import asdict, replace
 
+from sojourn.core.inventory import token_of
 from sojourn.core.ports import Offer, Provider, Rejected
 from sojourn.core.values import Lease, NoAnswer, Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.rent.gone import release_unused
-from sojourn.verbs.rent.price import READY_S, Wish, agree, cheapest
+from sojourn.verbs.rent.known import found_by, taken_up, this_client
+from sojourn.verbs.rent.price import READY_S, Wish, agree, cheapest, within
 from sojourn.wire.errors import Unreachable, WorldError
 
+WATCH_S = 300.0  # after a request whose answer was lost, nobody says that it came to nothing
 FIND_S, LOOK_S = 60.0, 3.0  # how long, and how often, a machine is looked for in its provider's list
 HELLO_S = 60.0  # for a first hello, which may have to bring the keeper there
+MOST_OFFERS = 8  # of one provider that are asked for, where each is gone by the time it is asked for
+OF_ACCOUNT = ("balance", "key", "unsure")
+UNSURE = "unsure"  # in place of a kind: nobody said no
+MOST_WAIT_S = 60.0  # for a provider that asks to be asked less often
 _NOT_LISTED = "its list has no machine of that name"
 _BOOTING = ("auth", "banner", "refused", "reset", "timeout")  # what a machine says that is not yet done with its boot
 
@@ -33,7 +40,7 @@ class NothingToRent(WorldError):
 class NotRented(WorldError):
     """Nothing was rented from {provider} for {site}: {why}. There is no charge."""
 
-    # `is_refused` in the fields: the provider said no, so another one may be asked.
+    # `kind` and `retry_after_s` in the fields, as in `Rejected`.
     code = "not-rented"
     retry = True
     next_step = "sojourn run"
@@ -107,7 +114,8 @@ def rented(ctx: Context, site: Site, wish: Wish, offer: Offer | None = None) -> 
         while lease is None:
             record = rented_already(ctx, site, wish) if offer is None else None
             if record is None:
-                lease, named = _asked_for(ctx, provider, site, wish, offer)
+                late = taken_up(ctx, site, provider, lambda: free_name(ctx, site, wish.lease), all_of_them=False)
+                lease, named = (late[0], "") if late else _asked_for(ctx, provider, site, wish, offer)
             else:
                 lease = _found(ctx, provider, record.lease) if record.state == "leasing" else record.lease
     if not lease.address:
@@ -129,7 +137,7 @@ def _open_leases(ctx: Context, site: Site) -> list[LeaseRecord]:
     return [one for one in reversed(ctx.store.index.leases()) if one.lease.site == site.name]
 
 
-def _free_name(ctx: Context, site: Site, wanted: str) -> str:
+def free_name(ctx: Context, site: Site, wanted: str) -> str:
     """`wanted`, else the site's name, or NAME+2 and so on (no site is called so): not that of an open lease, nor of one
     that a run was on whose end is not known.
     """
@@ -153,13 +161,53 @@ def looked_for(ctx: Context, site: Site, record: LeaseRecord) -> LeaseRecord | N
 
 
 def _asked_for(ctx: Context, provider: Provider, site: Site, wish: Wish, offer: Offer | None) -> tuple[Lease, str]:
-    """The lease that was taken, and the name by which its user agreed to it, "" where nobody was asked."""
-    offer = offer or cheapest(site, provider.offers(wish.need), wish.most)
-    token, name = f"sojourn-{ctx.token()}", _free_name(ctx, site, wish.lease)
-    if offer is None:
-        raise NothingToRent(site=site.name)
+    """The lease that was taken, and the name by which its user agreed to it, "" where nobody was asked.
+
+    Without an `offer`, those within the limits are asked for, cheapest first, until one can be had.
+    """
+    if offer is not None:
+        return _taken(ctx, provider, site, wish, offer)
+    offers = provider.offers(wish.need)
+    cheapest(site, offers, wish.most)
+    refused: NotRented | None = None
+    for one in within(site, offers, wish.most)[:MOST_OFFERS]:
+        try:
+            return _taken(ctx, provider, site, wish, one)
+        except NotRented as error:
+            refused = error
+            if not goes_on(error):
+                break
+            ctx.say(error.message)
+    raise refused or NothingToRent(site=site.name)
+
+
+def goes_on(error: NotRented) -> bool:
+    """Whether the provider that said no may be asked for its next offer: what its account lacks, none changes."""
+    return error.fields["kind"] not in (*OF_ACCOUNT, "rate")
+
+
+def _taken(ctx: Context, provider: Provider, site: Site, wish: Wish, offer: Offer) -> tuple[Lease, str]:
+    """One offer asked for; once more, with another token, by a provider that says when it may be asked again.
+
+    Raises: NotRented, RentUnknown, NotConfirmed, ...
+    """
+    name = free_name(ctx, site, wish.lease)
     tell_clocks(ctx, site)
     named = agree(ctx, site, name, offer, wish)
+    try:
+        return _tried(ctx, provider, site, name, offer), named
+    except NotRented as error:
+        wait_s = error.fields["retry_after_s"]
+        if wait_s is None or wait_s > MOST_WAIT_S:
+            raise
+        ctx.say(f"{error.message} Asking again in {wait_s:g} s")
+    ctx.sleep(wait_s)
+    return _tried(ctx, provider, site, name, offer), named
+
+
+def _tried(ctx: Context, provider: Provider, site: Site, name: str, offer: Offer) -> Lease:
+    """One request, with a token of its own. Raises: NotRented, RentUnknown."""
+    token = token_of(this_client(), ctx.token())
     asked = Lease(
         name=name,
         site=site.name,
@@ -177,15 +225,21 @@ def _asked_for(ctx: Context, provider: Provider, site: Site, wish: Wish, offer: 
     ctx.say(f"{site.name}: renting {offer.native}")
     answer = provider.take(offer, token, ctx.now_s())
     if isinstance(answer, Lease):
-        return _kept(ctx, answer, asked), named
+        return _kept(ctx, answer, asked)
     if isinstance(answer, Rejected):
         ctx.store.append("not-leased", lease=asked.name, why=answer.why)
-        raise NotRented(provider=site.provider, site=site.name, why=answer.why, is_refused=True)
+        raise NotRented(
+            provider=site.provider,
+            site=site.name,
+            why=answer.why,
+            kind=answer.kind,
+            retry_after_s=answer.retry_after_s,
+        )
     ctx.say(f"{site.name}: whether it was rented is not known ({answer.detail}); looking for it")
     found = _found(ctx, provider, asked)
     if found is None:
-        raise NotRented(provider=site.provider, site=site.name, why=_NOT_LISTED, is_refused=False)
-    return found, named
+        raise NotRented(provider=site.provider, site=site.name, why=_NOT_LISTED, kind=UNSURE, retry_after_s=None)
+    return found
 
 
 def _found(ctx: Context, provider: Provider, asked: Lease) -> Lease | None:
@@ -195,14 +249,21 @@ def _found(ctx: Context, provider: Provider, asked: Lease) -> Lease | None:
     """
     give_up_s = ctx.now_s() + FIND_S
     while True:
-        answer = provider.find(asked.token, ctx.now_s())
-        if isinstance(answer, Lease):
-            return _kept(ctx, answer, asked)
+        answer = found_by(provider, asked.token, ctx.now_s())
+        if not isinstance(answer, NoAnswer) and answer:
+            first, *others = answer
+            kept = _kept(ctx, first, asked)
+            for one in others:  # something on the way repeated the request
+                also = _kept(ctx, one, replace(asked, name=free_name(ctx, ctx.site(asked.site), "")))
+                ctx.say(f"{asked.provider} rented {also.native} too, by the same request: it is {also.name}, and bills")
+            return kept
         if ctx.now_s() >= give_up_s:
             break
         ctx.sleep(LOOK_S)
     if isinstance(answer, NoAnswer):
         raise RentUnknown(site=asked.site, detail=f"{asked.provider} does not answer: {answer.kind}", token=asked.token)
+    if ctx.now_s() - asked.began_s < WATCH_S:
+        raise RentUnknown(site=asked.site, detail=f"{_NOT_LISTED} yet, and a list may lag", token=asked.token)
     ctx.store.append("not-leased", lease=asked.name, why=_NOT_LISTED)
     return None
 

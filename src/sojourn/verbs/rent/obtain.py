@@ -13,7 +13,7 @@ from sojourn.core.ranking import Errand, ranked
 from sojourn.core.values import Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.context import Context, provider_of
-from sojourn.verbs.rent.machine import NothingToRent, NotRented, looked_for, rented
+from sojourn.verbs.rent.machine import OF_ACCOUNT, UNSURE, NothingToRent, NotRented, goes_on, looked_for, rented
 from sojourn.verbs.rent.market import NoProviderKey, Quote, ask_all, market
 from sojourn.verbs.rent.nothing import NothingOffered, why_nothing
 from sojourn.verbs.rent.price import OverMaxPrice, Wish, too_small, within
@@ -37,8 +37,9 @@ def obtain(ctx: Context, wish: Wish, sites: Sequence[Site] = ()) -> tuple[Site, 
         try:
             return _once(ctx, wish, sites)
         except (NothingOffered, NothingToRent, OverMaxPrice, NotRented) as error:
-            if not wish.waits or error.fields.get("is_refused") is False:
+            if not wish.waits or error.fields.get("kind") in OF_ACCOUNT:
                 raise
+            pause_s = max(pause_s, error.fields.get("retry_after_s") or 0.0)
             ctx.say(f"{error.message} Asking again in {units.say_seconds(pause_s)}")
             ctx.sleep(pause_s)
             pause_s = min(pause_s * SLOWER, SLOWEST_S)
@@ -112,14 +113,19 @@ def _once(ctx: Context, wish: Wish, sites: Sequence[Site]) -> tuple[Site, str]:
         rented(ctx, site, replace(wish, lease=there.name))
         return site, there.name
     last: NotRented | None = None
+    closed: set[str] = set()  # providers that none of their offers can be had from now
     for site, offer in best(ctx, wish, sites):
+        if site.name in closed:
+            continue
         try:
             box = rented(ctx, site, wish, offer)
         except NotRented as error:
-            if not error.fields["is_refused"]:
+            if error.fields["kind"] == UNSURE:
                 raise
             ctx.say(error.message)
             last = error
+            if not goes_on(error):
+                closed.add(site.name)
             continue
         return site, box.machine
     assert last is not None  # `best` has at least one

@@ -10,14 +10,17 @@ from sojourn.backends.keeper import root_files
 from sojourn.backends.keeper.decode import BadAnswer
 from sojourn.core.need import Need
 from sojourn.core.ports import Handle
-from sojourn.core.values import Lease, State
+from sojourn.core.values import Lease, Site, State
 from sojourn.core.verdict import SICK
 from sojourn.store.index import NotFound
 from sojourn.verbs.answers import document
-from sojourn.verbs.context import Box, Context
+from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.launch.renting import lease_of
 from sojourn.verbs.observe.refresh import refresh
+from sojourn.verbs.rent.known import taken_up
+from sojourn.verbs.rent.machine import free_name
 from sojourn.wire import names, units
+from sojourn.wire.errors import WorldError
 
 MOST_RUNS = 200_000  # of one site
 
@@ -71,11 +74,12 @@ def recover(ctx: Context, site: str) -> Recovered:
     What only the first machine had (hooks, notify, where the job file is, receipts) is not on the box; `pull` makes
     the receipts anew.   Raises: Misuse (unknown-site, ...), Unreachable, WorldError.
     """
+    machines = _machines(ctx, ctx.site(site))
     box = ctx.box_of(site)
     gaps = ctx.store.gaps_of("", box.site.name)
     ctx.say(f"asking {box.site.name} for its runs")
     rows = sorted(_rows(box), key=lambda row: (str(row["run"].get("planned") or ""), str(row["id"])))
-    lease, remarks = "", []
+    lease, remarks = "", [f"{one} was on no record: its meter runs until `sojourn down {one}`" for one in machines]
     done: dict[str, str] = {}
     if any(_is_new(ctx, box, row) for row in rows) or _homeless(ctx, box, rows):
         lease = _lease(ctx, box, rows)
@@ -106,6 +110,26 @@ def recover(ctx: Context, site: str) -> Recovered:
         next="sojourn status" if mine else "sojourn run",
         is_sick=any(view.reach.is_sick for view in views.values()),
     )
+
+
+def _machines(ctx: Context, site: Site) -> list[str]:
+    """The leases on machines of ours at the site's provider that were on no record; those that can be reached have
+    their address then, so that their boxes can be asked.
+    """
+    provider = provider_of(site)
+    if not provider.rents:
+        return []
+    with ctx.alone(f"renting {site.name}"):
+        late = taken_up(ctx, site, provider, lambda: free_name(ctx, site, ""), all_of_them=True)
+    for lease in late:
+        try:
+            ready = provider.ready(lease, CALL_S)
+        except WorldError as error:
+            ctx.say(error.message)
+            continue
+        if isinstance(ready, Lease):
+            ctx.store.append("leased", lease=asdict(ready))
+    return [lease.name for lease in late]
 
 
 def accept_gap(ctx: Context, site: str, lease: str) -> Recovered:
