@@ -63,7 +63,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "epochs alone": (
         "Epoch 3/10 - train loss 0.52 - val acc 81.2\n",
-        {"step": 3, "total": 10, "epoch": 3, "metrics": {"train_loss": 0.52, "val_acc": 81.2}},
+        {"step": 3, "total": 10, "unit": "epoch", "epoch": 3, "metrics": {"train_loss": 0.52, "val_acc": 81.2}},
     ),
     "step of total": (
         "step 100/1000 | loss 2.31 | lr 3e-4\n",
@@ -79,7 +79,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "mmengine": (
         "2026/01/01 10:00:00 - mmengine - INFO - Epoch(train)  [3][100/600]  lr: 1.0e-02  eta: 0:12:01  loss: 0.5123\n",
-        {"step": 1900, "epoch": 3, "metrics": {"lr": 0.01, "loss": 0.5123}},
+        {"step": 1300, "epoch": 3, "metrics": {"lr": 0.01, "loss": 0.5123}},
     ),
     "mmengine by iterations": (
         "2026/01/01 10:00:00 - mmengine - INFO - Iter(train) [  100/80000]  lr: 1e-2  eta: 3:00:00  loss: 0.5\n",
@@ -87,7 +87,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "ultralytics": (
         "      3/100      2.51G      1.234      3.456         16        640:  50%|█████     | 4/8 [00:02<00:02]",
-        {"step": 3, "total": 100, "epoch": 3},
+        {"step": 3, "total": 100, "unit": "epoch", "epoch": 3},
     ),
     "megatron": (
         " iteration      100/  500000 | consumed samples:  25600 | learning rate: 1.500E-05 | lm loss: 6.912E+00 |\n",
@@ -99,7 +99,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "torchtune": (
         "1|100|Loss: 1.2345:  10%|█         | 100/1000 [01:00<09:00,  1.6it/s]",
-        {"step": 100, "total": 1000, "metrics": {"loss": 1.2345}},
+        {"step": 100, "epoch": 1, "metrics": {"loss": 1.2345}},
     ),
     "detectron2": (
         "[01/01 10:00:00 d2.utils.events]:  eta: 0:10:00  iter: 19  total_loss: 1.234  loss_cls: 0.5  lr: 0.0005\n",

@@ -59,6 +59,10 @@ def test_every_end_is_taken_over_with_its_reason(state: State) -> None:
     assert status.ends[-1]["state"] == state.value and status.spent_s == 5.0
 
 
+def first_step(events: list[dict[str, Any]]) -> int | None:
+    return fold(events, Status()).step
+
+
 def test_a_next_attempt_begins_anew_and_keeps_what_outlives_an_attempt() -> None:
     first = told(
         ATTEMPT,
@@ -76,7 +80,8 @@ def test_a_next_attempt_begins_anew_and_keeps_what_outlives_an_attempt() -> None
         "",
         (),
     )
-    assert (status.step, status.checkpoint["step"], status.log_bytes, status.reason) == (40, 40, None, "")
+    assert (first_step(first), status.step, dict(status.metrics)) == (40, None, {}), "its own steps are not told yet"
+    assert (status.checkpoint["step"], status.log_bytes, status.reason) == (40, None, "")
     assert [end["attempt"] for end in status.ends] == [1]
 
 

@@ -40,6 +40,7 @@ class Status:
     step: int | None = None
     total: int | None = None
     epoch: int | None = None
+    unit: str = ""  # what `step` and `total` count, if not steps: "epoch", "sample"
     metrics: Mapping[str, Any] = field(default_factory=dict)
     remaining_s: float | None = None  # as of the last reported step
     log_bytes: int | None = None
@@ -185,6 +186,11 @@ def _attempt(status: Status, event: Event) -> Status:
         reason="",
         code="",
         began_anew="",
+        step=None,
+        total=None,
+        epoch=None,
+        unit="",
+        metrics={},
         rc=None,
         signal=None,
         remaining_s=None,
@@ -236,17 +242,16 @@ def _idle_since(status: Status, event: Event) -> str:
 
 
 def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
-    """`status` with the training process's progress file: {"step","total","epoch","metrics","at","checkpoint"}."""
+    """`status` with the training process's progress: {"step","total","epoch","unit","metrics","at","checkpoint"}. It is
+    told whole: what it leaves out is no longer known.
+    """
     known = told_by.progress(progress)
-    step, total, epoch, metrics = (known.get(name) for name in ("step", "total", "epoch", "metrics"))
-    status = replace(
-        status,
-        step=step if step is not None else status.step,
-        total=total if total is not None else status.total,
-        epoch=epoch if epoch is not None else status.epoch,
-        metrics=status.metrics if metrics is None else metrics,
-    )
-    mark = steps.mark(known["at"], step)
+    step, total, unit = known.get("step"), known.get("total"), known.get("unit", "")
+    if step is None or unit != status.unit:
+        status = replace(status, pace=(), remaining_s=None)
+    metrics = known.get("metrics", status.metrics)
+    status = replace(status, step=step, total=total, epoch=known.get("epoch"), unit=unit, metrics=metrics)
+    mark = steps.mark(known.get("at", ""), step)
     if mark is None:
         return status
     pace = steps.paced(status.pace, mark)

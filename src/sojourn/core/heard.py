@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import Event
 
 MOST = 1 << 53
+UNITS = ("epoch", "sample")  # what a progress counts, if not steps
 _MOST_ATTEMPT = 1 << 31
 _TEXT_CHARS = 2000
 _GLOBS = 1000
@@ -79,11 +80,12 @@ def text(value: Any) -> str:
 
 
 def progress(value: Any) -> Any:
-    """A progress document: {"step","total","epoch","metrics","at"}, keeping what has the right type."""
+    """A progress document: {"step","total","epoch","unit","metrics","at"}, keeping what has the right type."""
     if not isinstance(value, Mapping):
         return _UNTOLD
     found: dict[str, Any] = {name: signed(value.get(name)) for name in ("step", "total", "epoch")}
     found["at"] = _time(value.get("at"))
+    found["unit"] = value["unit"] if value.get("unit") in UNITS else ""
     if isinstance(value.get("metrics"), Mapping):
         found["metrics"] = finite(_metrics(value["metrics"], [_METRICS], _METRIC_DEPTH))
     return found

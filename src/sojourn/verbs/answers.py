@@ -72,6 +72,8 @@ class Row:
     meter: Meter = Meter.UNKNOWN
     step: int | None = None
     total: int | None = None
+    epoch: int | None = None
+    unit: str = ""  # what `step` and `total` count, if not steps: "epoch", "sample"
     percentage: float | None = None
     remaining_s: float | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -95,8 +97,9 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """One element of `status.runs`."""
-        named = ("step", "total", "percentage", "remaining_s")
-        progress = {**{name: getattr(self, name) for name in named}, "metrics": dict(self.metrics)}
+        named = ("step", "total", "epoch", "percentage", "remaining_s")
+        progress = {**{name: getattr(self, name) for name in named}, "unit": self.unit or "step"}
+        progress["metrics"] = dict(self.metrics)
         return {
             "id": self.id,
             "sweep": self.sweep or None,

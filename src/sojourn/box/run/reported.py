@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.box.run.log_progress import METRIC, METRICS
 from sojourn.box.trackers import naming
+from sojourn.box.trackers.numbers import METRIC, MOST, is_of_training
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def joined(log: Dict[str, Any] | None, files: Dict[str, Any] | None) -> Dict[str
         return log or (dict(files, metrics=_chosen(files["metrics"])) if files else None)
     out = dict(log)
     if "step" not in log:
+        out.pop("unit", None)
         out.update((name, files[name]) for name in ("step", "total") if name in files)
         out["source"] = files["source"]
     elif "total" not in log and "total" in files and files["step"] <= log["step"] <= files["total"]:
@@ -31,5 +32,5 @@ def joined(log: Dict[str, Any] | None, files: Dict[str, Any] | None) -> Dict[str
 
 def _chosen(metrics: Dict[str, float]) -> Dict[str, float]:
     """At most this many; first those named like metrics of a training."""
-    names = sorted(metrics, key=lambda one: not METRIC.search(one))
-    return {name: metrics[name] for name in names[:METRICS]}
+    names = sorted(metrics, key=lambda one: (not is_of_training(one), not METRIC.search(one)))[:MOST]
+    return {name: value for name, value in metrics.items() if name in names}

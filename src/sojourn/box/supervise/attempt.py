@@ -84,7 +84,7 @@ def go_on(keeper: Keeper) -> None:
 def _last_progress(keeper: Keeper, number: int) -> None:
     """The payload's last report of its progress, from when no keeper was there."""
     root = keeper.root
-    log = LogProgress(root.log(number), str(keeper.spec.get("progress") or ""))
+    log = LogProgress(root.log(number), str(keeper.spec.get("progress") or ""), keeper.spec.get("argv") or ())
     files = Files((root.attempt(number), root.checkpoints), root.begun(number))
     progress = Progress(root.progress(number), log, files)
     if progress.look(is_last=True):

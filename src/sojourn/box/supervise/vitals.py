@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, List
 
+    from sojourn.wire.documents import Spec
+
 _SLOW_S = 60.0  # disk room and GPUs are reported once a minute
 _GPU_LIMIT_S = 20.0  # a GPU that does not answer by then is left alone until the next minute
 
@@ -25,17 +27,18 @@ _GPU_LIMIT_S = 20.0  # a GPU that does not answer by then is left alone until th
 class Vitals:
     """Measures one attempt. `payload`, `shim`: pids (0 = there is none); `start`: start of the payload in ticks.
 
-    `pattern`: the job's own pattern for progress in its log.
+    `spec`: the run's, for its command and its own pattern for progress in the log.
     """
 
     def __init__(
-        self, root: Root, attempt: int, payload: int, start: int, shim: int, groups: cgroup.Groups, pattern: str = ""
+        self, root: Root, attempt: int, payload: int, start: int, shim: int, groups: cgroup.Groups, spec: Spec
     ) -> None:
         self.root = root
         self.groups = groups
         self.log = Log(root.log(attempt))
         files = Files((root.attempt(attempt), root.checkpoints), root.begun(attempt))
-        self.progress = Progress(root.progress(attempt), LogProgress(root.log(attempt), pattern), files)
+        log = LogProgress(root.log(attempt), str(spec.get("progress") or ""), spec.get("argv") or ())
+        self.progress = Progress(root.progress(attempt), log, files)
         self.members = Members(shim or payload, bool(shim))
         self._start = start
         self._began_s = time.monotonic()

@@ -136,8 +136,7 @@ class Watch:
     def _set_vitals(self) -> None:
         keeper = self.keeper
         shim = self.shim.get("pid", 0)
-        pattern = str(keeper.spec.get("progress") or "")
-        self.vitals = Vitals(keeper.root, self.number, self.pid, self.start, shim, keeper.groups, pattern)
+        self.vitals = Vitals(keeper.root, self.number, self.pid, self.start, shim, keeper.groups, keeper.spec)
 
     def _find_exit(self) -> Exit | None:
         self.read_report()

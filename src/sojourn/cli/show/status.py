@@ -48,7 +48,9 @@ def one(row: Row, now_s: float, columns: int) -> list[str]:
     if row.reason:
         facts.append(("reason", clean(row.reason)))
     if row.step is not None:
-        facts.append(("step", _step_words(row)))
+        facts.append((row.unit or "step", _step_words(row)))
+    elif row.epoch is not None:
+        facts.append(("epoch", f"{row.epoch:,}"))
     if row.metrics:
         facts.append(("metrics", ", ".join(f"{clean(k)} {_number(v)}" for k, v in row.metrics.items())))
     if row.log_age_s is not None and row.state.is_alive:
@@ -143,7 +145,7 @@ def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
         clean(row.id),
         row.state.value,
         str(row.attempt) if row.attempt > 1 else "",
-        "" if row.step is None else f"{row.step}/{row.total}" if row.total else str(row.step),
+        _place(row),
         "" if row.percentage is None else f"{row.percentage:.0f}%",
         say_seconds(row.remaining_s) if row.remaining_s is not None and row.state.is_alive else "",
         "home" if row.is_home else "" if row.owed is None else f"{row.home} of {row.owed}",
@@ -153,6 +155,13 @@ def cells_of(row: Row, now_s: float, several: bool) -> tuple[str, ...]:
         clean(row.site) if several else "",
         "invalid" if row.reach.is_sick else "no answer" if row.reach.ok is False else "",
     )
+
+
+def _place(row: Row) -> str:
+    if row.step is None:
+        return "" if row.epoch is None else f"epoch {row.epoch}"
+    counted = f"{row.step}/{row.total}" if row.total else str(row.step)
+    return f"{row.unit} {counted}" if row.unit else counted
 
 
 def _step_words(row: Row) -> str:

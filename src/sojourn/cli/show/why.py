@@ -99,7 +99,9 @@ def _run(answer: Why, columns: int) -> list[str]:
     if row is None:
         return []
     attempt = f", attempt {row.attempt}" if row.attempt > 1 else ""
-    step = f", step {row.step}" + (f" of {row.total}" if row.total else "") if row.step is not None else ""
+    step = (
+        f", {row.unit or 'step'} {row.step}" + (f" of {row.total}" if row.total else "") if row.step is not None else ""
+    )
     out = line("run", f"{row.state.value} on {clean(row.site)}{attempt}{step}", columns)
     if row.reach.ok is False:
         out += line("box", f"no answer: {clean(row.reach.error) or 'no reason given'}", columns)

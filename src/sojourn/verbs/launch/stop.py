@@ -99,7 +99,9 @@ def _ask(view: RunView, attempt: int, grace_s: float) -> Ask:
     run, status = view.record.id, view.status
     lines = [f"stop {run}, attempt {attempt} ({status.state.value}) on {view.record.site_name}"]
     if status.step is not None:
-        lines.append(f"it is at step {status.step}" + (f" of {status.total}" if status.total else ""))
+        lines.append(
+            f"it is at {status.unit or 'step'} {status.step}" + (f" of {status.total}" if status.total else "")
+        )
     if status.checkpoint:
         lines.append(f"its last checkpoint is from step {status.checkpoint.get('step')}; later progress is lost")
     lines.append(f"it gets SIGTERM, {units.say_seconds(math.ceil(grace_s))} for a last checkpoint, then SIGKILL")

@@ -58,7 +58,7 @@ class Alarms:
             status = record.status
             why = ""
             if is_short(status.step, status.total):
-                why = f"it succeeded at step {status.step} of {status.total}"
+                why = f"it succeeded at {status.unit or 'step'} {status.step} of {status.total}"
             elif record.sweep:
                 expected_s, siblings = self._expected_s(record)
                 if is_fast(status.spent_s, expected_s, siblings):

@@ -108,6 +108,8 @@ def row(view: RunView, leases: Mapping[str, LeaseRecord], taken: Mapping[str, fl
             "meter": meter,
             "step": status.step,
             "total": status.total,
+            "epoch": status.epoch,
+            "unit": status.unit,
             "percentage": status.percentage,
             "remaining_s": status.remaining_s,
             "metrics": status.metrics,

@@ -170,7 +170,7 @@ def _news_of(old: Row, row: Row) -> Iterator[str]:
         yield f"{row.id}: {row.site} answers again"
     if _tenth(row) > _tenth(old):
         left = f", {say_seconds(row.remaining_s)} left" if row.remaining_s is not None else ""
-        yield f"{row.id}: step {row.step} of {row.total}, {row.percentage:.0f} %{left}"
+        yield f"{row.id}: {row.unit or 'step'} {row.step} of {row.total}, {row.percentage:.0f} %{left}"
     if row.is_home and not old.is_home:
         yield f"{row.id}: home and verified"
 
