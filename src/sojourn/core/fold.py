@@ -242,9 +242,7 @@ def _idle_since(status: Status, event: Event) -> str:
 
 
 def with_progress(status: Status, progress: Mapping[str, Any]) -> Status:
-    """`status` with the training process's progress: {"step","total","epoch","unit","metrics","at","checkpoint"}. It is
-    told whole: what it leaves out is no longer known.
-    """
+    """`status` with the training process's progress, which is told whole: what it leaves out is no longer known."""
     known = told_by.progress(progress)
     step, total, unit = known.get("step"), known.get("total"), known.get("unit", "")
     if step is None or unit != status.unit:

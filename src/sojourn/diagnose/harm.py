@@ -55,7 +55,7 @@ DONE = ("run.exit_code == 0 && run.done_record == true",)
 REQUEUED = (
     "sl.state in REQUEUED,REQUEUE_FED",
     "sl.state in PENDING,CONFIGURING && sl.restarts >= 1",
-    r"log.said =~ /^\s*Requeued SLURM job\b|\bsubmitit\b.* - Requeued job \d|\b[Jj]ob \d+ (?:has been |was )?requeued/",
+    r"log.said =~ /^\s*Requeued \w+ job\b|\bsubmitit\b.* - Requeued job \d|\b[Jj]ob \d+ (?:has been |was )?requeued/",
 )
 OTHER_DISK = ("disk.probe_write == ok && disk.bytes_pct < 0.95", "shm.pct >= 0.95 && disk.bytes_pct < 0.95")
 

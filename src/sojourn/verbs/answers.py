@@ -98,8 +98,8 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         """One element of `status.runs`."""
         named = ("step", "total", "epoch", "percentage", "remaining_s")
-        progress = {**{name: getattr(self, name) for name in named}, "unit": self.unit or "step"}
-        progress["metrics"] = dict(self.metrics)
+        progress = {name: getattr(self, name) for name in named}
+        progress |= {"unit": self.unit or "step", "metrics": dict(self.metrics)}
         return {
             "id": self.id,
             "sweep": self.sweep or None,
@@ -223,14 +223,9 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""
-        return document(
-            self,
-            "plan",
-            without=("rate_micro_per_h", "currency", "max_spent_micro", "exit_status"),
-            rate=money(self.rate_micro_per_h, self.currency),
-            max_spent=money(self.max_spent_micro, self.currency),
-            exit=self.exit_status,
-        )
+        without = ("rate_micro_per_h", "currency", "max_spent_micro", "exit_status")
+        rate, most = (money(micro, self.currency) for micro in (self.rate_micro_per_h, self.max_spent_micro))
+        return document(self, "plan", without=without, rate=rate, max_spent=most, exit=self.exit_status)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Why:
         """What it has come to: finished, waiting, requeued, running, or the state in which it ended; None of a log or
         evidence file that does not tell."""
         best, state = self.judged.verdict, self.row.state if self.row else None
-        if best is not None and best.id == "slurm-requeued":
+        if best is not None and best.id.endswith("-requeued"):
             return _REQUEUED
         if state is State.QUEUED:
             return "waiting"
