@@ -42,6 +42,6 @@ def confirmed(confirm: Confirm, ask: Ask) -> str:
         if ask.is_again and typed is None:
             how = "given again: the list changed since it was given"
         raise NotConfirmed(
-            what=f"sojourn {ask.verb}", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
+            what=f"`{ask.verb}`", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
         )
     return typed

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run (any unique prefix of its name)")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines until the run ends")
     parser.add_argument("--attempt", type=whole, metavar="N", help="show this attempt (default: the newest)")
-    parser.add_argument("--tail", type=whole, metavar="N", help="only the last N lines")
+    parser.add_argument("-n", "--tail", type=whole, metavar="N", help="only the last N lines")
     parser.add_argument(
         "--raw", action="store_true", help="in a pipe or a file, keep every state of a progress bar (with -f or --tail)"
     )
