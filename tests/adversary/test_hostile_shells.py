@@ -13,6 +13,7 @@ import pytest
 
 from tests.adversary import hostile_shell
 from tests.adversary.stage import everything, ours
+from tests.violation import held
 
 COMMANDS = [
     line.split()
@@ -107,6 +108,8 @@ def tried(client: Client, name: str, code: str, words: list[str]) -> None:
         assert b"fine" in ended.stdout, said
     if words[0] in ("down", "clean"):
         assert ended.returncode != 0 or not CLEARED.search(ended.stdout + ended.stderr), said
+    if "--already-stopped" in words and not code.startswith("#before"):
+        held(ended.returncode in (3, 4, 5), f"it let us in, so it is not stopped: {said}")
     after = everything(client.home)
     changed = [one for one in {*before, *after} if before.get(one) != after.get(one) and not ours(one)]
     assert not changed, f"{said}\n{changed}"

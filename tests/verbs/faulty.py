@@ -9,16 +9,17 @@ from sojourn.core import law
 from sojourn.core.ports import Offer
 from sojourn.core.values import Ended, Lease, NoAnswer, Pulse, Site
 
+OFF = NoAnswer(sent=False, kind="timeout", detail="nobody is there")
 CUT = NoAnswer(sent=True, kind="reset", detail="the line was cut", next_step="mend it")
 
 
 class Transport:
-    """The real one, with: `is_cut` (nothing gets through), `get_limit_bytes` (a line that breaks after so many bytes in
-    all), `spoil` (called with the path of each file that came), `calls` and `got_bytes` counted."""
+    """The real one, with: `is_cut` (nothing gets through), `is_off` (nobody is there to take a call), `get_limit_bytes`
+    (a line that breaks after so many bytes in all), `spoil` (called with the path of each file that came), `calls` and `got_bytes` counted."""
 
     def __init__(self, site: Site) -> None:
         self._real = local.Backend(site)
-        self.is_cut = False
+        self.is_cut = self.is_off = False
         self.get_limit_bytes: int | None = None
         self.spoil: Callable[[str, str], None] | None = None
         self.calls = 0
@@ -27,6 +28,8 @@ class Transport:
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
         self.calls += 1
+        if self.is_off:
+            return OFF
         return CUT if self.is_cut else self._real.call(argv, **how)
 
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:

@@ -24,7 +24,7 @@ from sojourn.verbs.launch.stop import stop
 from sojourn.verbs.observe.leases import leases
 from sojourn.verbs.observe.status import status
 from sojourn.verbs.release.clean import clean
-from sojourn.verbs.release.down import StillAnswers, StopsItself, down
+from sojourn.verbs.release.down import FellSilent, StillAnswers, StopsItself, down
 from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.takeover.recover import recover
@@ -310,6 +310,10 @@ def test_a_machine_that_its_user_stopped_is_settled_with_what_was_lost(world: Wo
     by_hand(world)
     world.ended("echo '{}' > out.json", outputs=["out.json"])
     world.transport.is_cut = True
+    with pytest.raises(FellSilent, match="the line was cut"):  # it took the question, so it is not stopped
+        let_go(world, is_stopped=True)
+    assert leases(world.ctx).rows[0].meter is not Meter.STOPPED
+    world.transport.is_off = True
     asked: list[Ask] = []
     with pytest.raises(NotConfirmed):
         down(world.ctx, DownRequest("local", is_stopped=True), confirm=lambda ask: asked.append(ask))

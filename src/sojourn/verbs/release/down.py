@@ -28,12 +28,22 @@ from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, Refusal
 
 NOTHING = Remnants()
+_THERE = ("login", "no-exec")  # kinds of a NoAnswer of a machine that let us in
 
 
 class StillAnswers(Refusal):
     """{site} still answers, so {lease} is not stopped: its meter may be running."""
 
     code = "still-answers"
+    next_step = "stop it at its provider, then sojourn down {lease} --already-stopped"
+
+
+class FellSilent(Refusal):
+    """{site} was reached and then gave no answer ({what}), so {lease} is not known to be stopped: its meter may be
+    running.
+    """
+
+    code = "fell-silent"
     next_step = "stop it at its provider, then sojourn down {lease} --already-stopped"
 
 
@@ -186,8 +196,11 @@ def _believe(ctx: Context, box: Box, record: LeaseRecord, runs: list[RunRecord],
     """The user says that it is stopped: looked at where that is possible, then settled with what is lost or unknown."""
     if box.provider.stops_itself:
         raise StopsItself(lease=record.name)
-    if not isinstance(box.ask("hello"), NoAnswer):
+    answer = box.ask("hello")
+    if not isinstance(answer, NoAnswer):
         raise StillAnswers(lease=record.name, site=box.site.name)
+    if answer.sent or answer.kind in _THERE:
+        raise FellSilent(lease=record.name, site=box.site.name, what=answer.detail or answer.kind)
     lost = _lost(ctx, record, runs)
     lines = [f"you report that {record.name} on {record.lease.site} is stopped: its meter is recorded as ended now"]
     lines += [f"LOST OR UNKNOWN: {what}" for what in lost]
