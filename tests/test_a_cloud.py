@@ -14,6 +14,7 @@ import pytest
 from sojourn.core.need import Need
 from sojourn.core.values import Site
 from sojourn.testing.contracts.provider import ProviderContract
+from tests.box.rig import until
 from tests.fakes import sojourn_nimbus
 from tests.person import Person, installed
 
@@ -261,3 +262,36 @@ def test_a_client_killed_at_any_record_finds_its_machine_again(
     ann("stop", "digits", "--confirm", "digits")
     ann("down", "cloud", "--confirm", "cloud", "--abandon", "digits")
     assert [one["on"] for one in ann.machines().values()] == [False]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("is_home", [True, False])
+def test_a_machine_that_vanished_settles_its_run_which_goes_on_elsewhere_from_what_is_home(
+    people: tuple[Tenant, Tenant], is_home: bool
+) -> None:
+    ann, _ = people
+    ann.job(epochs=40)
+    ann("run", "--confirm", "cloud")
+    ann.until_saved(ann.account / "m-0")
+    if is_home:
+        words = [sys.executable, "-m", "sojourn", "pull", "digits", "--follow", "--to", str(ann.home / "results")]
+        with subprocess.Popen(words, cwd=ann.project, env=ann.env, stdout=subprocess.PIPE) as following:
+            until(lambda: list(ann.home.rglob("followed/digits.json")))
+            following.kill()
+    sojourn_nimbus.Account(ann.account).delete("m-0")
+    (row,) = ann("status", "--json", rc=None)["runs"]
+    assert (row["state"], row["reason"]) == ("lost", "its machine is gone, by its provider's word")
+    assert ann("leases", "--json")["leases"] == []
+    assert "nothing to stop" in ann("stop", "digits", "--confirm", "digits").stdout
+    assert "sojourn run" in ann("resume", "digits", rc=2).stderr
+    assert ann("plan", "--json", rc=None)["decision"]["do"] == "again"
+    said = ann("run", "--confirm", "cloud")
+    assert ("goes on from the checkpoint that is home" if is_home else "no checkpoint of it is home") in said.stderr
+    assert [one["on"] for one in ann.machines().values()] == [False, True]
+    row = ann.until("running", "succeeded")
+    assert row["attempt"] == 2 and row["lease"] == "cloud"
+    (events,) = (ann.account / "m-1").rglob("events.jsonl")
+    told = [json.loads(line) for line in events.read_text().splitlines()]
+    (prepared,) = [one for one in told if one["kind"] == "prepared"]
+    assert bool(prepared.get("resumes")) == is_home
+    ann("stop", "digits", "--confirm", "digits", rc=None)

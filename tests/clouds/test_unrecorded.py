@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from sojourn.cli.show import leases as show
 from sojourn.core.inventory import client_of, marked_by, token_of
 from sojourn.core.need import Need
 from sojourn.store.home import Store
-from sojourn.verbs.context import Context
+from sojourn.verbs.context import Context, unrented
+from sojourn.verbs.launch.decide import decide
 from sojourn.verbs.observe.leases import leases
+from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.verbs.release.down import down
 from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.rent.known import Unrecorded, this_client
@@ -120,3 +123,20 @@ def test_what_other_clients_rented_is_left_alone(
         assert ground.cloud.rented_ever == 2 and theirs not in [native for _, native in open_leases(ours)]
         down(ours, DownRequest("cloud"), confirm=lambda ask: ask.name)
         assert [one.native for one in ground.cloud.billing] == [theirs]
+
+
+@TWO
+def test_a_machine_that_vanished_settles_its_runs(ground: Ground) -> None:
+    ground.rent()
+    store = ground.ctx.store
+    spec = {"run": "digits", "identity": "i" * 64, "code": "c" * 64, "argv": ["true"]}
+    store.append("planned", run="digits", site=asdict(ground.site), root="/nowhere/digits", spec=spec)
+    store.append("launching", run="digits", attempt=1, token="t", lease="cloud")
+    ground.ctx.boxes["cloud"] = unrented(ground.site)  # it does not answer
+    assert refresh_one(ground.ctx, store.index.find("digits")).reach.ok is False  # and is there, by its provider's word
+    ground.cloud.end(ground.cloud.billing[0])
+    seen = refresh_one(ground.ctx, store.index.find("digits"))
+    assert (seen.status.state.value, seen.reach.ok) == ("lost", None) and not open_leases(ground.ctx)
+    assert decide(seen, seen.record.run.spec, "elsewhere").do == "again"
+    ground.rent()
+    assert open_leases(ground.ctx) == [("cloud", ground.cloud.billing[0].native)]

@@ -1,13 +1,14 @@
 """Events of a run -> its status, incrementally, by evidence alone."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sojourn.core.fold import Status, fold, from_plain, settle, to_plain, with_progress
+from sojourn.core.fold import VANISHED, Status, fold, from_plain, settle, to_plain, with_progress
 from sojourn.core.values import State
 from sojourn.wire import units
 from sojourn.wire.events import KINDS
@@ -199,6 +200,15 @@ RUNNING = fold(told(ATTEMPT, STARTED), Status())
 )  # fmt: skip
 def test_only_both_gone_is_lost_and_not_knowing_moves_nothing(keeper: str, payload: str, state: str) -> None:
     assert settle(RUNNING, keeper, payload, 1).state.value == state
+
+
+def test_on_a_machine_that_is_gone_by_its_providers_word_nothing_lives_and_nothing_begins() -> None:
+    assert settle(RUNNING, VANISHED, VANISHED, 1).state.value == "lost"
+    assert settle(RUNNING, VANISHED, VANISHED, 1).reason == "its machine is gone, by its provider's word"
+    asked = settle(fold([], Status()), VANISHED, VANISHED, 2)
+    assert (asked.state.value, asked.attempt) == ("lost", 2)
+    done = replace(RUNNING, state=State.SUCCEEDED)
+    assert settle(done, VANISHED, VANISHED, 1) == done
 
 
 def test_a_process_without_its_keeper_is_running_and_says_so() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.core.fold import Status
+from sojourn.core.fold import VANISHED, Status
 from sojourn.core.need import Need
 from sojourn.core.values import Run, Site, State
 from sojourn.store.records import RunRecord
@@ -27,6 +27,13 @@ def view(state: State, *, asked: int = 1, begun: int = 1, **more: Any) -> RunVie
     vars(record).update(run=run, site=Site("local"), heard=heard, status=heard)
     found = RunView(record, heard, ANSWERED, "alive", "alive", has_root=True)
     return replace(found, **more)
+
+
+def vanished(seen: RunView) -> RunView:
+    """On a machine that is gone by its provider's word: nobody is asked, and nobody answers."""
+    record = replace(seen.record, keeper=VANISHED)
+    vars(record).update(run=seen.record.run, site=seen.record.site, heard=seen.record.heard, status=seen.record.heard)
+    return replace(seen, record=record, reach=Reach(None, "", ""))
 
 
 GONE = {"keeper": "gone"}
@@ -52,6 +59,10 @@ CASES = [
     (view(State.SUCCEEDED, reach=Reach(False, "", "cut")), "nothing", 1),
     (view(State.LOST, keeper="gone", has_root=False), "refuse", 1),
     (view(State.RUNNING, is_other=True), "refuse", 1),
+    (vanished(view(State.LOST)), "again", 2),
+    (vanished(view(State.FAILED, asked=3, begun=2)), "again", 4),
+    (vanished(view(State.SUCCEEDED)), "nothing", 1),
+    (vanished(view(State.CANCELLED)), "refuse", 1),
 ]
 
 

@@ -108,13 +108,19 @@ def fold(events: Iterable[Mapping[str, Any]], status: Status) -> Status:
     return status
 
 
+VANISHED = "vanished"  # the pulse of what ran on a machine that its provider says is gone
+
+
 def settle(status: Status, keeper: str, payload: str, asked: int = 0, is_queued: bool = False) -> Status:
     """What to show, given the pulses that came with the last events: "alive", "gone", "none" or "unknown"; the keeper's
     is "queued" while it waits in a scheduler, the payload's "held" if something lives that only a keeper can name.
 
     `asked`: the attempt launched last; `is_queued`: a queue on the box will start it in turn. Only evidence moves the
-    state: an unknown pulse changes nothing.
+    state: an unknown pulse changes nothing. VANISHED: nobody will ever answer for it.
     """
+    if keeper == VANISHED and status.state is not State.SUCCEEDED and (status.state.is_alive or asked > status.attempt):
+        reason = "its machine is gone, by its provider's word"
+        return replace(status, state=State.LOST, attempt=max(asked, status.attempt), remaining_s=None, reason=reason)
     if keeper == "queued" and (asked > status.attempt or status.awaits_judgement or status.state.is_alive):
         number = max(asked, status.attempt + (1 if status.state.is_final else 0))
         return replace(status, state=State.QUEUED, attempt=number, reason="it waits in the queue", rc=None, signal=None)

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from sojourn.core.fold import VANISHED
 from sojourn.wire import units
 
 Record = Mapping[str, Any]
@@ -89,6 +90,12 @@ def _settled(db: sqlite3.Connection, r: Record) -> None:
         f"UPDATE leases SET state = 'settled', ended_s = ?, spent_micro = ?, lost = ?, line = ? WHERE {_NEWEST}",
         (units.unstamp(r["at"]), r.get("spent_micro"), text_of(r.get("lost", [])), r.get("line", ""), r["lease"]),
     )
+    if r.get("vanished"):  # by its provider's word: so is all that ran there
+        db.execute(
+            "UPDATE runs SET keeper = ?, payload = ? WHERE lease = ? AND id IN"
+            f" (SELECT run FROM tenants WHERE {_NEWEST})",
+            (VANISHED, VANISHED, r["lease"], r["lease"]),
+        )
 
 
 def _gap_closed(db: sqlite3.Connection, r: Record) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, overload
 
 from sojourn.core import plain
-from sojourn.core.fold import Status, from_plain, settle
+from sojourn.core.fold import VANISHED, Status, from_plain, settle
 from sojourn.core.values import Lease, Meter, Receipt, Run, Site, State
 
 _read = json.JSONDecoder().raw_decode  # of our own texts: `loads` looks for blanks around each
@@ -176,6 +176,11 @@ class RunRecord:
     def is_pulled(self) -> bool:
         """It was pulled, successfully or not, and its keeper has sealed nothing newer."""
         return bool(self.seal) and self.seal == self.heard.manifest
+
+    @property
+    def has_vanished(self) -> bool:
+        """Its provider said twice that its machine is gone; nobody can be asked any more."""
+        return self.keeper == VANISHED
 
     @property
     def is_settled(self) -> bool:

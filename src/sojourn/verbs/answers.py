@@ -191,7 +191,7 @@ class Launch:
 class Plan:
     """What `run` would do and cost; nothing was changed anywhere by asking.
 
-    `decision`: {"do": new|continue|adopt|next-attempt|nothing|refuse, "attempt", "why", "differs": [what differs]}
+    `decision`: {"do": new|continue|adopt|next-attempt|again|nothing|refuse, "attempt", "why", "differs"}
     `push`: {"files","bytes","new_bytes","snapshots":[{"what","digest","files","bytes","there": bool|None}]}
     `copy`: {"bytes","inodes","mode"} · `disk`: {"path","free_bytes","needed_bytes","free_inodes","needed_inodes"} or {}
     `survival`: {"path","verb","survives": bool|None,"why"} · `setup`: {"text","digest","reused": bool|None}

@@ -17,6 +17,7 @@ _DO = {
     "continue": "finish the interrupted start",
     "adopt": "put a keeper back in charge of the live process",
     "next-attempt": "start the next attempt",
+    "again": "start the next attempt on another machine",
     "nothing": "none",
     "refuse": "refuse",
     "unknown": "unknown",

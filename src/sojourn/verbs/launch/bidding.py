@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sojourn.wire.documents import Hello
 
 BLOCKED = 11
-STARTING = ("new", "replace", "continue")
+STARTING = ("new", "replace", "continue", "again")
 
 
 class NotHere(Misuse):
@@ -74,7 +74,7 @@ def best_bid(ctx: Context, prepared: Prepared, site: str, wish: Wish, *, may_ren
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
     wish = replace(wish, most=prepared.job.max_price, run_s=prepared.job.max_duration_s)
     excluded = {} if site else excluded_by_rule(ctx, prepared.job)
-    if view is not None and not site and view.record.site_name in names:
+    if view is not None and not site and view.record.site_name in names and not view.record.has_vanished:
         _stays(ctx, prepared, view, excluded, names)
         names = [view.record.site_name]
     for one in [name for name in names if name in excluded and len(names) > 1]:
@@ -113,7 +113,7 @@ def _is_paid(ctx: Context, name: str) -> bool:
 
 def _somewhere(ctx: Context, prepared: Prepared, view: RunView | None, wish: Wish, may_rent: bool) -> Bid:
     """The bid of `site: rent`: where the run is, else on a machine that is rented and idle, else on the best offer."""
-    if view is not None:
+    if view is not None and not view.record.has_vanished:
         return _bid(ctx, prepared, ctx.site(view.record.site_name), view, wish, may_rent)
     there = held(ctx, wish)
     if may_rent:
@@ -122,9 +122,9 @@ def _somewhere(ctx: Context, prepared: Prepared, view: RunView | None, wish: Wis
         site, name = ctx.site(there.lease.site), there.name
     else:
         site, offer = best(ctx, wish)[0]
-        decision = decide(None, prepared.spec, site.name, ctx.store.index.first_attempt(prepared.id))
-        return Bid(unrented(site), None, decision, None, is_to_rent=True, offer=offer)
-    return _bid(ctx, prepared, site, None, replace(wish, lease=name, waits=False), may_rent)
+        decision = decide(view, prepared.spec, site.name, ctx.store.index.first_attempt(prepared.id))
+        return Bid(unrented(site), view, decision, None, is_to_rent=True, offer=offer)
+    return _bid(ctx, prepared, site, view, replace(wish, lease=name, waits=False), may_rent)
 
 
 def excluded_by_rule(ctx: Context, job: JobFile) -> dict[str, str]:
@@ -165,7 +165,7 @@ def _bid(ctx: Context, prepared: Prepared, site: Site, view: RunView | None, wis
     rents = provider_of(site).rents
     if wish.another and not rents:
         raise OneMachine(site=site.name)
-    if view is not None and decision.do != "replace" and view.record.site_name == site.name:
+    if view is not None and decision.do not in ("replace", "again") and view.record.site_name == site.name:
         box = box_of_today(ctx, site, view.record)
     elif may_rent and rents and decision.do in STARTING:
         if wish.waits and is_to_rent(ctx, site, wish):

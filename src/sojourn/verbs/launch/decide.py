@@ -37,7 +37,8 @@ IDENTITY = {
 class Decision:
     """`do`: new, replace, continue, adopt, next-attempt, nothing, refuse or unknown (the box did not answer).
 
-    replace = new, in the place of a run of this name that left nothing; continue = an attempt that was requested and
+    again = the next attempt on another machine, because its own is gone, from what is home; replace = new, in the place
+    of a run of this name that left nothing; continue = an attempt that was requested and
     has not started; adopt = the process lives and its keeper does not.
     """
 
@@ -68,6 +69,9 @@ def decide(view: RunView | None, spec: Spec, site: str, first: int = 1) -> Decis
         return Decision("nothing", status.attempt, "it has succeeded")
     if status.state is State.CANCELLED:
         return Decision("refuse", status.attempt, "it was stopped; only `resume` continues it")
+    if record.has_vanished:
+        number = max(record.attempt, record.heard.attempt) + 1
+        return Decision("again", number, f"{status.reason or 'its machine is gone'}")
     if view.reach.ok is False:
         return Decision("unknown", record.attempt, f"its site does not answer ({view.reach.error})")
     if record.phase == "cleaned":

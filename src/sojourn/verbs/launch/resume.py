@@ -47,6 +47,9 @@ def resume(ctx: Context, run: str, *, new_code: bool = False, wait_s: float = 60
         if record.phase == "cleaned":
             why = "its root was removed from its box by `clean`"
             raise NotResumable(run=record.id, why=why, following="sojourn run --name ANOTHER")
+        if record.has_vanished:
+            why = "its machine is gone, and another one has to be rented for it"
+            raise NotResumable(run=record.id, why=why, following="sojourn run")
         if view.reach.ok is False:
             raise not_refreshed(view)
         if view.is_other:

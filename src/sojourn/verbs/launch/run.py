@@ -11,6 +11,7 @@ from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Launch, worst
 from sojourn.verbs.context import Box, Context
 from sojourn.verbs.launch import launch, rates
+from sojourn.verbs.launch.again import begin_again, from_home
 from sojourn.verbs.launch.bidding import BLOCKED, Bid, NotHere, best_bid, elsewhere, under_another_name
 from sojourn.verbs.launch.decide import Decision
 from sojourn.verbs.launch.prepare import Prepared, prepare
@@ -76,6 +77,7 @@ def run(ctx: Context, asked: RunRequest, *, wait_s: float = 60.0) -> Launch:
     meter = meter_words(ctx, view.record.site, view.record.lease, bool(view.record.local.get("budget")))
     foreseen = foresee(prepared.job, prepared.pushed) if decision.do == "new" else ()
     kept = kept_words(ctx, decision, prepared.id)
+    kept = (*kept, from_home(ctx, bid.view.record)) if decision.do == "again" and bid.view else kept
     remarks = (*prepared.job.warnings, *kept, *foreseen, *launch.unmasked(values), *begun.remarks, *meter)
     return launch.answer(ctx, bid.box, view, did, _did(decision, view), began_s, remarks)
 
@@ -119,6 +121,8 @@ def named(prepared: Prepared, record: RunRecord, decision: Decision) -> tuple[st
 def _begin(ctx: Context, prepared: Prepared, bid: Bid, values: Mapping[str, str], wait_s: float) -> launch.Begun:
     """Journal what is wanted, push it, lay it on the box, and start it there."""
     box, attempt, hello = bid.box, bid.decision.attempt, bid.hello or {}
+    if bid.decision.do == "again" and bid.view is not None:
+        return begin_again(ctx, prepared, bid, values, wait_s)
     reopen(ctx, box)
     spec = journal_planned(ctx, prepared, box, bid.decision)
     token = launch.journal_launching(ctx, box, prepared.id, attempt, prepared.need)
@@ -183,6 +187,7 @@ def _did(decision: Decision, view: RunView) -> str:
     return {
         "adopt": f"attempt {attempt} kept running; it has a keeper again",
         "next-attempt": f"{decision.why}; attempt {attempt} is running",
+        "again": f"{decision.why}; attempt {attempt} is running on another machine",
     }.get(decision.do, f"attempt {attempt} is running")
 
 

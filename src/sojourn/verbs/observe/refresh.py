@@ -70,9 +70,9 @@ def by_machine(records: Iterable[RunRecord]) -> tuple[dict[str, RunView], dict[s
     machines: dict[str, list[RunRecord]] = {}
     settled: dict[str, dict[str, int]] = {}
     for record in records:
-        if record.attempt == 0 or record.is_settled:
+        if record.attempt == 0 or record.is_settled or record.has_vanished:
             views[record.id] = as_known(record)
-            if record.attempt and record.phase != "cleaned":
+            if record.attempt and record.phase != "cleaned" and not record.has_vanished:
                 settled.setdefault(record.machine, {})[record.id] = record.offset
         else:
             machines.setdefault(record.machine, []).append(record)
@@ -152,6 +152,11 @@ def _asked(ctx: Context, box: Box, asked: SiteQuestion, timeout_s: float) -> Sai
 def taken_in(ctx: Context, asked: SiteQuestion, said: Said, timeout_s: float, mend: bool = True) -> dict[str, RunView]:
     """A site's answer, folded and stored. `mend`: as in `refresh`, which may ask the site again."""
     runs, settled = asked
+    if mend and isinstance(said, NoAnswer):
+        from sojourn.verbs.rent.vanished import settled_if_gone
+
+        if settled_if_gone(ctx, runs[0]):
+            return {r.id: as_known(ctx.store.index.find(r.id)) for r in runs}
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step

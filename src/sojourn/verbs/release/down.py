@@ -23,6 +23,7 @@ from sojourn.verbs.release.remnants import Remnants, beside, remnants
 from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.rent.gone import is_gone, see_it_gone
 from sojourn.verbs.rent.machine import looked_for
+from sojourn.verbs.rent.vanished import LINE
 from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.wire import quote, units
 from sojourn.wire.errors import Misuse, Refusal
@@ -92,7 +93,7 @@ def down(ctx: Context, asked: DownRequest, *, confirm: Confirm, beforehand: Befo
             return _believe(ctx, box, record, runs, confirm)
         if box.provider.metered and is_gone(ctx, box.provider, record.lease):
             left = remnants(ctx, box, record.lease)
-            return _settle(ctx, record, runs, "its provider says that it is gone", left=left)
+            return _settle(ctx, record, runs, LINE, left=left, vanished=True)
         lease = _kept(record.lease) if asked.keeps_disk else record.lease
         if asked.keeps_disk and record.state == "releasing" and is_gone(ctx, box.provider, lease):
             line = f"it was stopped before ({record.lease.keep_verb}); its disk goes on billing"
@@ -216,10 +217,12 @@ def _settle(
     line: str,
     lost: Sequence[str] | None = None,
     left: Remnants = NOTHING,
+    vanished: bool = False,
 ) -> Down:
     """It is gone: nothing can be stopped or saved any more, so say what was lost."""
     lost = _lost(ctx, record, runs) if lost is None else lost
-    ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=spent_micro(ctx, record))
+    spent, more = spent_micro(ctx, record), {"vanished": True} if vanished else {}
+    ctx.store.append("settled", lease=record.name, lost=list(lost), line=line, spent_micro=spent, **more)
     done = ctx.store.index.lease(record.name) or record
     return replace(_answer(ctx, done, runs, line, left), lost=tuple(lost), exit_status=1 if lost else 0)
 

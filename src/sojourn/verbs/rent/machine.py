@@ -142,7 +142,9 @@ def free_name(ctx: Context, site: Site, wanted: str) -> str:
     that a run was on whose end is not known.
     """
     index = ctx.store.index
-    taken = {one.name for one in index.leases()} | {run.lease for run in index.runs() if not run.is_settled}
+    taken = {one.name for one in index.leases()} | {
+        run.lease for run in index.runs() if not run.is_settled and not run.has_vanished
+    }
     first = wanted or site.name
     numbered = (f"{first}+{number}" for number in itertools.count(2))
     return next(name for name in itertools.chain([first], numbered) if name not in taken)

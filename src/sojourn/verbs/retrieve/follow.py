@@ -165,7 +165,13 @@ class _Following:
             name, step = _name_and_step(self._newest)
             saved_s = self._newest["stat"][3] / 1e9 if self._newest.get("stat") else self._ctx.now_s()
             where = self._home.path(self._newest["path"])
-            keep_here(self._ctx, self._run, checkpoint=name, step=step, at=units.stamp(saved_s), path=where)
+            its = [row for row in whole if row.get("set") and row.get("set") == self._newest.get("set")]
+            files = [
+                {"from": row["from"], "home": self._home.path(row["path"]), "sha256": row["sha256"]}
+                for row in its or [self._newest]
+            ]
+            at = units.stamp(saved_s)
+            keep_here(self._ctx, self._run, checkpoint=name, step=step, at=at, path=where, files=files)
 
 
 def finished(document: Manifest, outputs: Sequence[str], keep: int) -> list[FileRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from sojourn.store import places
 from sojourn.store.records import RunRecord
 from sojourn.verbs.answers import Pull
 from sojourn.verbs.context import Context
+from sojourn.verbs.kept_here import keep_here
 from sojourn.verbs.moving import Pace
 from sojourn.verbs.observe.beside import each
 from sojourn.verbs.observe.refresh import as_known, refresh, refresh_one
@@ -21,7 +23,7 @@ from sojourn.verbs.observe.status import chosen
 from sojourn.verbs.observe.view import RunView, meter_of
 from sojourn.verbs.retrieve import manifests, tale
 from sojourn.verbs.retrieve.best import ALL, NoSweepToRank, Part, best_cells
-from sojourn.verbs.retrieve.choice import Choice, choose, metrics_of
+from sojourn.verbs.retrieve.choice import CHECKPOINT, Choice, choose, metrics_of, step_of
 from sojourn.verbs.retrieve.expected import step_remarks
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.forget import forget_secrets
@@ -30,7 +32,7 @@ from sojourn.verbs.retrieve.homes import Roster, lies_in
 from sojourn.verbs.retrieve.packs import UNPACED, paced
 from sojourn.verbs.retrieve.replaced import keep_replaced
 from sojourn.verbs.retrieve.tale import Tale
-from sojourn.wire import manifest
+from sojourn.wire import manifest, units
 from sojourn.wire.errors import Misuse, SojournError
 
 if TYPE_CHECKING:
@@ -240,6 +242,15 @@ def _journal(ctx: Context, view: RunView, home: Home, document: Manifest, told: 
         ],
         gone=[{name: row[name] for name in ("path", "bytes", "sha256")} for row in document.get("gone", ())],
     )
+    saves = [row for row in document["files"] if row["role"] == CHECKPOINT]
+    if saves and all(row["path"] in told.receipts for row in saves):  # from it the run can go on elsewhere
+        homes = [told.receipts[row["path"]].home for row in saves]
+        files = [
+            {"from": row["from"], "home": home, "sha256": row["sha256"]} for row, home in zip(saves, homes, strict=True)
+        ]
+        name, at = str(saves[0].get("set") or os.path.basename(saves[0]["path"])), units.stamp(ctx.now_s())
+        with suppress(OSError):
+            keep_here(ctx, answer.run, checkpoint=name, step=step_of(name), at=at, path=homes[0], files=files)
 
 
 def _answer(
