@@ -38,21 +38,19 @@ def proposed(job: JobFile) -> JobFile:
     names = _read(job)
     if names is None:
         return job
-    from sojourn.verbs.project.source.resuming import resuming
-    from sojourn.verbs.project.source.writes import writes
+    from sojourn.verbs.project.source.resuming import resuming, survey
 
-    found = writes(names)
-    again = resuming(job.run, names.modules, found)
+    names, found = survey(job.workdir, names.modules, job.run)
+    again = resuming(job.run, names, found)
     outside = ("/", "~", "..")
     owed = [write.glob for write in found if write.glob and not write.glob.startswith(outside)]
     return replace(job, outputs=tuple(owed), persist=tuple(path for path, _ in again.persist), resume=again.command)
 
 
 def _unkept(job: JobFile, names: Names) -> list[str]:
-    from sojourn.verbs.project.source.resuming import resuming
-    from sojourn.verbs.project.source.writes import writes
+    from sojourn.verbs.project.source.resuming import resuming, survey
 
-    kept = resuming(job.run, names.modules, writes(names)).persist
+    kept = resuming(job.run, *survey(job.workdir, names.modules, job.run)).persist
     lost = [(path, where) for path, where in kept if path != "wandb" and not _is_below(path, job.persist)]
     if not lost:
         return []

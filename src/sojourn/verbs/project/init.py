@@ -9,20 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sojourn.verbs.project.source import needs, reads, scripts
+from sojourn.verbs.project.source import needs, reads, recipes, scripts
 from sojourn.verbs.project.source.flags import environment
-from sojourn.verbs.project.source.paths import Names
 from sojourn.verbs.project.source.resuming import (
     Resuming,
+    folders_of,
     has_trainer_flags,
     in_shell,
     is_torn_by_a_kill,
     output_words,
     resuming,
-    saving_flags,
+    saving_words,
+    survey,
 )
 from sojourn.verbs.project.source.tree import walk
-from sojourn.verbs.project.source.writes import Write, writes
+from sojourn.verbs.project.source.writes import Write
 from sojourn.wire import atomic
 from sojourn.wire.errors import Misuse
 from sojourn.wire.names import as_name
@@ -118,7 +119,8 @@ def _draft(folder: str, path: str, name: str) -> Draft:
     project = scripts.read_project(folder)
     need = needs.needs(folder)
     notes = list(need.notes)
-    script = project.scripts[0] if project.scripts else None
+    told = recipes.recipe(folder, project.shell_scripts, {one.source.path for one in project.scripts})
+    script = project.script(told.script) if told else project.scripts[0] if project.scripts else None
     if project.unread:
         notes.append(f"not read, because this Python cannot parse them: {', '.join(map(scalar, project.unread[:3]))}")
     again = Resuming((), "")
@@ -128,21 +130,29 @@ def _draft(folder: str, path: str, name: str) -> Draft:
         again = Resuming(tuple((write.glob, f"{write.where}, {write.how}") for write in outputs), "")
     else:
         modules = project.closure(script)
-        words = output_words(modules)
-        short = " --max_steps 2" if has_trainer_flags(modules) else _short(script)
-        run, smoke = _run(script) + words, f"{_run(script)}{words}{short}" if short else ""
+        often = saving_words(modules)
+        words = output_words(modules) + often
+        short = " --max_steps 2" if has_trainer_flags(modules, must_resume=False) else _short(script)
+        command = told.command if told else _run(script)
+        words = "" if told and told.command and words.split()[:1] and words.split()[0] in told.command else words
+        run, smoke = (command or _run(script)) + words, f"{command}{words}{short}" if short and command else ""
         outputs = []
-        extra = [f"without {flag} the script may save no checkpoint: say it in `run`" for flag in saving_flags(modules)]
-    found = writes(Names(modules)) if modules else ()
-    again = resuming(run, modules, found) if modules else again
-    owed, scratch, told = _sorted(found)
+        extra = [f"`run` says{often}, for without it the script saves nothing on its way"] if often else []
+    names, found = survey(folder, modules, run)
+    again = resuming(run, names, found) if modules else again
+    if told:
+        run = told.start + words if told.start == told.command else told.start
+        script = replace(script, why=(f"{told.where} runs it", *script.why)) if script else None
+    owed, scratch, unclear = _sorted(found)
     if modules:
-        owed += [Write(f"{path}/*", why, "run") for path, why in again.persist if why.startswith("--")]
-        notes += reads.in_words(reads.unpushed(folder, Names(modules), [path for path, _ in walk(folder)]))
-    notes += [*extra, *told, *([again.note] if again.note else []), *_heavy(folder)]
+        named = {write.glob.partition("/")[0] for write in owed}
+        owed += [one for one in folders_of(run) if one.glob.partition("/")[0] not in named]
+        notes += reads.in_words(reads.unpushed(folder, names, [path for path, _ in walk(folder)]))
+        notes += reads.outside(folder, names)
+    notes = [*([again.note] if again.note else []), *notes, *extra, *unclear, *_heavy(folder)]
     outputs = outputs or owed
     if script is not None:
-        missing = [flag.name for flag in script.source.flags if flag.is_required and not flag.choices]
+        missing = [f.name for f in script.source.flags if f.is_required and not f.choices and f.name not in run.split()]
         if missing:
             notes.append(f"`run` must also say {', '.join(missing)}: {script.source.path} takes no default for it")
         if not smoke:
@@ -208,6 +218,8 @@ def _sorted(found: Sequence[Write]) -> tuple[list[Write], list[Write], list[str]
     """Outputs owed, scratch, and notes about what could be neither."""
     owed, scratch, notes = [], [], []
     for write in found:
+        if write.how.endswith("BackupAndRestore"):
+            continue  # Keras removes it at the end
         if not write.glob:
             notes.append(
                 f"{write.where} ({write.how}) writes to a path that the source does not reveal: add it to `outputs`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # Set by the machine, by sojourn, or by a launcher; never for the job file to say.
 _THEIRS = re.compile(
@@ -24,6 +24,8 @@ class Flag:
     is_required: bool = False
     default: object = None
     choices: tuple[object, ...] = ()
+    said: str = ""  # its type and its help
+    node: ast.expr | None = field(default=None, compare=False)  # its default, if that is no constant
 
 
 def flags(tree: ast.Module) -> tuple[Flag, ...]:
@@ -100,6 +102,8 @@ def _argument(words: list[str], given: dict[str, ast.expr]) -> Iterator[Flag]:
         is_required=required,
         default=constant(given.get("default")),
         choices=tuple(constant(element) for element in listed),
+        node=given.get("default") if constant(given.get("default")) is None else None,
+        said=f"{last(given['type']) if 'type' in given else ''} {constant(given.get('help')) or ''}",
     )
 
 

@@ -17,6 +17,7 @@ _READERS = {
     **dict.fromkeys(("memmap", "fromfile", "loadtxt", "genfromtxt", "load", "load_file", "imread"), 0),
     **dict.fromkeys(("read_csv", "read_parquet", "read_json", "read_table", "read_pickle", "read_feather"), 0),
     **dict.fromkeys(("ImageFolder", "DatasetFolder", "load_from_disk", "listdir", "scandir", "open", "File"), 0),
+    **dict.fromkeys(("MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "SVHN", "VOCDetection", "CocoDetection"), 0),
 }
 _MOST_FILES = 5000
 
@@ -49,6 +50,26 @@ def unpushed(root: str, names: Names, pushed: Collection[str]) -> list[Unpushed]
     return list(found.values())
 
 
+def outside(root: str, names: Names) -> list[str]:
+    """A line for each folder or file beside `root`, or anywhere else on this machine, that the modules read."""
+    from sojourn.wire.units import say_bytes
+
+    found: dict[str, str] = {}
+    for module in names.modules:
+        for node in [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]:
+            for text in _texts(node, names):
+                path = posixpath.normpath(os.path.expanduser(text)) if text.startswith(("/", "..", "~")) else ""
+                if not path or path.startswith("/dev") or GAP in path or PERIODIC in path or path in found:
+                    continue
+                if os.path.exists(os.path.join(root, path)):
+                    size = say_bytes(_told(root, path, "").bytes)
+                    found[path] = (
+                        f"{module.path}:{node.lineno} reads {text} ({size}), outside this folder, so it is not pushed: "
+                        "put it on the box with `file_mounts`, or below this folder"
+                    )
+    return list(found.values())
+
+
 def unpushed_at(root: str, path: str, pushed: Collection[str]) -> Unpushed | None:
     """What lies at `path` below `root`, if an ignore file keeps it from being pushed; None where it would go along, or
     is in `pushed`. Raises: BadIgnoreFile, OSError.
@@ -60,8 +81,11 @@ def unpushed_at(root: str, path: str, pushed: Collection[str]) -> Unpushed | Non
 def _texts(call: ast.Call, names: Names) -> list[str]:
     name = last(call.func)
     place = _READERS.get(name)
-    if place is None or len(call.args) <= place:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if place is None or constant(given.get("download")) is True:
         return []
+    if len(call.args) <= place:
+        return names.paths(given["root"]) if "root" in given else []
     mode = constant(call.args[1]) if name == "open" and len(call.args) > 1 else "r"
     if isinstance(mode, str) and set(mode) & set("wax"):
         return []

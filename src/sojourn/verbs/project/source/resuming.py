@@ -8,16 +8,23 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sojourn.verbs.project.source import loads, order, settings
 from sojourn.verbs.project.source.flags import constant, last
-from sojourn.verbs.project.source.paths import Module
-from sojourn.verbs.project.source.writes import Write
+from sojourn.verbs.project.source.paths import Module, Names
+from sojourn.verbs.project.source.writes import Write, writes
 
-CHECKPOINT = re.compile(r"\.(pt|pth|ckpt|safetensors|keras|h5|hdf5|pdparams|msgpack|pkl|joblib|npz)(\.tar)?$")
-_FOLDERS = re.compile(r"\b(\w*TrainingArguments|ModelCheckpoint|save_pretrained|save_model|save_state)$")
+CHECKPOINT = re.compile(
+    r"\.(pt|pth|ckpt|safetensors|keras|h5|hdf5|pdparams|msgpack|pkl|pickle|joblib|npz|npy|zip)(\.tar)?$"
+)
+_FOLDERS = re.compile(
+    r"\b(\w*TrainingArguments|(SFT|DPO|GRPO|ORPO|KTO|PPO|RLOO|CPO|Reward)Config|ModelCheckpoint|save_pretrained|save_model"
+    r"|save_state|CheckpointSaver|CheckpointManager|CheckpointCallback|save_checkpoint|BackupAndRestore)$"
+)
 _FROM = '"$SOJOURN_RESUME_FROM"'
 # Flags that name the checkpoint to resume from, best first: their dest.
 _NAMED = re.compile(
     r"resume_from_checkpoint|resume_from|resume_path|resume_ckpt|resume_checkpoint|ckpt_path|resume|load_checkpoint"
+    r"|resume_training|continue_from|restore_from|restore"
 )
 _OUTPUT = re.compile(r"(--(?:output_dir|output-dir|out_dir|save_dir|save-dir|save))[ =]+([\w.][\w./-]*)")
 # What `protect: saves` makes whole; an accelerator saves by torch.save. Keras and others write by ways of their own.
@@ -27,8 +34,6 @@ _PROTECTED = re.compile(
 _OUTPUT_FLAG = re.compile(r"--(?:output[_-]dir|out_dir|save[_-]dir)")
 _HOW_OFTEN = re.compile(r"--(?:checkpointing|checkpoint|save|ckpt)[_-](?:steps|every|interval|freq)")
 _MOST_BYTES = 1 << 20
-_LOOKS = {"exists", "is_file", "isfile", "glob", "latest_checkpoint", "listdir", "iterdir"}
-_LOADS = {"load", "load_state_dict", "load_checkpoint", "load_weights", "load_model", "load_file", "read_bytes"}
 # What a library resumes by, where the script itself takes no flag: the call to look for, and what to write into it.
 _CALLS = {
     "transformers": ("train", 'trainer.train(resume_from_checkpoint=os.environ.get("SOJOURN_RESUME_FROM"))'),
@@ -38,10 +43,16 @@ _CALLS = {
     "keras": ("fit", 'model.fit(..., callbacks=[keras.callbacks.BackupAndRestore("backup")])'),
     "tensorflow": ("fit", 'model.fit(..., callbacks=[keras.callbacks.BackupAndRestore("backup")])'),
     "fastai": ("fit_one_cycle", "learn.fit_one_cycle(..., start_epoch=...) after learn.load(...)"),
-    "ultralytics": ("train", 'YOLO(os.environ.get("SOJOURN_RESUME_FROM", "yolo11n.pt")).train(..., resume=...)'),
+    "ultralytics": (
+        "train",
+        'model = YOLO(os.environ.get("SOJOURN_RESUME_FROM", "yolo11n.pt")) and'
+        ' model.train(..., resume="SOJOURN_RESUME_FROM" in os.environ)',
+    ),
+    "stable_baselines3": ("learn", 'PPO.load(os.environ["SOJOURN_RESUME_FROM"], env=env) where that is set'),
     "mmengine": ("from_cfg", "cfg.resume = True before Runner.from_cfg(cfg)"),
     "deepspeed": ("save_checkpoint", "engine.load_checkpoint(folder) where there is one"),
 }
+_LIBRARIES = {"lightning", "pytorch_lightning", "ultralytics", "transformers"}  # they save without being told where
 # Commands of trainers that are used without a script of one's own: a word of `run`, and what resumes it.
 _COMMANDS = (
     (re.compile(r"\btune run\b"), " resume_from_checkpoint=True"),
@@ -64,34 +75,57 @@ class Resuming:
     note: str = ""
 
 
-def resuming(run: str, modules: Sequence[Module], found: Iterable[Write]) -> Resuming:
-    """What a script's own source says. `run`: its command line; `modules`: the script, then what it imports."""
-    writes = [write for write in found if not write.glob.startswith(("/", "~", "..", "checkpoints/ckpt-"))]
-    kept = _persisted(run, writes, modules)
+def survey(root: str, modules: Sequence[Module], run: str) -> tuple[Names, tuple[Write, ...]]:
+    """What names mean in a script and its modules, with the flags of `run`, and what it writes on its way."""
+    said = {flag.lstrip("-").replace("-", "_"): path for flag, path in _OUTPUT.findall(run)}
+    names = Names(modules, said, settings.settings(root, modules))
+    return names, writes(names, order.calls(names)) or writes(names)
+
+
+def folders_of(run: str) -> list[Write]:
+    """The output folders that a command names."""
+    return [Write(f"{path.removeprefix('./').rstrip('/')}/*", flag, "run") for flag, path in _OUTPUT.findall(run)]
+
+
+def resuming(run: str, names: Names, found: Iterable[Write]) -> Resuming:
+    """What a script's own source says. `run`: its command line; `names`: of the script, then of what it imports."""
+    modules = names.modules
+    saved = [write for write in found if not write.glob.startswith(("/", "~", "..", "checkpoints/ckpt-"))]
     imports = _imports(modules)
-    if "sojourn" in imports or not kept:
+    if "sojourn" in imports:
         return Resuming((), "")
+    kept = _persisted(run, saved, modules)
     command = _command(run, modules)
-    note = ""
-    if not command and not _finds_by_itself(modules):
-        note = _advice(imports, modules)
-    return Resuming(kept, command, note)
+    savers = [write for write in saved if holds_checkpoints(write)]
+    if not kept:
+        note = _advice(imports, modules, "") if _LIBRARIES & imports and not savers else ""
+        return Resuming((), "", note)
+    if command:
+        return Resuming(kept, command)
+    paths = [path for path, _ in kept]
+    again = set(loads.loaded(order.calls(names), names, paths, savers))
+    if again:
+        return Resuming(tuple(one for one in kept if one[0] in again or one[0] == "wandb"), "")
+    return Resuming((), "", _advice(imports, modules, ", ".join(path for path in paths if path != "wandb")))
 
 
 def output_words(modules: Sequence[Module]) -> str:
     """What `run` says so that a script writes into a folder that we know: one whose flags are made of
     TrainingArguments, or that takes a folder and has no default for it.
     """
-    if has_trainer_flags(modules):
+    if has_trainer_flags(modules, must_resume=False):
         return " --output_dir out"
     flags = [flag for module in modules for flag in module.flags if _OUTPUT_FLAG.fullmatch(flag.name)]
     return next((f" {flag.name} out" for flag in flags if flag.default in (None, "") and not flag.is_switch), "")
 
 
-def saving_flags(modules: Sequence[Module]) -> list[str]:
-    """Flags without a default that say how often it saves: without a word it may save nothing."""
+def saving_words(modules: Sequence[Module]) -> str:
+    """What `run` says so that a script saves at all: a flag without a default that says how often."""
     flags = [flag for module in modules for flag in module.flags if _HOW_OFTEN.fullmatch(flag.name)]
-    return [flag.name for flag in flags if flag.default is None and not flag.is_required and not flag.is_switch]
+    named = [flag for flag in flags if flag.default is None and not flag.is_required and not flag.is_switch]
+    return "".join(
+        f" {f.name} {'epoch' if 'epoch' in f.said and not f.said.startswith('int') else 100}" for f in named[:1]
+    )
 
 
 def in_shell(root: str, path: str) -> list[Write]:
@@ -170,31 +204,31 @@ def _has_init_from(modules: Sequence[Module]) -> bool:
     return False
 
 
-def has_trainer_flags(modules: Sequence[Module]) -> bool:
-    """Flags that Hugging Face's parser makes of TrainingArguments, and a `train` that is given a checkpoint."""
+def has_trainer_flags(modules: Sequence[Module], must_resume: bool = True) -> bool:
+    """Flags that Hugging Face's parser makes of TrainingArguments; `must_resume`: and a `train` that is given a
+    checkpoint.
+    """
     calls = [node for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     parsed = any(last(call.func) in ("HfArgumentParser", "TrlParser") for call in calls)
-    return parsed and any(
-        last(call.func) == "train" and any(k.arg == "resume_from_checkpoint" for k in call.keywords) for call in calls
+    if not parsed or not must_resume:
+        return parsed
+    return any(
+        last(call.func) == "train"
+        and isinstance(call.func, ast.Attribute)
+        and (call.args or any(k.arg == "resume_from_checkpoint" for k in call.keywords))
+        for call in calls
     )
 
 
-def _finds_by_itself(modules: Sequence[Module]) -> bool:
-    """Whether it loads, before it trains, what it saves: then the persisted folder is all it needs."""
-    nodes = [node for module in modules for node in ast.walk(module.tree)]
-    words = {last(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute))}
-    return bool(words & _LOOKS and words & _LOADS) or bool(words & {"BackupAndRestore", "get_last_checkpoint"})
-
-
-def _advice(imports: set[str], modules: Sequence[Module]) -> str:
+def _advice(imports: set[str], modules: Sequence[Module], paths: str) -> str:
+    """What to add to a script that never loads what it saves. `paths`: what it would then have to keep."""
     calls = {last(node.func) for module in modules for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
+    loss = "NOTHING RESUMES THIS SCRIPT: it never loads what it saves, so each attempt starts at step 0"
+    kept = f", and `persist: [{paths}]` here" if paths else ", and the folder of its checkpoints under `persist` here"
     for library, (call, words) in _CALLS.items():
         if library in imports and call in calls:
-            return f"no flag resumes this script, so each attempt starts at step 0; to resume: {words}"
-    return (
-        "nothing in this script loads its checkpoint, so each attempt starts at step 0: load $SOJOURN_RESUME_FROM "
-        "where it is set"
-    )
+            return f"{loss}. To resume, write into it: {words}{kept}"
+    return f"{loss}. To resume, load $SOJOURN_RESUME_FROM where it is set, before the first step{kept}" if paths else ""
 
 
 def _imports(modules: Sequence[Module]) -> set[str]:

@@ -24,14 +24,17 @@ _SKIPPED = {
 _TRAINING = {"torch", "tensorflow", "keras", "jax", "flax", "sklearn", "transformers", "lightning", "pytorch_lightning"}
 _NAMES = (
     (re.compile(r"^(train|training)$"), 5, "its name"),
-    (re.compile(r"(^|_)(train|pretrain|finetune|fine_tune)(_|$|er$|ing$)"), 4, "its name"),
-    (re.compile(r"^main$"), 3, "its name"),
-    (re.compile(r"^(run|fit|experiment|__main__)$"), 2, "its name"),
     (
-        re.compile(r"^(test_|conftest|setup$|eval|plot|predict|infer|download|convert|export|demo|util|model|dataset)"),
+        re.compile(
+            r"^(test_|conftest|setup$|eval|plot|predict|infer|download|convert|export|demo|util|model|dataset|record|watch"
+            r"|monitor|visual|show|log|analy|report|summar|bench|profil|prepare|play|render)"
+        ),
         -4,
         "",
     ),
+    (re.compile(r"(^|_)(train|pretrain|finetune|fine_tune)(_|$|er$|ing$)"), 4, "its name"),
+    (re.compile(r"^main$"), 3, "its name"),
+    (re.compile(r"^(run|fit|experiment|__main__)$"), 2, "its name"),
 )
 _PROGRESS = re.compile(r"epoch|step|iter")
 
@@ -57,6 +60,11 @@ class Project:
     unread: tuple[str, ...]
     notebooks: tuple[str, ...]
     shell_scripts: tuple[str, ...]
+
+    def script(self, path: str) -> Script:
+        """The module at that path, as a script."""
+        known = next((one for one in self.scripts if one.source.path == path), None)
+        return known or Script(self.modules[path], 0, ())
 
     def closure(self, script: Script) -> list[Module]:
         """The script and every module of the project that it imports, also by others; the script first."""
