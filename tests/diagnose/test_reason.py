@@ -180,3 +180,22 @@ def test_a_success_of_which_the_log_could_not_be_read_is_not_called_healthy() ->
     assert best(judged(facts, probes=exits)) == "undetermined"
     logs = {"logs/1.log": {"rc": 0, "stdout": "step 9/9 loss 0.1\ntraining complete\n"}}
     assert best(judged(facts, probes={**exits, **logs})) == "healthy"
+
+
+def test_what_a_card_shows_after_a_run_has_ended_is_no_cause_of_its_end() -> None:
+    """As on an H200 that trained something else by then."""
+    shows = {"gpu.mem_used": 110_000_000_000, "gpu.util": 100, "gpu.power_frac": 0.3, "gpu.mem_util": 5}
+    ended = {"run.alive": False, "run.exit_code": 1, "run.exit_record": True}
+    scope = ["universal", "local"]
+
+    def found(said: str, **facts: object) -> list[str]:
+        document = {"scope": scope, "facts": {**shows, **facts}, "probes": {"log": {"stdout": said}}}
+        return [one.id for one in reason(gotchas(), evidence.from_document(document, gotchas())).findings]
+
+    gauges = {"desktop-holds-vram", "busy-but-starved"}
+    error = "Traceback (most recent call last):\n  File \"t.py\", line 3, in f\nKeyError: 'x'\n"
+    assert not gauges & set(found(error, **ended))
+    assert not gauges & set(found("done\n", **{**ended, "run.exit_code": 0, "run.done_record": True}))
+    full = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB.\n"
+    assert "desktop-holds-vram" in found(full, **ended)
+    assert "busy-but-starved" in found("step 1 loss 2\n", **{"run.alive": True})

@@ -9,6 +9,7 @@ more general; the earlier before the later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,9 @@ RECORDS = (
 )  # observations that a provider keeps; what schedulers keep is in vocabulary.scheduled()
 # What counts for the whole machine, or for everything in a control group: others move it too.
 COUNTERS = ("cg.", "kmsg.", "box.", "gpu.ecc_uncorr", "shm.pct")
+# What a box shows at the moment of a look, of whatever runs there then: after its end it is nothing of this run.
+GAUGES = ("gpu.util", "gpu.mem_u", "gpu.power", "gpu.sm_clock", "gpu.temp", "gpu.throttle", "gpu.holders", "cg.psi")
+_GPU_FULL = re.compile(r"(?i)\bout of memory\b|\bOutOfMemoryError\b|RESOURCE_EXHAUSTED|_ALLOC_FAILED|\bbusy or unavailable\b")
 # What can end a run; for the rest an unknown fact is no news.
 ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
 # Shown by the lines that hit, not whole, as are outputs().
@@ -96,6 +100,8 @@ def _judge(gotcha: Gotcha, case: Case, hits: Sequence[tuple[str, Hit]]) -> _Judg
     is_confirmed = False
     for condition in gotcha.confirm:
         truth, names, missing = evaluate(condition, case.facts)
+        if truth is Truth.YES and not _is_of_its_time(names, case):
+            continue
         if truth is Truth.YES and gotcha.ends and not _is_linked(names, case):
             hints += names
         elif truth is Truth.YES:
@@ -180,6 +186,16 @@ def _is_linked(names: Sequence[str], case: Case) -> bool:
     # Beside anything known of a run, a driver that answers badly is of the box too.
     of_box = (*COUNTERS, "gpu.smi") if any(name.startswith("run.") for name in case.facts.known) else COUNTERS
     return not all(name.startswith(of_box) or name == "run.alive" for name in names) or _has_end(case)
+
+
+def _is_of_its_time(names: Sequence[str], case: Case) -> bool:
+    """Whether what was observed is of this run's time: not what a card shows after its end. Memory that is taken then
+    may have been taken before, where that is what it died of."""
+    is_over = case.value("run.exit_code") is not None or bool(case.value("run.exit_signal"))
+    if not is_over or not any(name.startswith(GAUGES) for name in names):
+        return True
+    is_full = _GPU_FULL.search(str(case.value("log.ended_by") or "")) is not None
+    return is_full and any(name.startswith(("gpu.mem_u", "gpu.holders")) for name in names)
 
 
 def _has_end(case: Case) -> bool:
