@@ -29,6 +29,18 @@ FAULTS = {  # what went wrong, and the program's own words in `status` where no 
     "nan": ("loss-not-finite", ""),
     "sdpa": ("program-error", "No available kernel"),
     "segv": ("segfault", ""),
+    "triton-smem": ("program-error", "out of resource: shared memory"),
+    "cupy-oom": ("gpu-out-of-memory", ""),
+    "cudnn": ("program-error", "expected input[1, 3, 8, 8] to have 5 channels"),
+    "grad-none": ("loss-cut-from-graph", ""),
+    "inplace": ("program-error", "modified by an inplace operation"),
+    "pickle-worker": ("worker-cannot-be-pickled", ""),
+    "worker-killed": ("program-error", "is killed by signal: Killed"),
+    "ckpt-mismatch": ("checkpoint-does-not-fit", ""),
+    "weights-only": ("unsafe-checkpoint", ""),
+    "compile": ("program-error", "Failed to trace builtin operator"),
+    "fp8": ("program-error", "not implemented for 'Float8_e4m3fn'"),
+    "timeout-gloo": ("collective-timeout", ""),
 }
 
 

@@ -1,0 +1,216 @@
+"""Forty ways to wait and to end on a real Slurm, written down: what `status` and `why` say of each, alike.
+
+One cluster has all of them at a time, as a busy one has. The controller's own count of questions stands at the end.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from sojourn.backends.launcher.sbatch import NotSubmitted
+from sojourn.core.values import State
+from sojourn.verbs.explain.why import of_run
+from sojourn.verbs.launch.stop import stop
+from sojourn.verbs.observe.status import status
+from sojourn.verbs.sweep.request import SweepRequest
+from sojourn.verbs.sweep.sweep import sweep
+from tests.lab.cluster import Cluster, slurm, until
+from tests.verbs.slurm_client import Client
+
+pytest_plugins = ["tests.lab.fixtures", "tests.lab.cluster_fixtures", "tests.verbs.slurm_fixtures"]
+pytestmark = [pytest.mark.lab, pytest.mark.campaign, pytest.mark.timeout(1800)]
+AWAKE = "while :; do sleep 0.2; done"
+RAISES = "python3 -c 'raise KeyError(\"x\")'"
+HUNGRY = "python3 -c 'import time; held = b\"x\" * (400 << 20); time.sleep(200)'"
+SAVES = "trap 'exit 75' TERM; echo ready; until [ $SOJOURN_ATTEMPT = 2 ]; do sleep 0.1; done"
+LATER = {"begin": "now+1hour"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What both say of a run: its state, the verdict ("": none, and `why` calls it healthy), words of both."""
+
+    state: State
+    verdict: str = ""
+    words: str = ""
+    command: str = "true"
+    options: tuple[tuple[str, object], ...] = ()
+
+
+def waits(verdict: str, words: str, command: str = "true", **options: object) -> Said:
+    """A run that waits."""
+    return Said(State.QUEUED, verdict, words, command, tuple(options.items()))
+
+
+def ends(state: State, verdict: str, words: str, command: str, **options: object) -> Said:
+    """A run that ends of itself."""
+    return Said(state, verdict, words, command, tuple(options.items()))
+
+
+PENDING = {
+    "begins-later": waits("", "Slurm holds it until", **LATER),
+    "held": waits("slurm-pending", "scontrol release", hold=True),
+    "drained-node": waits("slurm-pending", "ReqNodeNotAvail", nodelist="{drained}"),
+    "partition-down": waits("slurm-pending", "PartitionDown", partition="spot"),
+    "partition-inactive": waits("slurm-pending", "PartitionInactive", partition="grace"),
+    "too-long": waits("slurm-pending", "PartitionTimeLimit", partition="short", time=10),
+    "reserved-later": waits("", "Reservation", reservation="tomorrow"),
+    "license-taken": waits("", "Licenses", licenses="sim:1"),
+    "qos-jobs": waits("slurm-pending", "QOSMaxJobsPerUserLimit", qos="one"),
+    "qos-cpus": waits("slurm-pending", "QOSMaxCpuPerUserLimit", **{"qos": "narrow", "cpus-per-task": 2}),
+    "qos-group": waits("slurm-pending", "QOSGrpJobsLimit", qos="closed"),
+    "resources": waits("", "", nodelist="{full}"),
+}
+REFUSED = {
+    "no-partition": ("partition", "nosuch"),
+    "no-qos": ("qos", "nosuch"),
+    "no-account": ("account", "nosuch"),
+    "no-feature": ("constraint", "nosuch"),
+    "no-gres": ("gres", "gpu:nosuch:1"),
+    "too-much-memory": ("mem", "900G"),
+    "no-reservation": ("reservation", "nosuch"),
+}
+ENDS = {
+    "well": ends(State.SUCCEEDED, "", "", "echo step 1"),
+    "raises": ends(State.FAILED, "program-error", "KeyError", RAISES),
+    "status-3": ends(State.FAILED, "program-error", "exit status 3", "exit 3"),
+    "crashes": ends(State.FAILED, "segfault", "egmentation", "echo a; kill -SEGV $$"),
+    "kills-itself": ends(State.KILLED, "killed-unknown", "137", "kill -9 $$"),
+    "no-command": ends(State.FAILED, "command-not-found", "127", "nosuchcommand"),
+    "imports": ends(State.FAILED, "module-not-found", "nosuchmodule", "python3 -c 'import nosuchmodule'"),
+    "no-file": ends(State.FAILED, "file-not-found", "nosuchfile", "python3 -c 'open(\"nosuchfile\")'"),
+    "eats": ends(State.OOM, "slurm-out-of-memory", "--mem=", HUNGRY, mem="150M"),
+    "ends-73": ends(State.FAILED, "program-error", "73", "exit 73"),
+}
+
+
+@pytest.fixture
+def busy(cluster: Cluster, client: Client) -> Iterator[Client]:
+    """A cluster with limits, a licence, a drained node, a full one, and a reservation for tomorrow."""
+    slurm("limits")
+    _, full, drained = cluster.nodes
+    cluster.sh(f"scontrol update nodename={drained} state=drain reason=test")
+    cluster.sh("scontrol update partitionname=spot state=down; scontrol update partitionname=grace state=inactive")
+    cluster.sh(
+        f"scontrol create reservation reservationname=tomorrow starttime=now+1day duration=60 nodes={full} users=root"
+    )
+    try:
+        yield client
+    finally:
+        client.site("local")
+        cluster.sh("scancel -u root; scontrol delete reservationname=tomorrow || true")
+        cluster.sh("scontrol update partitionname=spot state=up; scontrol update partitionname=grace state=up")
+        slurm("no-limits")
+
+
+def start(client: Client, name: str, said: Said) -> None:
+    _, full, drained = client.cluster.nodes
+    places = {"{full}": full, "{drained}": drained}
+    client.site("local", **{key: places.get(str(value), value) for key, value in said.options})
+    client.run(said.command, name)
+
+
+def differ(client: Client, name: str, said: Said) -> list[str]:
+    """In what they disagree with what is written down, or with each other."""
+    row, why = client.row(name), of_run(client.ctx, name)
+    found = why.judged.verdict.id if why.judged.verdict else ""
+    wrong = []
+    if row.state is not said.state or why.row is None or why.row.state is not said.state:
+        wrong.append(f"states {row.state.value} and {why.row and why.row.state.value}, not {said.state.value}")
+    if said.words not in row.reason or (why.row and said.words not in why.row.reason):
+        wrong.append(f"{said.words!r} is not in {row.reason!r} and {why.row and why.row.reason!r}")
+    if found != said.verdict or why.judged.is_healthy is bool(said.verdict):
+        wrong.append(f"why says {found!r}, not {said.verdict!r}")
+    if said.state is State.QUEUED and not said.verdict and why.judged.findings:
+        wrong.append(f"candidates for one that waits: {[one.id for one in why.judged.findings]}")
+    outcome = {State.QUEUED: ("waiting", "requeued"), State.SUCCEEDED: ("finished",)}.get(
+        said.state, (said.state.value,)
+    )
+    if why.outcome not in outcome:
+        wrong.append(f"its outcome is {why.outcome}")
+    return [f"{name}: {line}" for line in wrong]
+
+
+def test_what_waits_is_told_with_its_reason_by_both(busy: Client) -> None:
+    client = busy
+    client.site("local", nodelist=client.cluster.nodes[1], exclusive=True)
+    client.run(AWAKE, "fills")
+    client.site("local", nodelist=client.cluster.nodes[0], licenses="sim:1", qos="one")
+    client.run(AWAKE, "takes")
+    until(lambda: client.events("started", "fills") and client.events("started", "takes"), client.logs)
+    for name, said in PENDING.items():
+        start(client, name, said)
+    client.site("local")
+    client.run("true", "depends", after=["begins-later"])
+    until(lambda: "None" not in client.cluster.sh("squeue -h -t pending -o %r"), lambda: client.cluster.sh("squeue"))
+    wrong = [line for name, said in PENDING.items() for line in differ(client, name, said)]
+    wrong += differ(client, "depends", waits("", "waiting for another job to end"))
+    client.cluster.sh(f"scontrol suspend {client.native('takes')}")
+    wrong += differ(client, "takes", waits("slurm-suspended", "Slurm has suspended it"))
+    client.cluster.sh(f"scontrol resume {client.native('takes')}; scontrol requeuehold {client.native('fills')}")
+    client.becomes(State.QUEUED, "fills")
+    wrong += differ(client, "fills", waits("slurm-pending", "scontrol release"))
+    assert not wrong, "\n".join(wrong)
+    client.cluster.sh("sdiag -r")
+    for _ in range(5):
+        status(client.ctx, [])
+    asked = re.search(r"REQUEST_JOB_INFO +\( *2003\) count:(\d+)", client.cluster.sh("sdiag"))
+    assert asked is None or int(asked[1]) <= 5, "one question for all runs"
+
+
+def test_what_was_refused_is_final_in_slurms_words(busy: Client) -> None:
+    client, wrong = busy, []
+    for name, (option, value) in REFUSED.items():
+        client.site("local", **{option: value})
+        with pytest.raises(NotSubmitted):
+            client.run("true", name)
+        wrong += differ(client, name, Said(State.FAILED, "slurm-bad-request"))
+        assert stop(client.ctx, name, confirm=lambda ask: "").ended
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_ended_is_told_as_it_ended(cluster: Cluster, client: Client) -> None:
+    for name, said in ENDS.items():
+        start(client, name, said)
+    client.site("local")
+    for name in ("stopped", "cancelled", "signalled"):
+        client.run(AWAKE, name)
+    client.site("local", **LATER)
+    for name in ("stopped-waiting", "cancelled-waiting"):
+        client.run("true", name)
+    for name in ("stopped", "cancelled", "signalled"):
+        until(lambda name=name: client.events("started", name), lambda name=name: client.logs(name))
+    for name in ("stopped", "stopped-waiting"):
+        stop(client.ctx, name, confirm=lambda ask: ask.name)
+    cluster.sh(f"scancel {client.native('cancelled')} {client.native('cancelled-waiting')}")
+    cluster.sh(f"scancel --signal=TERM --full {client.native('signalled')}")
+    for name, said in ENDS.items():
+        client.becomes(said.state, name)
+    wrong = [line for name, said in ENDS.items() for line in differ(client, name, said)]
+    for name, verdict in (
+        ("stopped", "stopped-on-request"),
+        ("stopped-waiting", "stopped-on-request"),
+        ("cancelled", "slurm-cancelled"),
+        ("cancelled-waiting", "slurm-cancelled"),
+    ):
+        client.becomes(State.CANCELLED, name)
+        wrong += differ(client, name, Said(State.CANCELLED, verdict))
+    until(lambda: client.row("signalled").state.is_final, lambda: client.row("signalled"))
+    signalled = client.row("signalled")
+    wrong += differ(client, "signalled", Said(signalled.state, "ended-by-term"))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_two_hundred_cells_are_one_line_and_one_question(cluster: Cluster, client: Client) -> None:
+    client.site("local", **LATER)
+    job = client.job("date > result.txt", "ab", outputs=["result.txt"], sweep={"matrix": {"lr": list(range(200))}})
+    assert sweep(client.ctx, SweepRequest(job)).exit_status == 0
+    cluster.sh("sdiag -r")
+    rows = status(client.ctx, ["ab"]).rows
+    assert len(rows) == 200 and {row.state for row in rows} == {State.QUEUED}
+    asked = re.search(r"REQUEST_JOB_INFO +\( *2003\) count:(\d+)", cluster.sh("sdiag"))
+    assert asked is None or int(asked[1]) <= 2, asked
+    cluster.sh("scancel -u root")
+    until(lambda: {row.state for row in status(client.ctx, ["ab"]).rows} == {State.CANCELLED})
