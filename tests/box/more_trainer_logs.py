@@ -32,18 +32,19 @@ log("lightning: without a logger, resumed")(lambda: lightning(4, 6, True))
 log("lightning: --max_epochs", "python train.py --trainer.max_epochs=10")(lambda: lightning(0, None, False, 1000))
 
 
-def rich(first: int, last: int) -> Told:
+def rich(first: int, last: int, named: str = "v_num: 0.000 train_loss") -> Told:
     total = (last + 1) * 100 if last > 0 else None
     for e in (first, first + 1):
         for b in (1, 50, 100):
             line = LINE * (b // 5) + THIN + " " + LINE * 10
-            text = f"\r\x1b[37mEpoch {e}/{last} \x1b[0m {line} \x1b[37m{b}/100\x1b[0m 0:00:05 • 0:00:06 9.50it/s v_num: 0.000 train_loss: {loss(b)}"
+            text = f"\r\x1b[37mEpoch {e}/{last} \x1b[0m {line} \x1b[37m{b}/100\x1b[0m 0:00:05 • 0:00:06 9.50it/s {named}: {loss(b)}"
             truth = {"epoch": e, "step": e * 100 + b, "total": total, "loss": loss(b)}
             yield text, truth
         yield f"\r\x1b[37mValidation\x1b[0m {LINE * 12} \x1b[37m20/20\x1b[0m 0:00:01 • 0:00:00 40.1it/s", truth
 
 
 log("lightning: rich")(lambda: rich(0, 9))
+log("lightning: rich, without a logger")(lambda: rich(0, 9, "loss"))
 log("lightning: rich, resumed")(lambda: rich(5, 19))
 log("lightning: rich, epochs without an end")(lambda: rich(0, -2))
 

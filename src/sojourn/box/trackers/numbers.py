@@ -21,7 +21,7 @@ _NAME_CHARS = 40
 _PAIR = re.compile(
     r"'?(?P<name>[A-Za-z][\w./ -]*?)'?(?: *[:=] *| +)['\"]?(?P<value>" + NUMBER + r"|nan|-?inf)\b(?P<of> */ *\d+)?"
 )
-_PARTS = re.compile(r" - |[,|\t\[\]{}]|/step")
+_PARTS = re.compile(r" - |[,|\t\[\]{}]|/step|(?<=\d)(?:it|ba|batch|s)s?/(?:s|it)\b")
 _ROW = re.compile(r"^\| +(?P<name>[A-Za-z][\w/ ]*?) +\| +(?P<value>" + NUMBER + r") +\|$")
 _DATA = re.compile(r"train|val|eval|test|dev", re.I)
 
