@@ -12,6 +12,7 @@ import pytest
 
 from sojourn.box.run.log_progress import LogProgress
 from sojourn.box.run.progress import Progress
+from sojourn.box.trackers import numbers
 from tests.box.rig import Rig, found, until
 
 SAID: dict[str, tuple[str, dict[str, Any]]] = {
@@ -241,3 +242,8 @@ def test_one_that_resumes_is_not(rig: Rig, later: str) -> None:
     seen = len(found(root, "beat"))
     assert until(lambda: len(found(root, "beat")) > seen + 3)
     assert found(root, "restarted") == []
+
+
+def test_a_rate_is_no_part_of_the_name_behind_it() -> None:
+    line = "Epoch 24/24 ━━━━━━ 100/100 0:00:00 • 0:00:00 124.64it/s loss: 0.005"
+    assert numbers.metrics(line, False) == {"loss": 0.005}
