@@ -37,6 +37,7 @@ FORMS = {
     "chargpt": Form("python3 chargpt.py", ("out",), ("out/chargpt/model.pt",)),
     "chat": Form("python3 train.py --output_dir out", ("out",), ("out/*",), f" --resume_from_checkpoint {FROM}"),
     "deepspeed_lm": Form("python3 train.py", ("experiments",), ("experiments/base/*",)),
+    "hf_last": Form("python3 train.py", ("out",), ("out/*", "out/final/*")),
     "imagenet": Form(
         "python3 main.py",
         ("checkpoint.pth.tar", "model_best.pth.tar"),
@@ -45,6 +46,7 @@ FORMS = {
     ),
     "jax_regression": Form("python3 train.py", ("ckpt",), ("ckpt/params.pkl",)),
     "keras_digits": Form("python3 train.py", ("backup",), ("weights/best.keras", "digits.keras")),
+    "lightning_last": Form("python3 train.py", ("ckpts",), ("ckpts/*", "final.ckpt")),
     "lightning_plain": Form(
         "python3 train.py",
         (),

@@ -34,11 +34,13 @@ _BY_THEMSELVES = {"BackupAndRestore"}  # what is given their folder resumes from
 
 def loaded(calls: Sequence[ast.Call], names: Names, kept: Sequence[str], writers: Sequence[Write]) -> tuple[str, ...]:
     """Those of the `kept` paths that it loads from before `writers` first save a checkpoint. `calls`: in order."""
-    saved = {write.node for write in writers if not write.how.rpartition(".")[2][:1].isupper()}  # no constructors
+    saved = {write.node for write in writers if not _is_constructed(write)}
     first = next((place for place, call in enumerate(calls) if id(call) in saved), len(calls))
     before = calls[:first]
-    if any(_is_given_the_last(call) for call in calls):
-        return tuple(kept)
+    if any(_is_given_the_last(call) for call in calls) or _is_given_what_was_found(calls):
+        # A trainer looks in the folder of its own saves: what else the script writes, it writes at the end.
+        own = [one for one in kept if any(_is_constructed(write) and _is_of(write.glob, one) for write in writers)]
+        return tuple(own or kept)
     given = [
         as_glob(text)
         for call in calls
@@ -68,11 +70,27 @@ def loaded(calls: Sequence[ast.Call], names: Names, kept: Sequence[str], writers
     return ()
 
 
+def _is_constructed(write: Write) -> bool:
+    """Whether the object saves by itself: `ModelCheckpoint(folder)`, `TrainingArguments(folder)`."""
+    return write.how.rpartition(".")[2][:1].isupper()
+
+
 def _is_given_the_last(call: ast.Call) -> bool:
     """`trainer.fit(..., ckpt_path="last")`, `trainer.train(resume_from_checkpoint=get_last_checkpoint(...))`."""
     return any(
         (keyword.arg == "ckpt_path" and constant(keyword.value) in ("last", "hpc"))
         or (keyword.arg == "resume_from_checkpoint" and constant(keyword.value) is True)
+        for keyword in call.keywords
+    )
+
+
+def _is_given_what_was_found(calls: Sequence[ast.Call]) -> bool:
+    """`found = get_last_checkpoint(folder)`, and later `trainer.train(resume_from_checkpoint=found)`."""
+    is_found = any(last(call.func) in ("get_last_checkpoint", "latest_checkpoint", "latest_step") for call in calls)
+    words = ("resume_from_checkpoint", "ckpt_path")
+    return is_found and any(
+        keyword.arg in words and not isinstance(keyword.value, (ast.Constant, ast.Attribute))
+        for call in calls
         for keyword in call.keywords
     )
 
