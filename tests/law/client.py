@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,10 +66,12 @@ class Client:
         with Context(Store(), now_s=lambda: time.time() + self.later_s, boxes=boxes, sleep=self._sleep) as ctx:
             yield ctx
 
-    def job(self, name: str, script: str, outputs: list[str], hook: str) -> str:
+    def job(self, name: str, script: str, outputs: list[str], hook: str, persist: Sequence[str] = ()) -> str:
         """Write a job file; its path. Hooks run in the project's folder."""
         path = self.project / "sojourn.yaml"
         job: dict[str, Any] = {"name": name, "run": script, "outputs": outputs}
+        if persist:
+            job["persist"] = list(persist)
         if hook:
             job["hooks"] = {"before_down": hook}
         path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in job.items()))

@@ -30,14 +30,19 @@ class Scene:
         return self.order.launch(client, site, Play(name, acts), hook)
 
     def act(
-        self, end: str, *saves: str, checkpoints: tuple[int, ...] = (), extra: tuple[tuple[str, Path], ...] = ()
+        self,
+        end: str,
+        *saves: str,
+        checkpoints: tuple[int, ...] = (),
+        extra: tuple[tuple[str, Path], ...] = (),
+        drops: tuple[str, ...] = (),
     ) -> Act:
         """An attempt that saves good files of these names, commits checkpoints of these steps, and ends so. `extra`:
         other files, with their contents.
         """
         contents = {"json": "json-1", "npy": "npy-1", "pt": "pt-1", "txt": "txt-1"}
         files = tuple((path, self.blob(contents[path.rpartition(".")[2]])) for path in saves)
-        return Act((*files, *extra), tuple((step, self.blob("pt-2")) for step in checkpoints), end)
+        return Act((*files, *extra), tuple((step, self.blob("pt-2")) for step in checkpoints), end, drops)
 
     def blob(self, name: str) -> Path:
         """A content by its name, like json-1 or pt-3.cut."""

@@ -19,6 +19,7 @@ from tests import ending
 from tests.law.quick import Answering
 
 OFF = NoAnswer(sent=False, kind="timeout", detail="the machine is not there", next_step="look at its provider's page")
+SILENT = NoAnswer(sent=True, kind="timeout", detail="it let us in and then said nothing")
 RATE = 2_000_000
 
 
@@ -27,8 +28,8 @@ class Machine:
     """One box. `bases`: folders in it, two here. `judge` is asked before anything of it is let go: of all of it, or of
     one run's root; `blame` gets what it found once that has happened.
 
-    generation: how often it was rented. is_cut: the line to it is broken. is_cleared: a person was told to stop it.
-    answering: what answers calls quickly, where there is such a thing.
+    generation: how often it was rented. is_cut: the line to it is broken; is_silent: only its answers are lost.
+    is_cleared: a person was told to stop it. answering: what answers calls quickly, where there is such a thing.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Machine:
     generation: int = 0
     is_on: bool = False
     is_cut: bool = False
+    is_silent: bool = False  # and lets calls in all the same
     is_cleared: bool = False
     answering: Answering | None = None
     leases: dict[str, int] = field(default_factory=dict)  # native -> generation
@@ -96,7 +98,7 @@ class Line:
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
         if self._is_dead:
-            return OFF
+            return SILENT if self._machine.is_on and self._machine.is_silent else OFF
         folder, answering = self._machine.folder, self._machine.answering
         own = {"SOJOURN_BOX_REGISTRY": str(folder / "registry"), "HOME": str(folder)}
         if answering is not None and answering.takes(argv):

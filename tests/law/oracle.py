@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+UNNAMED = ["runs/*.pt"]  # as in `payload`: what is owed although no output names it
+OURS = ("attempts", "logs", "evidence", "exits", "progress", "persist")
+CLOSED = ".closed-"  # begins the name under which a closed folder lies aside
 CHECKPOINT = re.compile(r"ckpt-t(\d+)-s(\d+)\.pt")
 
 
@@ -41,7 +44,7 @@ class Named:
             return False
         if run in self.abandon or (is_checkpoint and f"{run}:checkpoint" in self.abandon):
             return True
-        if f"{run}:{path}" in self.accept | self.abandon:
+        if f"{run}:{path}" in self.accept | self.abandon or f"{run}:{path.partition('/')[0]}" in self.abandon:
             return True
         return any(line.startswith(f"{run}: {path} ") and "never written" not in line for line in self.lines)
 
@@ -58,10 +61,12 @@ class Debt:
 
 
 class Oracle:
-    """`loads`: content -> whether a reader of its kind reads it. What is not in there loads."""
+    """`loads`: content -> whether a reader of its kind reads it. What is not in there loads. `machine`: the folder of
+    the box: nothing in it is home. `begun`: where runs tell which files of their own they removed.
+    """
 
-    def __init__(self, loads: Mapping[str, bool]) -> None:
-        self._loads = loads
+    def __init__(self, loads: Mapping[str, bool], machine: Path, begun: Path) -> None:
+        self._loads, self._machine, self._begun = loads, machine, begun
         self._proven: set[tuple[str, str]] = set()  # (path at home, sha256), by any client's records at some time
         self._sealed: dict[tuple[Path, str], dict[str, str]] = {}  # (root, identity) -> path -> sha256
 
@@ -82,7 +87,11 @@ class Oracle:
 
     def is_home(self, sha256: str) -> bool:
         """Whether a copy with this content, proven, is at somebody's home now."""
-        return any(sha == sha256 and _sha256(Path(home)) == sha256 for home, sha in self._proven)
+        return any(sha == sha256 and self._is_kept(Path(home), sha256) for home, sha in self._proven)
+
+    def _is_kept(self, home: Path, sha256: str) -> bool:
+        is_inside = os.path.realpath(home).startswith(f"{os.path.realpath(self._machine)}/")
+        return not is_inside and _sha256(home) == sha256
 
     def judge(self, root: Path, named: Named) -> Iterator[str]:
         """What would be lost with this root and was not named, a line each."""
@@ -101,17 +110,20 @@ class Oracle:
         won = max((number for number, state in _ends(root).items() if state == "succeeded"), default=0)
         tries = sorted((int(one.name) for one in (root / "attempts").glob("[0-9]*")), reverse=True)
         places: list[tuple[int, Path]] = [(number, root / "attempts" / str(number)) for number in tries]
-        places.insert(1, (0, root))
+        places[1:1] = [(0, root / "persist/kept"), (0, root)]
         found: dict[str, list[tuple[int, Path]]] = {}
         for number, place in places:
-            for path in _below(place, globs):
-                found.setdefault(path, []).append((number, place / path))
+            for path, at in _below(place, [*globs, *UNNAMED]):
+                if not any(fnmatch.fnmatchcase(path, glob) for glob in UNNAMED) or self._loads.get(_sha256(at), True):
+                    found.setdefault(path, []).append((number, at))
         for path, some in sorted(found.items()):
             winners = [at for number, at in some if won and number in (won, 0)][:1]
             at = winners[0] if winners else self._best([at for _, at in some])
             yield Debt(root, path, _sha256(at), at)
+        dropped = self._begun / f"{root.name}.dropped"
+        removed = set(dropped.read_text().split()) if dropped.exists() else set()
         for path, sha256 in sorted(self._sealed.get((root, _identity(root)), {}).items()):
-            if path not in found:
+            if path not in found and path not in removed:
                 yield Debt(root, path, sha256, None)
         committed = [one for one in (root / "checkpoints").glob("ckpt-*") if CHECKPOINT.fullmatch(one.name)]
         if committed and not won:
@@ -124,15 +136,19 @@ class Oracle:
         return (good or newest_first)[0]
 
 
-def _below(place: Path, globs: list[str]) -> Iterator[str]:
-    """Paths of regular files below the place that a glob hits; `*` stands for anything but a slash."""
+def _below(place: Path, globs: list[str]) -> Iterator[tuple[str, Path]]:
+    """(path, where it lies) of regular files below the place that a glob hits; `*` stands for anything but a slash.
+    What a folder held that cannot be looked into lies beside it.
+    """
     for at, folders, names in os.walk(place, followlinks=True):
         if (Path(at) / "run.json").exists():  # the run's own folder: what the keeper has there is no output
-            folders[:] = [one for one in folders if one not in ("attempts", "logs", "evidence", "exits", "progress")]
+            folders[:] = [one for one in folders if one not in OURS]
         for name in names:
-            path = str((Path(at) / name).relative_to(place))
+            path = str((Path(at) / name).relative_to(place)).replace(CLOSED, "")
+            if name.startswith("."):  # which no glob of ours matches
+                continue
             if any(path.count("/") == glob.count("/") and fnmatch.fnmatchcase(path, glob) for glob in globs):
-                yield path
+                yield path, Path(at) / name
 
 
 def _ends(root: Path) -> dict[int, str]:

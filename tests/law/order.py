@@ -95,10 +95,10 @@ class Order:
         self.verdict = Verdict(seed)
         self.blobs, self.folder = blobs, folder
         self.machine = Machine(folder / "machine", keepers, self._judge, self._blame)
-        self.oracle = Oracle(blobs.loads)
+        self.begun = folder / "begun"
+        self.oracle = Oracle(blobs.loads, self.machine.folder, self.begun)
         is_by_hand = self.dice.random() < 0.3 if is_by_hand is None else is_by_hand
         self.clients = [Client(folder / name, self.machine, is_by_hand=is_by_hand) for name in ("ann", "ben")]
-        self.begun = folder / "begun"
         self.begun.mkdir()
         self.runs: list[Placed] = []
         self.named = Named()
@@ -133,7 +133,7 @@ class Order:
 
     def launch(self, client: Client, site: str, play: payload.Play, hook: str = "") -> Placed:
         """`run`, and wait until its first attempt has done what it does."""
-        file = client.job(play.name, play.script(self.begun), payload.OUTPUTS, hook)
+        file = self.job(client, play, hook)
         self.machine.switch_on()
         placed = Placed(client, site, play)
         self.runs.append(placed)
@@ -143,12 +143,17 @@ class Order:
         self._came(placed, done)
         return placed
 
+    def job(self, client: Client, play: payload.Play, hook: str = "") -> str:
+        """The job file of a run; its path."""
+        return client.job(play.name, play.script(self.begun), payload.OUTPUTS, hook, payload.PERSIST)
+
     def go_on(self, placed: Placed) -> None:
         """`resume`."""
         self._came(placed, self.give(placed.client, f"resume {placed.name}", lambda ctx: resume(ctx, placed.name)))
 
-    def pull(self, client: Client, *names: str) -> Any:
-        return self.give(client, f"pull {' '.join(names)}", lambda ctx: list(pull(ctx, names)))
+    def pull(self, client: Client, *names: str, to: str = "") -> Any:
+        words = " ".join(["pull", *names, *(["--to", to.replace(str(self.folder), "")] if to else [])])
+        return self.give(client, words, lambda ctx: list(pull(ctx, names, to=to)))
 
     def stop(self, client: Client, name: str) -> Any:
         def verb(ctx: Context) -> Any:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from tests.law.blobs import Blobs
 
-OUTPUTS = ["out/*", "result.json", "m.npy", "best/*.json"]
+OUTPUTS = ["out/*", "result.json", "m.npy", "best/*.json", "keep/*"]
+PERSIST = ["keep"]  # handed on from attempt to attempt, each of which may remove what it finds there
+UNNAMED = ["runs/*.pt"]  # what no output names: weights all the same
 LINKED = "best/"  # a link to the folder beside it
 PATHS = {
     "out/a.json": "json",
@@ -19,17 +21,23 @@ PATHS = {
     "result.json": "json",
     "m.npy": "npy",
     "best/b.json": "json",
+    "keep/1.pt": "pt",
+    "keep/2.pt": "pt",
+    "runs/w.pt": "pt",
 }
 ENDS = {"succeeds": "exit 0", "fails": "exit 3", "hangs": "exec sleep 900"}
 
 
 @dataclass(frozen=True)
 class Act:
-    """One attempt. saves: a place to write to -> a content's file, in this order; end: a word of ENDS."""
+    """One attempt. drops: what it removes first of what an earlier one handed on; saves: a place to write to -> a
+    content's file, in this order; end: a word of ENDS.
+    """
 
     saves: tuple[tuple[str, Path], ...]
     checkpoints: tuple[tuple[int, Path], ...]
     end: str
+    drops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Play:
             pattern = str(number) if number < len(self.acts) else "*"
             lines += [
                 f"case $n in {pattern})",
+                *(f"rm -f {path}; echo {path} >> {shlex.quote(str(begun))}/{self.name}.dropped" for path in act.drops),
                 *_lines(act),
                 f": > {shlex.quote(str(begun))}/{self.name}.$n; {ENDS[act.end]};;",
                 "esac",
@@ -73,7 +82,8 @@ def _act(dice: random.Random, blobs: Blobs, *, is_last: bool) -> Act:
         steps = sorted(dice.sample(range(1, 500), dice.randint(1, 3)))
         checkpoints = [(step, blobs.draw(dice, "pt").path) for step in steps]
     ends = ["succeeds", "succeeds", "fails", "hangs"] if is_last else ["fails", "fails", "hangs"]
-    return Act(tuple(saves), tuple(checkpoints), dice.choice(ends))
+    drops = tuple(path for path in ("keep/1.pt", "keep/2.pt") if dice.random() < 0.25)
+    return Act(tuple(saves), tuple(checkpoints), dice.choice(ends), drops)
 
 
 def _lines(act: Act) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.law import damage, payload
+from tests.law import damage, odd, payload
 from tests.law.client import Client
 from tests.law.order import How, Order, Placed
 
@@ -149,12 +149,29 @@ def lose_machine(order: Order, dice: random.Random) -> None:
 
 
 def cut_line(order: Order, dice: random.Random) -> None:
-    """The box does not answer for one `down`."""
-    order.machine.is_cut = True
+    """The box does not answer for one `down`, which may say that the machine is stopped: it is not reached, or it lets
+    calls in and then says nothing.
+    """
+    order.machine.is_cut, order.machine.is_silent = True, dice.random() < 0.5
     try:
-        _down(order, dice, order.clients[0], is_first_pulled=False)
+        if order.machine.is_silent and dice.random() < 0.5:
+            for lease in [one.name for one in order.leases(order.clients[0]) if one.lease.site == "paid"]:
+                order.down(order.clients[0], lease, How(is_stopped=True))
+        else:
+            _down(order, dice, order.clients[0], is_first_pulled=False)
     finally:
-        order.machine.is_cut = False
+        order.machine.is_cut = order.machine.is_silent = False
+
+
+def let_go_while_one_comes(order: Order, dice: random.Random) -> None:
+    """`down`, and meanwhile a `run` on the same site."""
+    client = order.clients[0]
+    leases = [one.name for one in order.leases(client) if one.lease.site == "paid"]
+    if leases:
+        order.pull(client)
+        play = payload.draw(dice, f"r{len(order.runs)}", order.blobs, most=1)
+        odd.late_run(order, client, leases[-1], play, How(is_script=dice.random() < 0.5))
+        stopped_by_hand(order, client, dice.random() < 0.8)
 
 
 STEPS: dict[str, Callable[[Order, random.Random], None]] = {
@@ -176,6 +193,11 @@ STEPS: dict[str, Callable[[Order, random.Random], None]] = {
     "say it is stopped": say_stopped,
     "machine lost": lose_machine,
     "line cut": cut_line,
+    "folder closed": odd.close,
+    "folder opened": odd.open_again,
+    "restart": odd.restart,
+    "odd home": odd.odd_home,
+    "run during down": let_go_while_one_comes,
 }
 WEIGHTS = dict.fromkeys(STEPS, 2.0) | {
     "run": 1.0,
@@ -189,6 +211,9 @@ WEIGHTS = dict.fromkeys(STEPS, 2.0) | {
     "say it is stopped": 1.0,
     "machine lost": 0.5,
     "line cut": 0.5,
+    "folder opened": 1.0,
+    "restart": 1.0,
+    "run during down": 1.5,
 }
 
 

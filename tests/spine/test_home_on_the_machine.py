@@ -1,5 +1,6 @@
 """The machine that is released is this very one: what lies on its disk is not home."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,25 +22,21 @@ def done(desk: Desk) -> Desk:
     return desk
 
 
-def test_what_is_home_on_the_same_disk_goes_with_the_machine(done: Desk, elsewhere: Path) -> None:
-    done("pull", "digits", "--to", "here")
-    said = done("down", "rented", "--confirm", "rented", rc=4)
-    assert "it lies on the machine itself that is released" in said.err and "--to" in said.err
-    assert not done.journal("clearing")
-    done("pull", "digits", "--to", str(elsewhere))
+def test_a_home_on_a_disk_of_the_machine_is_refused_by_pull(done: Desk) -> None:
+    for more in ([], ["--to", "here"], ["--to", str(done.root() / "../../home")]):
+        said = done("pull", "digits", *more, "--json", rc=2)
+        assert said.error["code"] == "home-on-machine" and "--to" in said.error["next"]
+    assert not (done.home / ".local/share/sojourn/home/digits").exists() and not (done.project / "here").exists()
+
+
+def test_what_comes_to_lie_there_later_holds_the_machine_and_the_run(done: Desk, elsewhere: Path) -> None:
+    done("pull", "digits", "--to", str(elsewhere / "home"))
+    shutil.move(elsewhere / "home", done.project / "moved")
+    (elsewhere / "home").symlink_to(done.project / "moved")
+    for words in (["down", "rented", "--confirm", "rented"], ["clean", "rented", "digits", "--confirm", "digits"]):
+        said = done(*words, rc=4)
+        assert "it lies on the machine itself that is released" in said.err and "--to" in said.err
+    assert not done.journal("clearing") and done.root().exists()
+    (elsewhere / "home").unlink()
+    done("pull", "digits", "--to", str(elsewhere / "home"))
     done("down", "rented", "--confirm", "rented")
-    (elsewhere / "result.json").unlink()
-    (elsewhere / "result.json").symlink_to(done.project / "here/result.json")
-    assert "it lies on the machine itself" in done("down", "rented", "--confirm", "rented", rc=4).err
-
-
-def test_a_home_in_the_base_itself_is_refused_by_pull(done: Desk) -> None:
-    said = done("pull", "digits", "--json", rc=2)  # by default both are below the same folder
-    assert said.error["code"] == "home-on-machine" and "--to" in said.error["next"]
-    assert not (done.home / ".local/share/sojourn/home/digits").exists()
-
-
-def test_what_removes_only_a_run_asks_no_other_disk(done: Desk) -> None:
-    done("pull", "digits", "--to", "here")
-    done("clean", "rented", "digits", "--confirm", "digits")
-    assert (done.project / "here/result.json").exists() and not done.root().exists()

@@ -15,7 +15,9 @@ CUT = NoAnswer(sent=True, kind="reset", detail="the line was cut", next_step="me
 
 class Transport:
     """The real one, with: `is_cut` (nothing gets through), `is_off` (nobody is there to take a call), `get_limit_bytes`
-    (a line that breaks after so many bytes in all), `spoil` (called with the path of each file that came), `calls` and `got_bytes` counted."""
+    (a line that breaks after so many bytes in all), `spoil` (called with the path of each file that came), `calls` and
+    `got_bytes` counted.
+    """
 
     def __init__(self, site: Site) -> None:
         self._real = local.Backend(site)

@@ -50,9 +50,9 @@ def take_manifest(
     rest = taking.unnamed(spec)
     taking.logs()
     taking.rewritten()
-    refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
     node = machine.this_machine()
     gone = taking.gone()
+    refused = [{"path": path, "why": why} for path, why in taking.refused.items()]
     found = {"earlier": taking.earlier, "gone": gone, "superseded": taking.superseded, "removed": taking.removed}
     found["unnamed"] = rest
     return manifest.document(root.id, attempt, at, taking.rows.values(), missing, refused, node, **found)
@@ -310,9 +310,19 @@ class _Taking:
         return self.ends.first_after(before) if isinstance(before, int) else 0
 
     def _is_there(self, path: str) -> bool:
+        """Whether a sealed file may be there. If that cannot be seen, it is in `refused`."""
         if path in self.rows or path in self.seen or path in self.refused:
             return True
-        return any(_may_exist(os.path.join(folder, path)) for folder in self.folders)
+        for folder in self.folders:
+            try:
+                os.lstat(os.path.join(folder, path))
+                return True
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    if not any((path + "/").startswith(one + "/") for one in self.refused):
+                        self._refuse(path, manifest.UNSEEN + (error.strerror or str(error)))
+                    return True
+        return False
 
     def _hash(self, path: str, real: str, role: str) -> Optional[FileRow]:
         """The row of a file; None, with the reason in `refused`, if it is unreadable."""

@@ -80,7 +80,6 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
     if row is not None and found is not None and record.site_name != found.asked.site.name:
         state = State(row["state"]) if row["state"] in set(State) else State.LOST
     box = found.box_of(row) if found is not None and row is not None else ctx.box(record.site, record.lease)
-    ends_us = found is not None and found.asked.ends_us
     lives, is_there = (str(row["lives"]), bool(row["attempt"])) if row is not None else ("", False)
     document: Manifest = {}
     is_fresh = False
@@ -108,7 +107,7 @@ def _standing(ctx: Context, view: RunView, hashed: Hashed, found: Survey | None)
         failed=tuple(
             {"path": one["path"], "sha256": one["sha256"]} for one in record.failed if one["problem"] in DAMAGED
         ),
-        home={receipt.path: _at_home(receipt, record.run.root, hashed, ends_us) for receipt in record.receipts},
+        home={receipt.path: _at_home(receipt, record.run.root, hashed, box.ends_us) for receipt in record.receipts},
     )
 
 

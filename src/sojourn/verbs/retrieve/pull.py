@@ -28,7 +28,7 @@ from sojourn.verbs.retrieve.expected import step_remarks
 from sojourn.verbs.retrieve.fetch import Home
 from sojourn.verbs.retrieve.forget import forget_secrets
 from sojourn.verbs.retrieve.haul import Bringing, Haul, Proving, settle
-from sojourn.verbs.retrieve.homes import Roster, lies_in
+from sojourn.verbs.retrieve.homes import Roster, goes_with, lies_in
 from sojourn.verbs.retrieve.packs import UNPACED, paced
 from sojourn.verbs.retrieve.replaced import keep_replaced
 from sojourn.verbs.retrieve.tale import Tale
@@ -49,9 +49,7 @@ class HomeInRun(Misuse):
 
 
 class HomeOnMachine(Misuse):
-    """{folder} lies in {base}, the folder of sojourn on the very machine that will be released: what goes with it is
-    not home.
-    """
+    """{folder} lies on a disk of the machine itself that {run} is on: what is released with it is not home."""
 
     code = "home-on-machine"
     next_step = "sojourn pull {run} --to a folder on a disk that stays"
@@ -173,9 +171,8 @@ def _pull_one(
         raise NeverLaunched(run=record.id)
     if lies_in(home.folder, record.run.root):
         raise HomeInRun(folder=home.folder, run=record.id, root=record.run.root)
-    base = os.path.dirname(os.path.dirname(record.run.root))
-    if base and ctx.box(record.site, record.lease).ends_us and lies_in(home.folder, base):
-        raise HomeOnMachine(folder=home.folder, run=record.id, base=base)
+    if ctx.box(record.site, record.lease).ends_us and goes_with(home.folder, record.run.root):
+        raise HomeOnMachine(folder=home.folder, run=record.id)
     began_s = ctx.now_s()
     view = refresh_one(ctx, record)
     record, box = view.record, ctx.box(record.site, record.lease)
