@@ -38,7 +38,7 @@ def nothing_left(code: Code) -> Iterator[Sight]:
             anew = {one.id for one in names if isinstance(one.ctx, ast.Store) and one.lineno > below}
             for one in names:
                 if isinstance(one.ctx, ast.Load) and one.lineno > below and one.id in made - before - anew:
-                    yield source.sight("nothing-left-to-train", source.parents[one], is_sure=False)
+                    yield source.sight("nothing-left-to-train", source.parents[one])
                     break
 
 
