@@ -63,6 +63,17 @@ def test_a_filter_without_a_hit_is_no_empty_history() -> None:
     assert lines(report, 80, sought="is running")[0] == "no run is running"
 
 
+def test_runs_of_others_on_a_shared_box_are_one_line_each() -> None:
+    from sojourn.cli.show.down import lines
+    from sojourn.verbs.answers import Down
+
+    others = tuple(f"lab:/home/{'a' * 60}/share/sojourn/run-{n}  killed, not touched" for n in range(9))
+    answer = Down("lab", "lab", ("x",), True, False, "", (), (), (), (), 0, "USD", "", beside=others)
+    shown = [line for line in lines(answer, 80) if line.startswith("beside")]
+    assert len(shown) == 6 and all(len(line) <= 80 for line in shown)
+    assert shown[0].endswith("run-0  killed, not touched") and "and 4 more" in shown[-1]
+
+
 def test_remarks_of_one_kind_are_one_line() -> None:
     alike = [
         Artifact(

@@ -306,6 +306,7 @@ class Down:
     exit_status: int = 0
     billing: tuple[Mapping[str, Any], ...] = ()  # what still bills: {"kind","native","name","state","month","next"}
     billing_unknown: str = ""  # what of that could not be asked
+    beside: tuple[str, ...] = ()  # what others have on the box, which stays
 
     def as_json(self) -> dict[str, Any]:
         """The `down` document: the fields, with `spent` as money."""
