@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import tests.box.more_trainer_logs
+import tests.box.odd_trainer_logs
 from sojourn.box.run.log_progress import LogProgress
 from tests.box.trainer_logs import LOGS
 
-assert tests.box.more_trainer_logs
+assert tests.box.more_trainer_logs and tests.box.odd_trainer_logs
 FIELDS = ("epoch", "step", "total", "loss")
 LOSSES = ("loss", "train_loss", "lm_loss", "total_loss", "step_loss", "avr_loss", "loss_train")
 

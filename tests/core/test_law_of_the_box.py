@@ -113,8 +113,9 @@ def test_a_living_run_of_another_client_cannot_be_given_up() -> None:
 
 def test_what_ends_no_machine_names_the_runs_of_others_and_goes_on() -> None:
     assert clear(LEASE, [standing()], "gpu-box", NOW_S, strays=(STRAY,), ends_box=False)
-    (line,) = judge(LEASE, [standing()], NOW_S, strays=(STRAY,), ends_box=False).listed
-    assert line.startswith(STRAY.name)
+    judgement = judge(LEASE, [standing()], NOW_S, strays=(replace(STRAY, state="killed"),), ends_box=False)
+    assert judgement.beside == (f"{STRAY.name}  killed, not touched",)
+    assert STRAY.name not in " ".join(judgement.listed), "it is nothing to agree to"
 
 
 def test_a_gap_in_the_journal_keeps_it() -> None:

@@ -11,6 +11,7 @@ TRAIN = """
 import os, sys
 import numpy as np
 import torch
+if os.path.exists("out/ckpt.pt"): torch.load("out/ckpt.pt")
 DATA = os.path.join("data", "tiny")
 x = np.load(os.path.join(DATA, "train.npy"))
 torch.save({}, "out/ckpt.pt")
@@ -34,11 +35,11 @@ def said(folder: Path, job: str, pushed: set[str]) -> list[str]:
 def test_checkpoints_and_data_that_would_be_lost_are_named_with_what_to_write(project: Path) -> None:
     kept, read = said(project, "run: python3 train.py\n", {"train.py"})
     assert kept == (
-        "train.py:7, torch.save saves checkpoints in out, which a later attempt does not see; "
+        "train.py:8, torch.save saves checkpoints in out, which a later attempt does not see; "
         "to keep them, add to sojourn.yaml: persist: [out]"
     )
     assert read == (
-        "train.py:6 reads data/tiny/train.npy (2.0 KiB), which an ignore file keeps from being pushed; "
+        "train.py:7 reads data/tiny/train.npy (2.0 KiB), which an ignore file keeps from being pushed; "
         "to push it: echo '!/data/' >> .sojournignore"
     )
 
@@ -69,7 +70,8 @@ def test_a_script_that_uses_our_checkpointer_needs_nothing(project: Path) -> Non
 
 
 def test_the_folder_that_the_command_names_counts(project: Path) -> None:
-    (project / "train.py").write_text("from transformers import HfArgumentParser\n")
+    text = "from transformers import HfArgumentParser\nHfArgumentParser(A)\ntrainer.train(resume_from_checkpoint=x)\n"
+    (project / "train.py").write_text(text)
     (line,) = said(project, "run: python3 train.py --output_dir ./results/gpt\n", {"train.py"})
     assert line.endswith("persist: [results]")
 
@@ -77,7 +79,19 @@ def test_the_folder_that_the_command_names_counts(project: Path) -> None:
 def test_a_module_of_a_package_and_what_it_imports_are_read(project: Path) -> None:
     (project / "pkg").mkdir()
     (project / "pkg/__init__.py").touch()
-    (project / "pkg/train.py").write_text("from pkg.io import save\nsave()\n")
-    (project / "pkg/io.py").write_text("import torch\ndef save():\n    torch.save({}, 'weights/a.pt')\n")
+    (project / "pkg/train.py").write_text("from pkg.io import load, save\nload()\nsave()\n")
+    text = (
+        "import torch\ndef save():\n    torch.save({}, 'weights/a.pt')\ndef load():\n    torch.load('weights/a.pt')\n"
+    )
+    (project / "pkg/io.py").write_text(text)
     (line,) = said(project, "run: python3 -m pkg.train\n", {"pkg/train.py"})
     assert line.startswith("pkg/io.py:3, torch.save saves checkpoints in weights")
+
+
+def test_a_script_that_never_loads_is_told_so(project: Path) -> None:
+    (project / "train.py").write_text("import torch\ntorch.save({}, 'out/ckpt.pt')\n")
+    (line,) = said(project, "run: python3 train.py\n", {"train.py"})
+    assert line.startswith("train.py never loads what it saves, so each attempt starts at step 0")
+    assert (
+        said(project, "run: python3 train.py\nresume: python3 train.py --again\npersist: [out]\n", {"train.py"}) == []
+    )

@@ -123,6 +123,53 @@ def test_only_what_is_loaded_before_the_first_save_is_kept(source: str, is_kept:
     assert draft.notes[0].startswith("NOTHING RESUMES THIS SCRIPT") is not is_kept
 
 
+ARGUMENTS = "from transformers import Trainer, TrainingArguments\nargs = TrainingArguments('outputs/bert')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "run", "persist"),
+    [
+        (
+            "from pathlib import Path\nimport torch\nOUT = Path('ckpts')\nckpts = sorted(OUT.glob('step_*.pt'))\n"
+            "if ckpts: state = torch.load(ckpts[-1])\nfor s in range(9):\n    loss.backward()\n"
+            "    torch.save(state, OUT / f'step_{s}.pt')\n",
+            "python3 train.py",
+            ("ckpts",),
+        ),
+        (
+            ARGUMENTS + "from transformers.trainer_utils import get_last_checkpoint\n"
+            "last = get_last_checkpoint('outputs/bert')\nTrainer(args=args).train(resume_from_checkpoint=last)\n",
+            "python3 train.py",
+            ("outputs",),
+        ),
+        (
+            "import torch\nfrom omegaconf import OmegaConf\ncfg = OmegaConf.load('c.yaml')\n"
+            "path = cfg.train.out_dir + '/last.ckpt'\nstate = torch.load(path)\nloss.backward()\n"
+            "torch.save(state, path)\n",
+            "python3 train.py",
+            ("exp",),
+        ),
+        (
+            "import argparse, torch\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--save-model', action='store_true')\nloss.backward()\ntorch.save(m, 'mnist_cnn.pt')\n",
+            "python3 train.py --save-model",
+            (),
+        ),
+        (
+            "from trl import SFTConfig, SFTTrainer, TrlParser\nif __name__ == '__main__':\n"
+            "    args = TrlParser(SFTConfig).parse_args_and_config()\n    SFTTrainer(args=args).train()\n",
+            "python3 train.py --output_dir out",
+            (),
+        ),
+    ],
+)
+def test_values_and_flags_are_followed(source: str, run: str, persist: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(source)
+    (tmp_path / "c.yaml").write_text("train:\n  out_dir: exp/base\n")
+    job = read_job(init(str(tmp_path)).path)
+    assert (job.run, job.persist) == (run, persist)
+
+
 def test_what_nothing_calls_is_no_output(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import torch, dataclasses\nfrom tools import save\nconfig = dataclasses.replace(config, x=1)\n"

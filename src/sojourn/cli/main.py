@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -28,6 +29,9 @@ class OwnDisk(Misuse):
     # This machine's disk, not the box's: full, read-only, or not ours to write.
     code = "own-disk"
     next_step = "df -h {folder}"
+
+
+_OF_A_FILE = ("run", "plan", "smoke", "sweep", "offers")
 
 
 class OwnMachine(Misuse):
@@ -103,13 +107,30 @@ def _report(error: SojournError, words: list[str], screen: Screen) -> int:
         screen.say_line("  " + clean(line))
     if isinstance(error, Defect):
         screen.say(_REPORT)
-    if error.next:
-        screen.say_line(command("next", clean(error.next)))
+    following = _with_file(error.next, words)
+    if following:
+        screen.say_line(command("next", clean(following)))
     if "--json" in _before_dashes(words):
         import json
 
-        screen.say_line(json.dumps(error.as_json()))
+        screen.say_line(json.dumps({**error.as_json(), **({"next": following} if error.next != following else {})}))
     return error.exit_status
+
+
+def _with_file(following: str, words: list[str]) -> str:
+    """The next command, with the job file that this one was given."""
+    file = next((word for word in _before_dashes(words)[1:] if word.endswith((".yaml", ".yml"))), "")
+    hit = re.match(r"sojourn (?:run|plan|smoke|sweep)(?= |$)", following)
+    if (
+        not hit
+        or not file
+        or "--help" in following
+        or ".yaml" in following
+        or ".yml" in following
+        or words[0] not in _OF_A_FILE
+    ):
+        return following
+    return f"{hit.group()} {join([file])}{following[hit.end() :]}"
 
 
 def _defect(error: Exception) -> Defect:

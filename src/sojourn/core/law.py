@@ -48,6 +48,7 @@ class Stray:
     what: str
     next: str
     is_alive: bool = False
+    state: str = ""  # of a run, as its own box tells it
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Judgement:
     unproven: tuple[tuple[str, str], ...] = ()  # (run, path) home by hash alone: no loader knows its type
     abandoned: tuple[str, ...] = ()  # given up by name
     accepted: tuple[str, ...] = ()  # RUN:PATH accepted by name
+    beside: tuple[str, ...] = ()  # what others have on a box that stays: told afterwards, never asked about
 
 
 @dataclass(frozen=True, init=False)
@@ -192,7 +194,7 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
     beside = f"{mend}, or if its box is gone {mend} --accept-gap {lease.name}"
     lacks += [Lack("", gap, beside, "gap in the journal") for gap in facts.gaps]
     lacks += _wrong_names(facts, given)
-    listed, acknowledged, unproven, accepted = [], [], [], []
+    listed, acknowledged, unproven, accepted, others = [], [], [], [], []
     for standing in sorted(facts.runs, key=lambda s: s.run):
         if standing.run in given.abandon and not is_alive(standing) or not standing.is_launched:
             continue
@@ -207,13 +209,18 @@ def judge_release(lease: Lease, facts: Facts, given: Given, now_s: float) -> Jud
         if standing.removed:
             listed.append(f"{standing.run}: {standing.removed} {REMOVED}")
     for stray in facts.strays:
-        line = f"{stray.name}: {stray.what}"
         if facts.ends_box and (stray.is_alive or stray.name not in given.abandon):
             lacks.append(Lack(stray.name, stray.what, stray.next, "unknown on the box"))
         elif stray.name not in given.abandon:
-            listed.append(f"{line}; it is not touched")
+            others.append(f"{stray.name}  {stray.state or 'there'}, not touched")
     return Judgement(
-        tuple(lacks), tuple(listed), tuple(acknowledged), tuple(unproven), tuple(sorted(given.abandon)), tuple(accepted)
+        tuple(lacks),
+        tuple(listed),
+        tuple(acknowledged),
+        tuple(unproven),
+        tuple(sorted(given.abandon)),
+        tuple(accepted),
+        tuple(others),
     )
 
 

@@ -220,6 +220,7 @@ class Plan:
     script: str = ""  # what would be handed to the site's scheduler
     rents: Mapping[str, Any] | None = None  # a machine that would be rented: provider, offer, rate, max_price
     platform_env: Mapping[str, Any] = field(default_factory=dict)  # what its platform sets: `store.catalog.environment`
+    persist: tuple[str, ...] = ()  # of the script's own paths, those that every attempt finds again
 
     def as_json(self) -> dict[str, Any]:
         """The `plan` document: the fields; `rate` (an hour) and `max_spent` as money, `exit` for `exit_status`."""
@@ -302,6 +303,7 @@ class Down:
     exit_status: int = 0
     billing: tuple[Mapping[str, Any], ...] = ()  # what still bills: {"kind","native","name","state","month","next"}
     billing_unknown: str = ""  # what of that could not be asked
+    beside: tuple[str, ...] = ()  # what others have on the box, which stays
 
     def as_json(self) -> dict[str, Any]:
         """The `down` document: the fields, with `spent` as money."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import os
 import re
 from typing import Any, ClassVar
 
@@ -39,6 +40,8 @@ _ROW = re.compile(r"(?:[ \t\n\r]*-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[ \t\n\r]*,){1,
 _BETWEEN = re.compile(r"[ \t\n\r]*,[ \t\n\r]*(?=[\[{])")
 _LONGEST_FLOAT = 300
 _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_BEST = re.compile(rb'"best_model_checkpoint": *"((?:[^"\\]|\\.)*)"')
+_BEST_BYTES = 1 << 14  # its keys are sorted: this one is near the start
 _NOT_FINITE = {"NaN", "Infinity", "-Infinity"}
 
 
@@ -68,7 +71,20 @@ class Backend(Loader):
         }
         if reader.not_finite:
             raise Unloadable("non-finite", "; ".join(reader.not_finite[:5]))
-        return Loaded(("structure", "load", "content"), facts, tuple(reader.remarks))
+        return Loaded(("structure", "load", "content"), facts, (*reader.remarks, *_of_elsewhere(path)))
+
+
+def _of_elsewhere(path: str) -> list[str]:
+    """What the Trainer of Hugging Face keeps as an absolute path in trainer_state.json, if that is not here."""
+    if os.path.basename(path) != "trainer_state.json":
+        return []
+    with open(path, "rb") as f:
+        hit = _BEST.search(f.read(_BEST_BYTES))
+    named = os.fsdecode(hit.group(1)) if hit else ""
+    beside = os.path.join(os.path.dirname(os.path.dirname(path)), os.path.basename(named))
+    if not named or os.path.isdir(named) or os.path.isdir(beside):
+        return []
+    return [f"best_model_checkpoint names {named}, which is not here: correct or clear it before a resume"]
 
 
 class _Reader:

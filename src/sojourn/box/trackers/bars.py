@@ -19,6 +19,7 @@ EVALUATION = re.compile(r"valid|\bval\b|eval|\btest", re.I)
 _TRAINING = re.compile(r"\btrain|\bsteps?\b|\biter|progress|optimi|\bupdat|fine-?tun|\bfit", re.I)
 _UNIT = re.compile(r"([A-Za-z]+)/s\b|s/([A-Za-z]+)")
 _SPEED = re.compile(r" *(\d+(?:\.\d+)?) *[A-Za-z]+/s\b")
+_AGAIN = 4
 _FASTEST = 1000.0  # steps a second
 _OF_TRAINING = frozenset("it step steps batch batches b ba iter iters kit update updates".split())
 
@@ -77,7 +78,7 @@ class Bars:
         key = (re.sub(r"\d+", "#", title), total)
         bar = self._bar
         if bar is not None and bar.key == key:
-            if step < bar.step:
+            if step * _AGAIN < bar.step:  # far back; ranks that draw one bar each differ by little
                 bar.rounds += 1
                 self.is_each_epoch = True
             bar.step, bar.is_confirmed, self._other = step, bar.is_confirmed or has_loss, None

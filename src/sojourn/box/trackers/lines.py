@@ -56,7 +56,7 @@ _FORMS: Tuple[Tuple[Any, int | None, str], ...] = tuple(
         (rf"^\| +total_timesteps +\| +{_S} ", None, ""),  # stable-baselines3
         (rf"\bLearning iteration {_S}(?:{_OF_S})?\b", None, ""),  # rsl_rl
         (rf"^\[batch={_S}/(?P<total>\d+)\]", None, ""),  # Composer
-        (rf"\bglobal[_ ]?step['\"]?[:= ]+['\"]?{_S}\b(?!\.[1-9]|/)", None, ""),
+        (rf"(?i:\bglobal[_ ]?step)['\"]?[:= ]+['\"]?{_S}\b(?!\.[1-9]|/)", None, ""),
         (rf"^\[ *{_S}\]\s+[\w'. -]*[a-z][\w'. -]*[:=] *[-\d]", None, ""),  # XGBoost, LightGBM
     )
 )
@@ -79,12 +79,12 @@ _STEP_OF = re.compile(
 )
 _STEPS = re.compile(rf"^(?:steps|iters): {_S} loss: ")  # DeepSpeed
 _STEP = re.compile(
-    rf"(?P<word>[A-Za-z]+[ _-]+)?\b(?P<what>step|iter|iters|iteration|update)\b['\"]?[:=# ]+\[? *{_S}\b(?!\.?\d|[/%])",
+    rf"(?P<word>[A-Za-z]+[ _-]+)?\b(?P<what>step|iter|iteration|update)\b['\"]?[:=# ]+\[? *{_S}\b(?!\.?\d|[/%])",
     re.I,
 )
 # Words before a step that make it another number.
 _PLANNED = re.compile(
-    r"^(?:warm ?up|max|min|total|num|n|per|every|sav\w*|eval\w*|log\w*|accumulation|optimi[sz]ation|best|decay|time"
+    r"^(?:warm ?up|fps|max|min|total|num|n|per|every|sav\w*|eval\w*|log\w*|accumulation|optimi[sz]ation|best|decay|time"
     r"|test|val\w*)\b",
     re.I,
 )

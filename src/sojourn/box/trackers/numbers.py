@@ -17,6 +17,7 @@ METRIC = re.compile(
 )
 _NOT_METRIC = re.compile(r"runtime|scale|consumed|number|skipped", re.I)
 _NAME_CHARS = 40
+_SENTENCE = re.compile(r"(?:^| )(?:step|epoch|at|from|to|improved|is|the|after)(?: |$)")  # words, no name
 # A number before "/", `of`, is part of a count: "Accuracy: 9860/10000".
 _PAIR = re.compile(
     r"'?(?P<name>[A-Za-z][\w./ -]*?)'?(?: *[:=] *| +)['\"]?(?P<value>" + NUMBER + r"|nan|-?inf)\b(?P<of> */ *\d+)?"
@@ -42,7 +43,7 @@ def metrics(line: str, is_evaluation: bool) -> Dict[str, float]:
     for hit in hits:
         name = re.sub(r"\W+$", "", hit.group("name").strip(" -").lower()).replace(" ", "_")
         value = number(hit.group("value"))
-        if hit.groupdict().get("of"):
+        if hit.groupdict().get("of") or _SENTENCE.search(hit.group("name")):
             continue
         if value is not None and len(name) <= _NAME_CHARS and METRIC.search(name) and not _NOT_METRIC.search(name):
             if is_evaluation and "loss" in name and not _DATA.search(name):

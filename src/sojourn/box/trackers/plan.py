@@ -19,6 +19,7 @@ _SAID = (
     ("epochs", re.compile(r"\bScheduled epochs: (\d+)\b")),  # timm, with its cool-down
     ("epochs", re.compile(r"\bworkflow: .*, max: (\d+) epochs\b")),  # mmcv
     ("epochs", re.compile(r"\btrain_cfg = dict\(.*\bmax_epochs=(\d+)\b")),  # MMEngine
+    ("steps", re.compile(r"^Starting training\.\.\., iters: (\d+)")),  # MLX
     ("steps", re.compile(r"\bTotal optimization steps = ([\d,]+)")),  # Hugging Face
 )
 

@@ -44,6 +44,7 @@ class Reading:
         self._is_lightning = self._is_evaluating = False
         self._of = 0  # Keras: the steps of an epoch
         self._alone: int | None = None  # a step that was told without a metric
+        self._is_by_alone = False  # such steps are all that this log tells
         self._last: tuple[int, int] | None = None  # epoch and count of the last line with both
         self._is_within: bool | None = None  # such a count begins again in each epoch; None: not known yet
 
@@ -128,11 +129,22 @@ class Reading:
                 return (
                     self._within(place.step, place.total, self._base(place)) if self._is_within else self._only_epoch()
                 )
-        if not place.is_sure and (self._alone is None or place.step <= self._alone) and not self._has_steps:
-            self._alone = place.step
-            return {}
-        self._alone = place.step
+        if place.epoch is not None and place.total is None and self._begins_again(place.step):
+            return self._only_epoch()
+        if not place.is_sure and not self._is_by_alone:
+            if self._has_steps or self._alone is None or place.step <= self._alone:
+                self._alone = place.step
+                return {}
+            self._is_by_alone = True
         return self._at(place.step, place.total)
+
+    def _begins_again(self, step: int) -> bool:
+        """Whether a step that is told with an epoch, and without a total, counts within it."""
+        assert self._epoch is not None
+        if self._last is not None and self._epoch > self._last[0] and step <= self._last[1]:
+            self._is_within = True
+        self._last = (self._epoch, step)
+        return self._is_within is True
 
     def _base(self, place: Place) -> int | None:
         """What the first epoch is called, as far as the form or the log tells."""
@@ -172,7 +184,8 @@ class Reading:
             self._has_bar_before = True
         if self._has_own_epochs and not self._has_bar_before and not _WHOLE.search(title):
             return self._within(step, total, self._base(place))
-        is_planned = self._plan.get("epochs", 1) > 1 and rank == 1 and has_loss  # a loop over one epoch, or over all?
+        is_planned = self._plan.get("epochs", 1) > 1 and (has_loss or rank == 2) and not _WHOLE.search(title)
+        # a loop over one epoch, or over all?
         return dict(NOWHERE) if verdict == bars.UNSURE or is_planned else self._at(step, total)
 
     def _epoch_bar(self, place: Place) -> Dict[str, Any]:

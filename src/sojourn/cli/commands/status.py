@@ -107,6 +107,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
                 unknown.exit_status = 102  # type: ignore[misc]  # this table wins here, see docs/json.md
             raise
     now_s = unstamp(answer.at)
+    had = bool(answer.rows or answer.hidden)
     answer = replace(answer, rows=tuple(row for row in answer.rows if _is_wanted(row, args, now_s)))
     if args.json:
         screen.show_json(answer.as_json())
@@ -116,7 +117,7 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
         screen.show(show.one(answer.rows[0], now_s, screen.columns))
     else:
         most = None if shows_all else FINAL_SHOWN
-        screen.show(show.lines(answer, screen.table_columns, finals=most))
+        screen.show(show.lines(answer, screen.table_columns, finals=most, sought=_sought(args) if had else ""))
     if args.exit_status:
         return answer.exit_status
     return _reached(answer)
@@ -125,6 +126,15 @@ def _call(args: argparse.Namespace, screen: Screen) -> int:
 def _filters(args: argparse.Namespace) -> bool:
     """Whether only some of the runs are requested."""
     return args.since is not None or bool(args.state or args.site or args.sweep)
+
+
+def _sought(args: argparse.Namespace) -> str:
+    """ "is running on box1", as a person reads the filters."""
+    parts = [f"is {' or '.join(args.state)}"] if args.state else []
+    parts += [f"is on {' or '.join(args.site)}"] if args.site else []
+    parts += [f"is of the sweep {' or '.join(args.sweep)}"] if args.sweep else []
+    parts += ["changed its state within that time"] if args.since is not None else []
+    return " and ".join(parts)
 
 
 def _is_wanted(row: Row, args: argparse.Namespace, now_s: float) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sojourn.cli.show.text import clean, command, line
+from sojourn.cli.show.text import clean, command, cut_start, line
 from sojourn.wire.units import say_money
 
 if TYPE_CHECKING:
     from sojourn.verbs.answers import Down
+
+
+_BESIDE = 5
 
 
 def lines(answer: Down, columns: int) -> list[str]:
@@ -25,6 +28,10 @@ def lines(answer: Down, columns: int) -> list[str]:
     ):
         for text in texts:
             out += line(label, clean(text), columns)
+    for text in answer.beside[:_BESIDE]:
+        out.append("beside   " + cut_start(clean(text), columns - 9))
+    if len(answer.beside) > _BESIDE:
+        out += line("beside", f"and {len(answer.beside) - _BESIDE} more of other clients", columns)
     for one in answer.billing:
         price = f"{_amount(one['month'])} a month" if one["month"] else "price unknown"
         what = " ".join(str(part) for part in (one["kind"], one["native"], one["name"]) if part)

@@ -44,6 +44,9 @@ def lines(answer: Plan, columns: int) -> list[str]:
         word = {True: "keeps", False: "loses", None: "unsure"}[survival["survives"]]
         how = f"on release: {clean(survival['verb'])}; {clean(survival['why'])}"
         out += line(word, f"{clean(survival['path'])}  ({how})", columns)
+    if answer.persist:
+        kept = ", ".join(clean(path) for path in answer.persist)
+        out += line("persist", f"{kept}  (of the script: the next attempt finds them again)", columns)
     if answer.platform_env:
         out += line("sets", _sets(answer.platform_env), columns)
     out += line("outputs", ", ".join(clean(glob) for glob in answer.outputs) or "none named in the job file", columns)

@@ -20,11 +20,15 @@ _TOGETHER = 4  # cells that ended alike share one note from this number on, and 
 _METERS = {"running": "on", "stopped": "off", "unknown": "unknown"}
 
 
-def lines(answer: StatusReport, columns: int, *, finals: int | None = None) -> list[str]:
-    """One line per run, then notes and the next command. `finals`: list at most this many finished runs."""
+def lines(answer: StatusReport, columns: int, *, finals: int | None = None, sought: str = "") -> list[str]:
+    """One line per run, then notes and the next command. `finals`: list at most this many finished runs. `sought`: what
+    was asked for, if not every run.
+    """
     now_s = unstamp(answer.at)
     rows, hidden = _newest(answer.rows, finals)
     hidden += answer.hidden
+    if not rows and sought:
+        return [f"no run {sought}", command("next", "sojourn status")]
     if not rows:
         return ["no runs yet", command("next", "sojourn init")] if not hidden else _hidden(hidden)
     several = len({row.site for row in rows}) > 1

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sojourn.cli.show.text import clean, count, line
 from sojourn.core.artifact import UNKNOWN, Artifact, printable
+from sojourn.verbs.retrieve.folders import half_written
 from sojourn.wire.units import say_bytes
 
 if TYPE_CHECKING:
     from sojourn.verbs.retrieve.verify import Verified
+
+
+_ALSO = 4  # files that share a remark and are named
 
 
 def lines(answer: Verified, columns: int) -> list[str]:
@@ -34,6 +39,7 @@ def artifacts(found: Sequence[Artifact], columns: int) -> list[str]:
     if read:
         how = "to the last value, without building objects"
         out += line("read", f"{len(read)} of {len(found)}{_kinds(read)} {how}", columns)
+    told: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for artifact in found:
         path = clean(printable(artifact.path))
         label, remarks = "remark", [clean(remark) for remark in artifact.remarks]
@@ -46,7 +52,13 @@ def artifacts(found: Sequence[Artifact], columns: int) -> list[str]:
             seen = "size and SHA-256 checked, " if is_known else ""
             remarks = [seen + r if r.startswith("not loaded") else r for r in remarks]
         for remark in remarks:
-            out += line(label, f"{path}: {remark}", columns)
+            told.setdefault((label, re.sub(r"\d+", "#", remark.partition(":")[0])), []).append((path, remark))
+    for (label, _), some in told.items():  # one line a kind
+        also = ", ".join(path for path, _ in some[1:_ALSO])
+        more = f", and {len(some) - _ALSO} more" if len(some) > _ALSO else ""
+        out += line(label, f"{some[0][0]}: {some[0][1]}" + (f" (also {also}{more})" if also else ""), columns)
+    for said in half_written(found):
+        out += line("folder", clean(printable(said)), columns)
     return out
 
 

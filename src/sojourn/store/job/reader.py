@@ -138,7 +138,12 @@ class Reader:
         return False
 
 
+_GPUS = re.compile(r"(?i)(?:n|num)?_?gpus?(?:_count|_per_node)?|cards?")  # what people type for accelerators
+
+
 def _hint(wrong: str, valid: Sequence[str]) -> str:
     """The nearest valid word, or all of them."""
+    if _GPUS.fullmatch(wrong):
+        return 'say `resources: {accelerators: "A100:2"}`' if "resources" in valid else "`accelerators` counts GPUs"
     near = names.nearest(wrong, valid)
     return f"the nearest is {near!r}" if near else f"there are {', '.join(valid)}"

@@ -141,6 +141,7 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
         clocks=tuple(asdict(c) for c in (lease.lease.clocks if lease else platform(site.platform).clocks)),
         setup=_setup(box, prepared, hello),
         outputs=job.outputs,
+        persist=job.persist,
         argv=tuple(prepared.spec["argv"]),
         reach=reach,
         findings=findings,

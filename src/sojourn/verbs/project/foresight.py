@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sojourn.verbs.project.source.paths import Names
 
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
+_SEE = "`sojourn init --dry-run` says what to add"
 _MODULE = re.compile(r"(?:^|\s)-m\s+([\w.]+)")
 
 
@@ -50,7 +51,10 @@ def proposed(job: JobFile) -> JobFile:
 def _unkept(job: JobFile, names: Names) -> list[str]:
     from sojourn.verbs.project.source.resuming import resuming, survey
 
-    kept = resuming(job.run, *survey(job.workdir, names.modules, job.run)).persist
+    again = resuming(job.run, *survey(job.workdir, names.modules, job.run))
+    kept = again.persist
+    if again.note and not job.resume and not job.persist:
+        return [f"{names.modules[0].path} never loads what it saves, so each attempt starts at step 0: {_SEE}"]
     lost = [(path, where) for path, where in kept if path != "wandb" and not _is_below(path, job.persist)]
     if not lost:
         return []

@@ -137,7 +137,7 @@ def _draft(folder: str, path: str, name: str) -> Draft:
         words = "" if told and told.command and words.split()[:1] and words.split()[0] in told.command else words
         run, smoke = (command or _run(script)) + words, f"{command}{words}{short}" if short and command else ""
         outputs = []
-        extra = [f"`run` says{often}, for without it the script saves nothing on its way"] if often else []
+        extra = [f"`run` says{often}, for without it the script may save nothing"] if often else []
     names, found = survey(folder, modules, run)
     again = resuming(run, names, found) if modules else again
     if told:

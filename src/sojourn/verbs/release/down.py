@@ -181,6 +181,7 @@ def _let_go(
     return replace(
         _answer(ctx, after, runs, line, left),
         acknowledged=(*unmade, *unproven, *judgement.listed),
+        beside=judgement.beside,
         abandoned=judgement.abandoned,
         accepted=judgement.accepted,
     )

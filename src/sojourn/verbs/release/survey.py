@@ -122,13 +122,14 @@ def _stray(site: str, base: Mapping[str, Any], row: Mapping[str, Any], *, is_own
     name = f"{site}:{base['base']}/{row['id']}"
     if row["lives"]:
         what = f"a run with no record on this machine is alive there ({row['lives']}): stop it where it was started"
-        return Stray(name, what, f"sojourn recover {site}", is_alive=True)
-    state = f", {row['state']}" if row["state"] else ""
+        return Stray(name, what, f"sojourn recover {site}", is_alive=True, state="alive")
+    word = str(row["state"] or "")
+    state = f", {word}" if word else ""
     what = f"a run with no record on this machine is there{state}"
     if is_own:
-        return Stray(name, f"{what}: recover it, or give it up by this name", f"sojourn recover {site}")
+        return Stray(name, f"{what}: recover it, or give it up by this name", f"sojourn recover {site}", state=word)
     what += f", in another base: recover it with a site whose base is {base['base']}, or give it up by this name"
-    return Stray(name, what, _giving_up(site, name))
+    return Stray(name, what, _giving_up(site, name), state=word)
 
 
 def _unread(site: str, base: str, error: str) -> Stray:

@@ -21,6 +21,7 @@ from sojourn.backends.proof.proof import Prover, Task, cores, open_book
 from sojourn.core.artifact import Artifact, printable
 from sojourn.store import places
 from sojourn.verbs.retrieve.below import Below, below, refused
+from sojourn.verbs.retrieve.folders import half_written
 from sojourn.wire import manifest as manifests
 from sojourn.wire.errors import BadResult, Misuse
 from sojourn.wire.units import say_bytes
@@ -83,6 +84,7 @@ class Verified:
             "bytes": self.bytes,
             "seconds": round(self.seconds, 3),
             "roster": dict(self.roster) or None,
+            "folders": half_written(self.artifacts),
             "remembered": self.remembered,
         }
 

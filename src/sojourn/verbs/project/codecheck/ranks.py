@@ -69,6 +69,22 @@ def all_ranks_save(code: Code) -> Iterator[Sight]:
                 yield source.sight("every-rank-writes", call, is_sure=False)
 
 
+def one_rank_makes_folder(code: Code) -> Iterator[Sight]:
+    """A folder made below `if rank == 0`, then a save of every rank in the same function with no collective between."""
+    for source in code.sources:
+        for _, call in source.find("makedirs", "mkdir"):
+            function = _scope(source, call)
+            if _gate(source, call) is None or not isinstance(function, ast.FunctionDef):
+                continue
+            for name, save in source.find("save", "save_file"):
+                if _scope(source, save) is not function or save.lineno <= call.lineno or _is_kept(source, save):
+                    continue
+                waits = [one for n, one in source.find(*_COLLECTIVES) if call.lineno < one.lineno < save.lineno]
+                if not waits and name in ("torch.save", "save_file", "safetensors.torch.save_file"):
+                    yield source.sight("one-rank-makes-the-folder", save)
+                    break
+
+
 def local_norms(code: Code) -> Iterator[Sight]:
     """BatchNorm under DDP without synchronisation."""
     if not code.uses("BatchNorm1d", "BatchNorm2d", "BatchNorm3d") or code.uses("SyncBatchNorm", "sync_batchnorm"):
@@ -193,4 +209,4 @@ def _scope(source: Source, node: ast.AST) -> ast.AST:
     return next((up for up in source.above(node) if isinstance(up, ast.FunctionDef)), source.tree)
 
 
-RULES = (one_rank_calls, rank_as_device, all_ranks_save, local_norms, one_unit, half_reduction)
+RULES = (one_rank_calls, rank_as_device, all_ranks_save, one_rank_makes_folder, local_norms, one_unit, half_reduction)

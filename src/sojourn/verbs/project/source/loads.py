@@ -29,7 +29,7 @@ _LOOKS = {
     *("exists", "is_file", "isfile", "isdir", "is_dir", "glob", "rglob", "latest_checkpoint", "listdir", "iterdir"),
     *("scandir", "latest_step", "get_last_checkpoint", "latest"),
 }
-_BY_THEMSELVES = {"BackupAndRestore"}  # what is given their folder resumes from it
+_BY_THEMSELVES = {"BackupAndRestore", "get_last_checkpoint"}  # what is given their folder resumes from it
 
 
 def loaded(calls: Sequence[ast.Call], names: Names, kept: Sequence[str], writers: Sequence[Write]) -> tuple[str, ...]:
@@ -103,8 +103,9 @@ def _paths(call: ast.Call) -> Iterator[ast.expr]:
     for value in [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg)]:
         inner = value.args[0] if isinstance(value, ast.Call) and last(value.func) == "open" and value.args else value
         yield inner
-    if isinstance(call.func, ast.Attribute) and not call.args:
-        yield call.func.value
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is not None and (not call.args or (last(call.func) in ("glob", "rglob") and last(owner) != "glob")):
+        yield owner
 
 
 def _is_unknown(text: str) -> bool:

@@ -33,10 +33,12 @@ _PROTECTED = re.compile(
 )
 _OUTPUT_FLAG = re.compile(r"--(?:output[_-]dir|out_dir|save[_-]dir)")
 _HOW_OFTEN = re.compile(r"--(?:checkpointing|checkpoint|save|ckpt)[_-](?:steps|every|interval|freq)")
+_SAVES = re.compile(r"--save[_-](?:model|checkpoint|ckpt|weight)s?")
 _MOST_BYTES = 1 << 20
 # What a library resumes by, where the script itself takes no flag: the call to look for, and what to write into it.
 _CALLS = {
     "transformers": ("train", 'trainer.train(resume_from_checkpoint=os.environ.get("SOJOURN_RESUME_FROM"))'),
+    "trl": ("train", 'trainer.train(resume_from_checkpoint=os.environ.get("SOJOURN_RESUME_FROM"))'),
     "lightning": ("fit", 'trainer.fit(..., ckpt_path=os.environ.get("SOJOURN_RESUME_FROM"))'),
     "pytorch_lightning": ("fit", 'trainer.fit(..., ckpt_path=os.environ.get("SOJOURN_RESUME_FROM"))'),
     "accelerate": ("prepare", 'accelerator.load_state(os.environ["SOJOURN_RESUME_FROM"]) where that is set'),
@@ -120,12 +122,14 @@ def output_words(modules: Sequence[Module]) -> str:
 
 
 def saving_words(modules: Sequence[Module]) -> str:
-    """What `run` says so that a script saves at all: a flag without a default that says how often."""
+    """What `run` says so that a script saves at all: a flag without a default that says how often, or a switch."""
     flags = [flag for module in modules for flag in module.flags if _HOW_OFTEN.fullmatch(flag.name)]
+    switches = [
+        flag.name for module in modules for flag in module.flags if flag.is_switch and _SAVES.fullmatch(flag.name)
+    ]
     named = [flag for flag in flags if flag.default is None and not flag.is_required and not flag.is_switch]
-    return "".join(
-        f" {f.name} {'epoch' if 'epoch' in f.said and not f.said.startswith('int') else 100}" for f in named[:1]
-    )
+    often = [f" {f.name} {'epoch' if 'epoch' in f.said and not f.said.startswith('int') else 100}" for f in named[:1]]
+    return "".join(often + [f" {name}" for name in switches[:1]])
 
 
 def in_shell(root: str, path: str) -> list[Write]:

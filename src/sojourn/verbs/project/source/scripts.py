@@ -33,7 +33,7 @@ _NAMES = (
         "",
     ),
     (re.compile(r"(^|_)(train|pretrain|finetune|fine_tune)(_|$|er$|ing$)"), 4, "its name"),
-    (re.compile(r"^main$"), 3, "its name"),
+    (re.compile(r"^main$|(^|_)(sft|dpo|grpo|ppo|rlhf)(_|$)"), 3, "its name"),
     (re.compile(r"^(run|fit|experiment|__main__)$"), 2, "its name"),
 )
 _PROGRESS = re.compile(r"epoch|step|iter")
@@ -169,7 +169,9 @@ def _script(module: Module, modules: dict[str, Module]) -> Script:
     library = sorted(imported & _TRAINING) or (["sojourn.train"] if "sojourn" in imported else [])
     if library:
         score += 1
-    if {"backward", "fit", "fit_generator", "minimize", "partial_fit"} & called or {"Trainer", "Checkpointer"} & called:
+    if {"backward", "fit", "fit_generator", "minimize", "partial_fit"} & called or any(
+        name.endswith("Trainer") or name == "Checkpointer" for name in called
+    ):
         score += 3
         why.append("it trains" + (f" with {library[0]}" if library else ""))
     saved = [write for write in writes(Names([module])) if write.glob]
