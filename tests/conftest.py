@@ -134,10 +134,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember what was skipped; tests marked py38 may be, since not every machine can have a Python 3.8."""
+    """Remember what was skipped; tests marked py38 may be, since not every machine can have a Python 3.8, and promises
+    of a contract that do not apply.
+    """
     if report.skipped and not hasattr(report, "wasxfail") and "py38" not in report.keywords:
         longrepr = report.longrepr
-        skipped[report.nodeid] = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr)
+        why = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr)
+        if "does not apply: " not in why:
+            skipped[report.nodeid] = why
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

@@ -84,7 +84,9 @@ def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
     fates = [Fate(View(f"ab-{n}"), what, why) for n, (what, why) in enumerate(  # type: ignore[arg-type]
         [("loaded", ""), ("present", ""), ("failed", "exit status 4"), ("failed", "exit status 4"), ("unknown", "x")]
     )]  # fmt: skip
-    twice = ({"run": "ab-0", "sites": ["gpu1", "gpu2"]},)
+    ahead = {"site": "gpu1", "state": "running", "step": 40, "checkpoint": "ckpt-40"}
+    behind = {"site": "gpu2", "state": "lost", "step": None, "checkpoint": ""}
+    twice = ({"run": "ab-0", "sites": ["gpu1", "gpu2"], "progress": [ahead, behind]},)
     answer = Reconciled("ab", tuple(fates), twice, ("ab-2",), (), "sojourn watch ab")
     assert reconcile.lines(answer, 80) == [
         "sweep    ab",
@@ -92,7 +94,8 @@ def test_reconcile_says_three_numbers_and_then_what_lacks_by_cause() -> None:
         "         1 not pulled yet: ab-1",
         "         2 failed: exit status 4: ab-2, ab-3",
         "         1 unknown: x: ab-4",
-        "twice    ab-0 was started on gpu1 and on gpu2",
+        "twice    ab-0 was started on gpu1 (running, step 40, checkpoint ckpt-40) and on",
+        "         gpu2 (lost, no step known)",
         "repair   1 cell requested again",
         "next     sojourn watch ab",
     ]

@@ -182,35 +182,22 @@ _STATES = {state.value: state for state in State}
 def _attempt(status: Status, event: Event) -> Status:
     if event["attempt"] == status.attempt and status.state is not State.PLANNED:
         return status
-    return replace(
-        status,
-        state=State.STARTING,
-        attempt=event["attempt"],
-        since=_text(event.get("at")),
-        started_at="",
-        idle_since="",
-        reason="",
-        code="",
-        began_anew="",
-        step=None,
-        total=None,
-        epoch=None,
-        unit="",
-        metrics={},
-        rc=None,
-        signal=None,
-        remaining_s=None,
-        log_bytes=None,
-        log_age_s=None,
-        oom_kill=_count(event.get("oom_kill")),
-        cause="",
-        cause_id="",
-        manifest="",
-        missing=(),
-        unnamed=(),
-        pace=(),
-        seat=_text(event.get("seat")),
-    )
+    told: dict[str, Any] = {
+        "attempt": event["attempt"],
+        "since": _text(event.get("at")),
+        "seat": _text(event.get("seat")),
+    }
+    return replace(status, state=State.STARTING, oom_kill=_count(event.get("oom_kill")), **told, **_OF_AN_ATTEMPT)
+
+
+# What is told of one attempt, as it is before anything was.
+_OF_AN_ATTEMPT: dict[str, Any] = {
+    **dict.fromkeys(("started_at", "idle_since", "reason", "code", "began_anew", "unit", "cause", "cause_id"), ""),
+    **dict.fromkeys(("step", "total", "epoch", "rc", "signal", "remaining_s", "log_bytes", "log_age_s")),
+    **dict.fromkeys(("missing", "unnamed", "pace"), ()),
+    "manifest": "",
+    "metrics": {},
+}
 
 
 def _prepared(status: Status, event: Event) -> Status:

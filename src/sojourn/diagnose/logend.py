@@ -53,8 +53,8 @@ _RAISED = re.compile(
     r"|(?:[A-Za-z_]\w*\.)+(?:_?exceptions?|errors?|exc)\.[A-Z]\w+|StopIteration|[a-z_]\w*(?:\.\w+)+\.OutOf[A-Z]\w+|bdb\.BdbQuit|_?queue\.(?:Empty|Full))"
     r"(?:: .*|:?\s*))$"
 )
-# A batch system's report of a job: LSF's comes after the output or before it; `seff` and PBS print theirs after it.
-_WELL = re.compile(r"^(?:Successfully completed\.|State: COMPLETED \(exit code 0\)|Exit_status ?= ?0)\s*$")
+# A batch system's report of a job: LSF's comes after the output or before it, PBS prints its own after it.
+_WELL = re.compile(r"^(?:Successfully completed\.|Exit_status ?= ?0)\s*$")
 _BADLY = re.compile(
     r"^(?:Exited with (?:exit code|signal) -?[1-9]|Exit_status ?= ?-?[1-9]"
     r"|State: (?:FAILED|TIMEOUT|OUT_OF_MEMORY|NODE_FAIL|CANCELLED|PREEMPTED)\b)"

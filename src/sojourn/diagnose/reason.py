@@ -33,7 +33,9 @@ RECORDS = (
 COUNTERS = ("cg.", "kmsg.", "box.", "gpu.ecc_uncorr", "shm.pct")
 # What a box shows at the moment of a look, of whatever runs there then: after its end it is nothing of this run.
 GAUGES = ("gpu.util", "gpu.mem_u", "gpu.power", "gpu.sm_clock", "gpu.temp", "gpu.throttle", "gpu.holders", "cg.psi")
-_GPU_FULL = re.compile(r"(?i)\bout of memory\b|\bOutOfMemoryError\b|RESOURCE_EXHAUSTED|_ALLOC_FAILED|\bbusy or unavailable\b")
+_GPU_FULL = re.compile(
+    r"(?i)\bout of memory\b|\bOutOfMemoryError\b|RESOURCE_EXHAUSTED|_ALLOC_FAILED|\bbusy or unavailable\b"
+)
 # What can end a run; for the rest an unknown fact is no news.
 ENDERS = ("process", "memory", "storage", "gpu", "slurm", "k8s", "spot", "multinode", "platform")
 # Shown by the lines that hit, not whole, as are outputs().

@@ -273,14 +273,10 @@ class Pull:
 
     def as_json(self) -> dict[str, Any]:
         """The `pull` document: `verify` and run, files, bytes, seconds, receipts, missing, home, moved, spent."""
-        return document(
-            self,
-            "pull",
-            without=("artifacts", "moved_files", "moved_bytes", "spent_micro", "currency", "exit_status"),
-            artifacts=[{**a.as_json(), **({"needs": a.needs} if a.needs else {})} for a in self.artifacts],
-            moved={"files": self.moved_files, "bytes": self.moved_bytes},
-            spent=money(self.spent_micro, self.currency),
-        )
+        without = ("artifacts", "moved_files", "moved_bytes", "spent_micro", "currency", "exit_status")
+        artifacts = [{**a.as_json(), **({"needs": a.needs} if a.needs else {})} for a in self.artifacts]
+        moved, spent = {"files": self.moved_files, "bytes": self.moved_bytes}, money(self.spent_micro, self.currency)
+        return document(self, "pull", without=without, artifacts=artifacts, moved=moved, spent=spent)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,5 @@ def confirmed(confirm: Confirm, ask: Ask) -> str:
         how = "typed, and there is no terminal to ask at" if typed is None else f"given: {typed!r} is another name"
         if ask.is_again and typed is None:
             how = "given again: the list changed since it was given"
-        raise NotConfirmed(
-            what=f"`{ask.verb}`", name=ask.name, how=how, command=ask.command, lines=list(ask.lines)
-        )
+        raise NotConfirmed(what=f"`{ask.verb}`", name=ask.name, how=how, command=ask.command, lines=list(ask.lines))
     return typed

@@ -41,7 +41,7 @@ def _given(name: str) -> Any:
     def fault(self: ProviderFaults, provider: Any) -> Any:
         if provider.rents:
             pytest.fail(f"this provider rents: give the fixture `{name}` (see sojourn.testing.contracts)")
-        pytest.skip("nothing is rented")
+        pytest.skip("does not apply: nothing is rented")
 
     return fault
 
