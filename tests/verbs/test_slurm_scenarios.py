@@ -94,7 +94,7 @@ def busy(cluster: Cluster, client: Client) -> Iterator[Client]:
     cluster.sh(f"scontrol update nodename={drained} state=drain reason=test")
     cluster.sh("scontrol update partitionname=spot state=down; scontrol update partitionname=grace state=inactive")
     cluster.sh(
-        f"scontrol create reservation reservationname=tomorrow starttime=now+1day duration=60 nodes={full} users=root"
+        f"scontrol create reservation reservationname=tomorrow starttime=now+1day duration=60 nodes={drained} users=root"
     )
     try:
         yield client
