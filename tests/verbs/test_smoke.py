@@ -60,6 +60,11 @@ def test_a_good_smoke_is_good_and_leaves_nothing(tmp_path: Path, temporary_folde
     assert os.listdir(os.path.dirname(file)) == ["sojourn.yaml"]
 
 
+def test_what_only_a_terminal_obeys_is_left_out(tmp_path: Path) -> None:
+    line = r"printf '\033[31mred\033[0m\r 1/2\r 2/2\nbell\007 \033]0;title\007done\n'"
+    assert run(tmp_path, line).tail == " 2/2\nbell done"
+
+
 def test_a_bad_smoke_is_exit_1_with_its_last_lines(tmp_path: Path) -> None:
     answer = run(tmp_path, "for i in $(seq 100); do echo line $i; done; echo oops >&2; exit 3")
     assert (answer.exit_status, answer.ended, answer.rc) == (1, "exit", 3)

@@ -90,16 +90,14 @@ class Row:
     lease: str = ""
     next: str = ""
     sweep: str = ""
-    at_risk: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # {"seconds","steps","checkpoint"}: lost if its box vanished
+    # {"seconds","steps","checkpoint"}: lost if its box vanished
+    at_risk: Mapping[str, Any] = field(default_factory=dict)
     budget_pct: int = 0  # of its budget that is spent: the last of 50, 80, 100 that its keeper told
 
     def as_json(self) -> dict[str, Any]:
         """One element of `status.runs`."""
         named = ("step", "total", "epoch", "percentage", "remaining_s")
-        progress = {name: getattr(self, name) for name in named}
-        progress |= {"unit": self.unit or "step", "metrics": dict(self.metrics)}
+        known = {name: getattr(self, name) for name in named}
         return {
             "id": self.id,
             "sweep": self.sweep or None,
@@ -109,7 +107,7 @@ class Row:
             "since": self.since or None,
             "reach": self.reach.as_json(),
             "meter": self.meter.value,
-            "progress": progress,
+            "progress": known | {"unit": self.unit or "step", "metrics": dict(self.metrics)},
             "log_age_s": self.log_age_s,
             "reason": self.reason or None,
             "cause": self.cause or None,

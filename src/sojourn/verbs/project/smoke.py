@@ -6,6 +6,7 @@ It runs in the caller's own environment: `setup` is not run, the site's `init` i
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -56,6 +57,10 @@ class NoSmoke(Misuse):
 
     code = "no-smoke"
     next_step = "sojourn plan {file}"
+
+
+# What only a terminal obeys: colours, titles, single controls.
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,8 @@ def smoke(
         argv = ["bash", "-eo", "pipefail", "-c", job.smoke]
         ended, rc, output = _run(argv, work, _environment(root, job, env), timeout_s, say)
         seconds = time.monotonic() - began_s
-    tail = output.decode("utf-8", "surrogateescape").replace(root, "...").splitlines()[-TAIL_LINES:]
+    text = output.decode("utf-8", "surrogateescape").replace(root, "...").rstrip("\n")
+    tail = [_plain(line) for line in text.split("\n")[-TAIL_LINES:]]
     again = join(["sojourn", "smoke" if (ended, rc) != ("exit", 0) else "run", *([file] if file else [])])
     return Smoke(job.path, job.smoke, ended, rc, seconds, "\n".join(tail), tuple(remarks), again)
 
@@ -263,3 +269,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except ProcessLookupError:
         pass  # all of it has ended
     process.wait()
+
+
+def _plain(line: str) -> str:
+    """A line as it stands in the end: of a bar its last drawing, and nothing that only a terminal obeys."""
+    return _CONTROLS.sub("", next((part for part in reversed(line.split("\r")) if part.strip()), ""))

@@ -6,27 +6,25 @@ import ast
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from sojourn.store.job.tree import Problems, Scalar, Table, Tree, parse
 from sojourn.verbs.project.source.flags import constant, last
 from sojourn.verbs.project.source.paths import Module
 
-_MOST_BYTES, _MOST_FILES = 1 << 18, 20
+_MOST_BYTES, _MOST_FILES, _DEEPEST = 1 << 18, 20, 8
 
 
 def settings(root: str, modules: Sequence[Module]) -> dict[str, list[str]]:
     """The texts of each key, whatever it stands under. Raises: nothing."""
-    import yaml
-
     found: dict[str, list[str]] = {}
     for path in list(dict.fromkeys(_files(root, modules)))[:_MOST_FILES]:
         try:
             full = os.path.join(root, path)
             if os.path.getsize(full) > _MOST_BYTES:
                 continue
-            with open(full, encoding="utf-8") as f:
-                tree = yaml.safe_load(f)
-        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            with open(full, "rb") as f:
+                tree = parse(f.read())
+        except (OSError, Problems):
             continue
         for key, text in _texts(tree, 0):
             if text not in found.setdefault(key, []):
@@ -57,11 +55,12 @@ def _there(root: str, folder: str, name: str) -> Iterator[str]:
             yield path
 
 
-def _texts(tree: Any, depth: int) -> Iterator[tuple[str, str]]:
-    if depth > 8:
+def _texts(tree: Tree, depth: int) -> Iterator[tuple[str, str]]:
+    if depth > _DEEPEST or isinstance(tree, Scalar):
         return
-    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
-        if isinstance(value, str) and isinstance(key, str) and "${" not in value and "\n" not in value:
-            yield key, value
+    for key, value in tree.entries if isinstance(tree, Table) else [(None, item) for item in tree.items]:
+        if key is not None and isinstance(value, Scalar):
+            if value.kind == "str" and not value.is_null and "${" not in value.text and "\n" not in value.text:
+                yield key.text, value.text
         else:
             yield from _texts(value, depth + 1)
