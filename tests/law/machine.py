@@ -64,9 +64,10 @@ class Machine:
 
     def delete(self) -> None:
         """What the end of a lease does: all its processes and its disk are gone."""
-        self.end_all()
         self.is_on = self.is_cleared = False
-        shutil.rmtree(self.folder)
+        self.end_all()
+        while self.folder.exists():  # a call that had begun before may write on
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def restart(self) -> None:
         """Its container is made anew, as after a stop: processes and the registry in its home end, the volume stays."""

@@ -18,9 +18,13 @@ from tests.law.client import Client
 from tests.law.oracle import CLOSED
 from tests.law.order import How, Order, Placed
 
+CHAIN = 45  # links; the kernel follows 40
+
 
 def close(order: Order, dice: random.Random) -> None:
-    """A folder of outputs can no longer be looked into: a link to itself stands there (root may look anywhere else)."""
+    """A folder of outputs can no longer be looked into: too long a chain of links leads there (root may look anywhere
+    else).
+    """
     there = [folder for root in order.machine.roots for folder in sealed_folders(root)]
     if there:
         folder = dice.choice(there)
@@ -38,16 +42,22 @@ def sealed_folders(root: Path) -> list[Path]:
 
 def close_folder(folder: Path) -> None:
     """What it holds lies beside it, as nobody but the oracle knows."""
-    folder.rename(folder.with_name(CLOSED + folder.name))
-    folder.symlink_to(folder.name)
+    last = CLOSED + folder.name
+    folder.rename(folder.with_name(last))
+    for number in range(CHAIN):
+        name = f".chain-{folder.name}-{number}"
+        folder.with_name(name).symlink_to(last)
+        last = name
+    folder.symlink_to(last)
 
 
 def open_again(order: Order, dice: random.Random) -> None:
     """Every such folder is as it was."""
     for aside in [path for root in order.machine.roots for path in root.glob(f"attempts/*/{CLOSED}*")]:
         folder = aside.with_name(aside.name.removeprefix(CLOSED))
-        if folder.is_symlink():
-            folder.unlink()
+        for link in (folder, *folder.parent.glob(f".chain-{folder.name}-*")):
+            if link.is_symlink():
+                link.unlink()
         if not folder.exists():
             aside.rename(folder)
             order.tell(f"{folder.relative_to(order.machine.folder)} can be looked into again")

@@ -6,7 +6,7 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,6 +102,7 @@ class Order:
         self.begun.mkdir()
         self.runs: list[Placed] = []
         self.named = Named()
+        self.given_up: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}  # (client, name) -> what it was then
         self._began_s = time.monotonic()
 
     # -- what is told --
@@ -184,6 +185,9 @@ class Order:
         done = self.give(client, f"down {target} {how}", verb)
         for line in getattr(done, "lost", ()):
             self.tell(f"        lost or unknown: {line}")
+        if not isinstance(done, SojournError):
+            names = ((name, self.named.roots.get(name.partition(":")[0])) for name in how.abandon)
+            self.given_up |= {(client.name, name): self._content(root) for name, root in names if root}
         self._look_at_meter(client)
         return done
 
@@ -239,8 +243,18 @@ class Order:
             if own:
                 roots[record.id] = own
         sites = {name: str(base) for name, base in client.bases.items()}
-        self.named = Named(roots, sites, frozenset(how.abandon), frozenset(how.accept))
+        self.named = Named(roots, sites, frozenset(how.abandon) | self._given_up(client, roots), frozenset(how.accept))
         return typed(how.meanwhile, is_script=how.is_script, name=how.name, lines=self.named.lines)
+
+    def _given_up(self, client: Client, roots: Mapping[str, Path]) -> frozenset[str]:
+        """What this client gave up before, as long as the box has the very same."""
+        mine = ((name, was) for (who, name), was in self.given_up.items() if who == client.name)
+        return frozenset(
+            name for name, was in mine if (root := roots.get(name.partition(":")[0])) and self._content(root) == was
+        )
+
+    def _content(self, root: Path) -> frozenset[tuple[str, str]]:
+        return frozenset((debt.path, debt.sha256) for debt in self.oracle.debts(root)) if root.exists() else frozenset()
 
     def _judge(self, root: Path | None) -> list[str]:
         found = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sojourn.verbs.retrieve.fetch import NotOurs
+from sojourn.verbs.retrieve.fetch import HomeUnwritable, NotOurs
 from sojourn.verbs.retrieve.homes import OLD_NAME, Roster
 from sojourn.verbs.retrieve.pull import pull
 from sojourn.verbs.retrieve.verify import verify
@@ -150,3 +150,13 @@ def test_verify_passes_over_a_roster_of_an_earlier_version(tmp_path: Path) -> No
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / OLD_NAME).write_text("{}")
     assert [artifact.path for artifact in verify([str(tmp_path)]).artifacts] == ["a.json"]
+
+
+def test_a_folder_at_home_that_cannot_be_looked_into_is_not_empty(world: World, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "out").symlink_to("out")
+    world.ended("mkdir out; echo '{}' > out/a.json", outputs=["out"])
+    with pytest.raises(HomeUnwritable, match=f"^{home}/out/a.json cannot be written: Too many levels"):
+        pulled(world, home)
+    assert world.transport.asked == [] and [path.name for path in home.iterdir()] == ["out"]

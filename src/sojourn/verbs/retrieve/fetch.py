@@ -169,12 +169,15 @@ class Home:
             raise self.trouble(error) from error
 
     def _foreign(self, names: Sequence[str]) -> list[str]:
-        """Those of `names` that are there and that no pull of this run brought."""
+        """Those of `names` that are there and that no pull of this run brought. Raises: HomeUnwritable where that
+        cannot be seen: what cannot be looked into is not empty.
+        """
         try:
             ours = self.roster.brought(self.run)
+            return [name for name in names if name not in ours and _is_there(self.path(name))]
         except OSError as error:
+            self.tidy()
             raise self.trouble(error) from error
-        return [name for name in names if name not in ours and os.path.lexists(self.path(name))]
 
     def tidy(self) -> None:
         """Remove the staging folder: everything is home, or nothing may come."""
@@ -186,6 +189,15 @@ class Home:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HomeFull(path=self.folder, detail=detail, run=self.run)
         return HomeUnwritable(path=os.fsdecode(error.filename or self.folder), detail=detail, run=self.run)
+
+
+def _is_there(path: str) -> bool:
+    """Raises: OSError where that cannot be seen."""
+    try:
+        os.lstat(path)
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 @functools.lru_cache(1 << 15)  # each row is asked for about ten times
