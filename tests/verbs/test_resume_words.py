@@ -2,6 +2,7 @@
 
 import pytest
 
+from sojourn.verbs.project.source.paths import Names
 from sojourn.verbs.project.source.resuming import resuming
 
 FROM = '"$SOJOURN_RESUME_FROM"'
@@ -18,4 +19,4 @@ FROM = '"$SOJOURN_RESUME_FROM"'
     ],
 )
 def test_a_trainer_without_a_script_of_ones_own_is_resumed_by_its_own_words(run: str, words: str) -> None:
-    assert resuming(run, (), ()).command == f"{run} {words}"
+    assert resuming(run, Names(()), ()).command == f"{run} {words}"
