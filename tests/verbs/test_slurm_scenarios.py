@@ -90,12 +90,11 @@ ENDS = {
 def busy(cluster: Cluster, client: Client) -> Iterator[Client]:
     """A cluster with limits, a licence, a drained node, a full one, and a reservation for tomorrow."""
     slurm("limits")
-    _, full, drained = cluster.nodes
+    drained = cluster.nodes[2]
     cluster.sh(f"scontrol update nodename={drained} state=drain reason=test")
     cluster.sh("scontrol update partitionname=spot state=down; scontrol update partitionname=grace state=inactive")
-    cluster.sh(
-        f"scontrol create reservation reservationname=tomorrow starttime=now+1day duration=60 nodes={drained} users=root"
-    )
+    when = "starttime=now+1day duration=60"
+    cluster.sh(f"scontrol create reservation reservationname=tomorrow {when} nodes={drained} users=root")
     try:
         yield client
     finally:

@@ -186,7 +186,7 @@ class ProviderFaults:
 
 def _there_is(fault: Any) -> None:
     if fault is None:
-        pytest.skip("the real API has no such thing")
+        pytest.skip("does not apply: the real API has no such thing")
 
 
 def _knows_nothing(provider: Any, lease: Lease) -> list[Any]:
