@@ -44,7 +44,12 @@ class Named:
             return False
         if run in self.abandon or (is_checkpoint and f"{run}:checkpoint" in self.abandon):
             return True
-        if f"{run}:{path}" in self.accept | self.abandon or f"{run}:{path.partition('/')[0]}" in self.abandon:
+        if f"{run}:{path}" in self.accept | self.abandon:
+            return True
+        top = path.partition("/")[
+            0
+        ]  # a folder that cannot be looked into is given up whole, in an older attempt by place
+        if any(re.fullmatch(rf"{re.escape(run)}:(attempts/\d+/)?{re.escape(top)}", name) for name in self.abandon):
             return True
         return any(line.startswith(f"{run}: {path} ") and "never written" not in line for line in self.lines)
 
