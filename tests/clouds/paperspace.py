@@ -45,6 +45,9 @@ class Paperspace(Cloud):
         if method == "DELETE":
             self.destroy(one)
             return Answer(200, {"event": {}, "data": machine(one)})
+        if parts[2:] == ["start"]:
+            self.wake(one)
+            return Answer(200, {"event": {}, "data": machine(one)})
         if parts[2:] == ["stop"]:
             one.status = "off"
             self.on_end(one)

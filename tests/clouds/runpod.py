@@ -56,6 +56,9 @@ class RunPod(Cloud):
         if method == "DELETE":
             self.destroy(one)
             return Answer(204)
+        if method == "POST" and body["action"] == "start" and one.status == "EXITED":
+            self.wake(one)
+            return Answer(200, pod(one))
         if method == "POST":
             if body["action"] != "stop" or one.status == "EXITED":
                 return problem(409, "Conflict", "not among the pod's actions")
@@ -98,7 +101,7 @@ def pod(one: Machine) -> dict[str, Any]:
     gpu = {"id": asked["gpu"]["id"], "count": asked["gpu"].get("count", 1)}
     return {
         "id": one.native, "name": one.name, "status": status,
-        "actions": ["stop", "terminate"] if is_up else ["terminate"],
+        "actions": ["stop" if is_up else "start", "terminate"],
         "image": asked["image"], "args": "", "disk": asked.get("disk", 20), "mounts": asked.get("mounts", {}),
         "ports": asked.get("ports", []), "env": {}, "registry": None, "cloud": asked.get("cloud", "SECURE"),
         "dataCenterId": "EU-RO-1", "cudaVersion": "12.8", "ssh": {"proxy": None, "direct": direct if is_up else None},

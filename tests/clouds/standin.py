@@ -119,6 +119,10 @@ class Cloud:
             one.status, one.has_run = running, True
         return one
 
+    def wake(self, one: Machine) -> None:
+        """It was stopped, and boots again."""
+        one.status, one.looks = "booting", 0
+
     def is_listed(self, one: Machine) -> bool:
         """Whether the account's list has it by now."""
         return one.ended_s is None and one.looks > self.list_lag

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.backends.client import limits, log
-from sojourn.backends.client.answers import Accepted, accepts, created, gone, micro
+from sojourn.backends.client.answers import Accepted, accepts, created, micro, standing
 from sojourn.backends.client.https import Api, Reply, address
 from sojourn.backends.client.keys import Key
 from sojourn.backends.client.limits import Limiter, retry_after_s
@@ -151,6 +151,16 @@ def test_a_limit_holds_between_calls_and_other_classes_do_not_wait() -> None:
     assert limits.limiter("a", "x", "read", 1) is not limits.limiter("a", "x", "create", 1)
 
 
+def test_a_limit_holds_between_processes(tmp_path: Path) -> None:
+    clock, file = Clock(), str(tmp_path / "limits/one")
+    ours, theirs = (Limiter(4.5, clock.now_s, clock.sleep, file) for _ in range(2))  # a file is all that they share
+    assert ours.wait() and theirs.wait() and clock.slept == [4.5]
+    ours.hold(60)
+    assert not theirs.wait(clock.now_s() + 10) and not Limiter(0, clock.now_s, clock.sleep, file).wait(clock.now_s())
+    Path(file).write_text("1e30")  # of before a reboot, or torn
+    assert Limiter(0, clock.now_s, clock.sleep, file).wait(clock.now_s())
+
+
 def test_a_date_to_retry_after_counts_from_the_clock_of_who_says_it() -> None:
     date = {"date": "Tue, 24 Nov 2026 03:00:00 GMT", "retry-after": "Tue, 24 Nov 2026 03:00:30 GMT"}
     assert retry_after_s(date) == 30.0
@@ -187,9 +197,28 @@ def test_an_answer_to_a_create_is_accepted_rejected_or_unknown(reply: Reply | No
 
 
 def test_gone_takes_two_signals() -> None:
-    assert gone(False, False) is Pulse.GONE
-    assert gone(False, None) is gone(None, False) is gone(None, None) is Pulse.UNKNOWN
-    assert gone(True, None) is gone(None, True) is gone(True, False) is gone(False, True) is Pulse.ALIVE
+    alive, stopped, gone, unknown = Pulse.ALIVE, Pulse.STOPPED, Pulse.GONE, Pulse.UNKNOWN
+    assert standing(gone, gone) is gone
+    assert standing(gone, unknown) is standing(unknown, gone) is standing(unknown, unknown) is unknown
+    for here in (alive, stopped):
+        assert {standing(here, there) for there in (gone, unknown, here)} == {here}
+        assert {standing(there, here) for there in (gone, unknown)} == {here}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "instance-operations/launch/insufficient-capacity", "capacity"), (410, "no_such_ask", "capacity"),
+        (400, "OUT_OF_CAPACITY", "capacity"), (402, "Payment Required", "balance"),
+        (400, "credit is used up", "balance"),
+        (403, "global/account-inactive", "balance"), (403, "global/quota-exceeded", "quota"), (401, "no", "key"),
+        (404, "Invalid user key", "key"), (422, "no such GPU", "request"), (429, "too many", "rate"),
+    ],
+)  # fmt: skip
+def test_a_no_says_what_it_is_about(status: int, code: str, kind: str) -> None:
+    answer = created(Reply(status, {"code": code}, True, {"retry-after": "7"}), lambda body: None)
+    assert isinstance(answer, Rejected) and answer.kind == kind
+    assert answer.retry_after_s == (7.0 if kind == "rate" else None)
 
 
 def test_a_delete_that_was_lost_is_not_taken_for_one_that_was_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sojourn.verbs.rent.obtain import obtain
 from sojourn.verbs.rent.price import BudgetTooSmall, NotWithinLimits, OverMaxPrice, Wish
 from tests.clouds.everywhere import clouds
 from tests.clouds.standin import Cloud, Fault
+from tests.clouds.vastai import LASTS_S
 
 __all__ = ["clouds"]
 A100 = Need(accelerators=(("A100", 1),))
@@ -217,6 +219,24 @@ def test_a_plan_names_what_would_be_rented_and_rents_nothing(
     shown = " ".join(capsys.readouterr().out.split())
     assert "rents 1 x A100 SXM4 (ask 102) at 1.10 USD an hour" in shown and "-y does not rent it" not in shown
     assert not rented(clouds)
+
+
+def test_a_plan_is_red_where_the_account_has_no_money(
+    clouds: dict[str, Cloud], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sojourn.yaml").write_text((JOB % "'A100:1'").replace("site: rent", "site: vastai"))
+    assert main(["plan"]) in (0, 10)
+    clouds["vastai"].balance_micro = 0
+    capsys.readouterr()
+    assert main(["plan"]) == 11
+    assert "the account has 0.00 USD left" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_ends_before_the_run_may_end_is_not_offered(clouds: dict[str, Cloud], ann: Tenant) -> None:
+    provider = provider_of(ann.ctx.site("vastai"))
+    assert provider.offers(A100) and not provider.offers(replace(A100, run_s=2 * LASTS_S))
+    bids = provider.offers(replace(A100, is_interruptible=True))
+    assert bids and all(one.facts["is_spot"] for one in bids)
 
 
 def test_a_machine_is_rented_by_a_name_of_its_own_and_runs_go_onto_it_by_that_name(

@@ -18,7 +18,7 @@ from sojourn.verbs.observe.refresh import refresh_one
 from sojourn.verbs.release.down import down
 from sojourn.verbs.release.request import DownRequest
 from sojourn.verbs.rent.known import Unrecorded, this_client
-from sojourn.verbs.rent.machine import RentUnknown, rented
+from sojourn.verbs.rent.machine import RentUnknown, rented, woken
 from sojourn.verbs.rent.price import Wish
 from sojourn.verbs.takeover.recover import recover
 from tests.clouds.conftest import Ground
@@ -140,3 +140,20 @@ def test_a_machine_that_vanished_settles_its_runs(ground: Ground) -> None:
     assert decide(seen, seen.record.run.spec, "elsewhere").do == "again"
     ground.rent()
     assert open_leases(ground.ctx) == [("cloud", ground.cloud.billing[0].native)]
+
+
+@pytest.mark.parametrize("ground", ["runpod"], indirect=True)
+def test_a_stopped_machine_is_said_to_be_stopped_and_is_woken_by_its_name(ground: Ground) -> None:
+    ground.rent()
+    store = ground.ctx.store
+    spec = {"run": "digits", "identity": "i" * 64, "code": "c" * 64, "argv": ["true"]}
+    store.append("planned", run="digits", site=asdict(ground.site), root="/nowhere/digits", spec=spec)
+    store.append("launching", run="digits", attempt=1, token="t", lease="cloud")
+    ground.ctx.boxes["cloud"] = unrented(ground.site)  # it does not answer
+    (machine,) = ground.cloud.billing
+    machine.status = "EXITED"
+    seen = refresh_one(ground.ctx, store.index.find("digits"))
+    assert "cloud is stopped, and may bill" in seen.reach.error and "sojourn up cloud" in seen.reach.next
+    assert open_leases(ground.ctx) and seen.status.state.value != "lost"
+    woken(ground.ctx, ground.site, store.index.leases()[0])
+    assert machine.status == "RUNNING" and ground.cloud.rented_ever == 1

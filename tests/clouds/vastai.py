@@ -16,6 +16,7 @@ ASKS = {
     104: ("H100 SXM", 81559, 1, 2.40, 1.50),
 }
 PAGE = 2
+LASTS_S = 5_000_000.0
 DISK_USD_PER_H = 0.005
 
 
@@ -70,6 +71,8 @@ class VastAI(Cloud):
         if method == "DELETE":
             self.destroy(one)
             return Answer(200, {"success": True})
+        if body.get("state") == "running":
+            self.wake(one)
         if body.get("state") == "stopped":
             one.status = "stopped"
             self.on_end(one)
@@ -108,11 +111,12 @@ class VastAI(Cloud):
         return [
             {
                 "id": ask, "machine_id": ask, "gpu_name": name, "gpu_ram": ram, "num_gpus": count, "dph_total": price,
-                "min_bid": bid, "storage_cost": 0.15, "duration": 5_000_000.0, "reliability2": 0.995,
+                "min_bid": bid, "storage_cost": 0.15, "duration": LASTS_S, "reliability2": 0.995,
                 "inet_up_cost": 0.01, "geolocation": "Sweden, SE", "cpu_cores_effective": 16.0,
                 "cpu_ram": 64_000, "direct_port_count": 20,
             }
-            for ask, (name, ram, count, price, bid) in ASKS.items() if not counts or count in counts
+            for ask, (name, ram, count, price, bid) in ASKS.items()
+            if (not counts or count in counts) and asked.get("duration", {}).get("gte", 0) <= LASTS_S
         ]  # fmt: skip
 
 

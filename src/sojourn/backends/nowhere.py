@@ -19,6 +19,10 @@ class Nowhere:
         """Nobody answers."""
         return self._no
 
+    def attach(self, argv: Sequence[str], has_terminal: bool) -> list[str]:
+        """Who asks it first hears that nobody answers."""
+        return []
+
     def put(self, local: str, remote: str, *, timeout_s: float = 600.0) -> None | NoAnswer:
         """Nobody takes it."""
         return self._no

@@ -20,6 +20,9 @@ class Need:
     memory_gib: float = 0.0
     memory_or_more: bool = False
     disk_gib: float = 0.0
+    # Of a machine that is rented for it: how long at most (0: not known), and whether it may be taken back before that.
+    run_s: float = 0.0
+    is_interruptible: bool = False
 
     def as_plain(self) -> dict[str, Any]:
         """As it enters the run's identity: only the constraints, in the job file's words."""

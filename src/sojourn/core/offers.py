@@ -119,8 +119,20 @@ class Provider(Protocol):
         ...
 
     def look(self, lease: Lease) -> Pulse:
-        """Whether the provider says that the lease still exists; if given as for `release` with its `keep_verb`,
-        whether it still runs. GONE takes two signals; whoever cannot be asked, or knows no such key, says UNKNOWN.
+        """How the provider says that the machine stands: STOPPED where it exists, computes nothing, and may bill. GONE
+        takes two signals; whoever cannot be asked, or knows no such key, says UNKNOWN.
+        """
+        ...
+
+    def check(self) -> Mapping[str, Any]:
+        """The account, by reading calls: `key` (where it is from), `machines` (how many), `balance` (in words), and
+        `balance_micro` where nothing can be rented once that is used up. Raises: what the key was refused with, ...
+        """
+        ...
+
+    def wake(self, lease: Lease) -> str:
+        """Have a machine that is STOPPED run again, at its own rate; returns one line on what was asked for. Its
+        address may be another one then. Raises: WorldError where it cannot be woken.
         """
         ...
 

@@ -76,7 +76,11 @@ class DryRun:
 
 
 class Transport(Protocol):
-    """How bytes and argv get to the box. Made with `Backend(place)`; holds no state that a second one would need."""
+    """How bytes and argv get to the box. Made with `Backend(place)`; holds no state that a second one would need.
+
+    One that can may have `attach(argv, has_terminal) -> list[str]`: the argv to run here, so that `argv` runs on the
+    box with our own streams, and in a terminal there. `exec` and `ssh` need it.
+    """
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20

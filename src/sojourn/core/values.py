@@ -63,9 +63,13 @@ _FINAL = _DEAD | {State.SUCCEEDED, State.CANCELLED}
 
 
 class Pulse(Enum):
-    """What a launcher knows about the process it keeps alive. "Unknown" is a value."""
+    """What a launcher knows about the process it keeps alive, or a provider about a machine. "Unknown" is a value.
+
+    STOPPED, of a machine: it exists, computes nothing, and may bill.
+    """
 
     ALIVE = "alive"
+    STOPPED = "stopped"
     GONE = "gone"
     UNKNOWN = "unknown"
 

@@ -33,6 +33,7 @@ class Following:
     ) -> None:
         self._lease, self._provider, self._way, self._moved = lease, provider, way, moved
         self._transport, self._has_asked = way(lease), False
+        self.attach = self._attach if hasattr(self._transport, "attach") else None  # as `core.ports.Transport` says
         self.stream = self._stream if hasattr(self._transport, "stream") else None  # as `core.streams` says
 
     def call(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
@@ -49,6 +50,11 @@ class Following:
         """As the port says."""
         answer = self._transport.get(remote, local, **how)
         return self._transport.get(remote, local, **how) if self._has_moved(answer) else answer
+
+    def _attach(self, argv: Sequence[str], has_terminal: bool) -> list[str]:
+        """To where the machine is now: it was asked something just before."""
+        way: Any = self._transport
+        return list(way.attach(argv, has_terminal))
 
     def _stream(self, argv: Sequence[str], **how: Any) -> Ended | NoAnswer:
         """What is sent was read, so whoever asked asks again; by then the new address is known."""

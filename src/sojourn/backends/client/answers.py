@@ -7,7 +7,7 @@ no in its documented way; anything else is unknown, and only its list can tell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +104,35 @@ def accepts(reply: Reply | NoAnswer, *also: int) -> bool | None:
     return False if 400 <= reply.status < 500 and reply.status not in UNDECIDED else None
 
 
-def gone(by_id: bool | None, listed: bool | None) -> Pulse:
-    """Gone means two signals. `by_id`: asked by its id, it exists; `listed`: it is in a list that was read whole with
-    the same key; None where that could not be asked.   Source: provider-apis: a lone 404 may mean a wrong key.
+def standing(by_id: Pulse, listed: Pulse) -> Pulse:
+    """How a machine stands. `by_id`: asked by its id; `listed`: by a list that was read whole with the same key;
+    UNKNOWN where that could not be asked. Gone means two signals.
+
+    Source: provider-apis: a lone 404 may mean a wrong key.
     """
-    if by_id or listed:
-        return Pulse.ALIVE
-    return Pulse.GONE if by_id is False and listed is False else Pulse.UNKNOWN
+    for one in (by_id, listed):
+        if one in (Pulse.ALIVE, Pulse.STOPPED):
+            return one
+    return Pulse.GONE if by_id is listed is Pulse.GONE else Pulse.UNKNOWN
+
+
+def by_id(reply: Reply | NoAnswer, one: object, pulse: Callable[[Mapping[str, Any]], Pulse]) -> Pulse:
+    """What an answer about a machine says of it. `one`: the machine in it; `pulse`: how a machine stands."""
+    if isinstance(one, Mapping) and one:
+        return pulse(one)
+    return Pulse.GONE if isinstance(reply, Reply) and reply.status == 404 else Pulse.UNKNOWN
+
+
+def by_list(
+    listed: Sequence[Mapping[str, Any]] | Reply | NoAnswer,
+    native: str,
+    pulse: Callable[[Mapping[str, Any]], Pulse],
+    id_of: Callable[[Mapping[str, Any]], str] = lambda row: str(row.get("id")),
+) -> Pulse:
+    """What a list of all machines says of this one."""
+    if isinstance(listed, (Reply, NoAnswer)):
+        return Pulse.UNKNOWN
+    return next((pulse(row) for row in listed if id_of(row) == native), Pulse.GONE)
 
 
 def must(reply: Reply | NoAnswer, *, provider: str, site: str, key: str, what: str) -> Reply:

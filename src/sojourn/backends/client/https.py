@@ -122,7 +122,7 @@ class Api:
         is_change: bool,
     ) -> Reply | NoAnswer:
         key, url = self.key(), self.base + path + ("?" + urlencode(query) if query else "")
-        account, every_s = f"{self.base} {hash(key.value)}", self.every_s.get(kind, 0.0)
+        account, every_s = f"{self.base} {key.value}", self.every_s.get(kind, 0.0)
         limiter = limits.limiter(self.provider, account, kind, every_s, self.now_s, self.sleep)
         if not limiter.wait(until_s):
             return NoAnswer(sent=False, kind="limited", detail=f"{self.provider} asks to be called less often")

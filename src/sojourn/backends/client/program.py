@@ -102,7 +102,7 @@ class Program:
         path = shutil.which(self.argv[0])
         if path is None:
             raise self.missing()
-        account = str(hash(tuple(key.value for key in keys.values())))
+        account = " ".join(key.value for key in keys.values())
         kind = "write" if is_change else "read"
         every_s = self.every_s.get(kind, 0.0)
         limiter = limits.limiter(self.provider, account, kind, every_s, self.now_s, self.sleep)

@@ -8,6 +8,14 @@ from typing import Any, ClassVar
 from sojourn.backends.client import answers, keys, machines
 from sojourn.backends.client.https import Api, Reply
 from sojourn.core.values import Lease, NoAnswer, Site
+from sojourn.wire.errors import WorldError
+
+
+class CannotWake(WorldError):
+    """{lease} is stopped, and sojourn cannot have {provider} start it again."""
+
+    code = "cannot-wake"
+    next_step = "start it in the console of {provider}, or sojourn down {lease}"
 
 
 class Renting:
@@ -26,6 +34,18 @@ class Renting:
 
     def __init__(self, site: Site, api: Api) -> None:
         self._site, self._api = site, api
+
+    def wake(self, lease: Lease) -> str:
+        """Where its API has no such call. Raises: CannotWake."""
+        raise CannotWake(lease=lease.name, provider=self._site.provider)
+
+    def _woken(self, lease: Lease, reply: Reply | NoAnswer) -> str:
+        """The line of a `wake`. Raises: KeyRefused, ProviderSays, ProviderSilent."""
+        done = answers.accepts(reply)
+        if done is False:
+            self._must(reply, f"start {lease.native}")
+        asked = f"{self._site.provider} was told to start {lease.native}"
+        return asked if done else f"{asked}; its answer was lost"
 
     @classmethod
     def key_of(cls, site: Site) -> Callable[[], keys.Key]:

@@ -102,19 +102,15 @@ class Backend(Renting):
         return quiet or replace(lease, address=f"root@{host}:{port}")
 
     def look(self, lease: Lease) -> Pulse:
-        """Gone by its id, and not in the list. One that was powered off to keep its disks is gone when it is off."""
+        """Gone by its id, and not in the list."""
         reply = self._question("GET", f"{PRO}/status", {"instance_uuid": lease.native})
-        by_id = None
+        by_id = Pulse.UNKNOWN
         if _is_success(reply):
-            state = _data(reply)
-            by_id = bool(state) and (lease.is_final or _state(state) not in OFF)
+            by_id = _pulse(state) if (state := _state(_data(reply))) else Pulse.UNKNOWN
         elif isinstance(reply, Reply) and reply.is_json and _code(reply) in ("NotFound", "InstanceNotFound"):
-            by_id = False
-        listed = self._list()
-        if isinstance(listed, (Reply, NoAnswer)):
-            return answers.gone(by_id, None)
-        one = next((one for one in listed if _native(one) == lease.native), None)
-        return answers.gone(by_id, one is not None and (lease.is_final or _state(one.get("status")) not in OFF))
+            by_id = Pulse.GONE
+        listed = answers.by_list(self._list(), lease.native, lambda one: _pulse(_state(one.get("status"))), _native)
+        return answers.standing(by_id, listed)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Power it off and, where nothing is to stay, release it then. Blocks for OFF_S at most.
@@ -131,8 +127,8 @@ class Backend(Renting):
             if not _is_success(off) and not isinstance(off, NoAnswer):
                 self._refused(off, lease.stop_verb)
             return f"{asked}; its disks stay for 15 days, paid ones go on billing"
-        kept, until_s = replace(lease, is_final=False), self._api.now_s() + OFF_S
-        while self.look(kept) is Pulse.ALIVE and self._api.now_s() < until_s:
+        until_s = self._api.now_s() + OFF_S
+        while self.look(lease) is Pulse.ALIVE and self._api.now_s() < until_s:
             self._api.sleep(LOOK_S)
         reply = self._api.write("POST", f"{PRO}/release", who)
         if isinstance(reply, NoAnswer):
@@ -149,7 +145,8 @@ class Backend(Renting):
             return {}
         funds = self.funds()
         balance = "" if isinstance(funds, NoAnswer) else f"{funds[0] / 1e6:.2f} {funds[1]}"
-        return {"key": self._api.key().name, "machines": len(listed), "balance": balance}
+        found = {"key": self._api.key().name, "machines": len(listed), "balance": balance}
+        return found if isinstance(funds, NoAnswer) else {**found, "balance_micro": funds[0]}
 
     def funds(self) -> tuple[int, str] | NoAnswer:
         """(micro-units, currency) that the wallet holds."""
@@ -241,3 +238,7 @@ def _asset(one: Mapping[str, Any]) -> Asset:
     rate = round(price * MICRO_PER_THOUSANDTH) if is_price and price is not None else None
     state = _state(one.get("status"))
     return Asset("machine", _native(one), _name(one), state, None if state in OFF else rate, currency="CNY")
+
+
+def _pulse(state: str) -> Pulse:
+    return Pulse.STOPPED if state in OFF else Pulse.ALIVE

@@ -6,8 +6,8 @@ Without a rate there its meter is unknown, never free.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
 
 from sojourn.core import law
 from sojourn.core.inventory import Inventory
@@ -80,6 +80,14 @@ class Backend:
     def look(self, lease: Lease) -> Pulse:
         """Only the user can look."""
         return Pulse.UNKNOWN
+
+    def check(self) -> Mapping[str, Any]:
+        """There is no account."""
+        return {}
+
+    def wake(self, lease: Lease) -> str:
+        """Only its user can start it."""
+        return f"start {lease.name} yourself"
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Stops nothing: says what the user must do now. Raises: Defect for a clearance that is not for this lease."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from sojourn.backends.client import answers, keys, listing, machines, reach
 from sojourn.backends.client.keys import Key
 from sojourn.backends.client.program import NoProgram, Printed, Program
+from sojourn.backends.client.renting import CannotWake
 from sojourn.core import law
 from sojourn.core.inventory import Asset, Inventory
 from sojourn.core.law import Clearance
@@ -131,12 +132,14 @@ class Backend:
 
     def look(self, lease: Lease) -> Pulse:
         """Gone by its id, and not in the whole list."""
-        by_id, listed = self._list("--id", lease.native), self._list()
-        signals = (
-            None if isinstance(rows, NoAnswer) else any(one.get("UHostId") == lease.native for one in rows)
-            for rows in (by_id, listed)
+
+        def pulse(one: Mapping[str, Any]) -> Pulse:
+            return Pulse.STOPPED if one.get("State") == "Stopped" else Pulse.ALIVE
+
+        signals = (self._list("--id", lease.native), self._list())
+        return answers.standing(
+            *(answers.by_list(rows, lease.native, pulse, lambda one: str(one.get("UHostId"))) for rows in signals)
         )
-        return answers.gone(*signals)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Stop it and delete it then. Blocks for OFF_S, two changes and a few questions at most.
@@ -158,6 +161,10 @@ class Backend:
         if _data(answer) is None and self.look(lease) is not Pulse.GONE:
             self._must(answer, lease.stop_verb)
         return asked
+
+    def wake(self, lease: Lease) -> str:
+        """Whether a stopped one gets its GPU again is not published. Raises: CannotWake."""
+        raise CannotWake(lease=lease.name, provider="compshare")
 
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the keys says of the account. Raises: NoKey, NoProgram, KeyRefused, ..."""

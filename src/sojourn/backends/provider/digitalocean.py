@@ -105,13 +105,9 @@ class Backend(Renting):
     def look(self, lease: Lease) -> Pulse:
         """Gone by its id, and in neither list. `off` is not gone: it bills in full."""
         reply = self._api.read(f"/droplets/{lease.native}")
-        by_id = None
-        if isinstance(reply, Reply):
-            by_id = True if reply.is_ok and "droplet" in reply.fields else False if reply.status == 404 else None
-        listed = self._list()
-        if isinstance(listed, (Reply, NoAnswer)):
-            return answers.gone(by_id, None)
-        return answers.gone(by_id, any(str(one.get("id")) == lease.native for one in listed))
+        one = reply.fields.get("droplet") if isinstance(reply, Reply) and reply.is_ok else None
+        listed = answers.by_list(self._list(), lease.native, _pulse)
+        return answers.standing(answers.by_id(reply, one, _pulse), listed)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Destroy it. Raises: Defect, ProviderSays."""
@@ -253,3 +249,7 @@ def _rate(one: Mapping[str, Any]) -> int | None:
 def _told(one: Mapping[str, Any]) -> dict[str, Any]:
     info = one.get("gpu_info") or {}
     return {"region": (one.get("region") or {}).get("slug"), "gpu": info.get("model"), "gpus": info.get("count")}
+
+
+def _pulse(one: Mapping[str, Any]) -> Pulse:
+    return Pulse.STOPPED if one.get("status") in ("off", "archive") else Pulse.ALIVE

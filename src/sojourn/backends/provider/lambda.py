@@ -103,17 +103,9 @@ class Backend(Renting):
     def look(self, lease: Lease) -> Pulse:
         """Gone by its id, and not in the list."""
         reply = self._api.read(f"/instances/{lease.native}")
-        by_id = None
-        if isinstance(reply, Reply):
-            one = reply.fields.get("data")
-            by_id = one.get("status") not in OVER if reply.is_ok and isinstance(one, Mapping) else None
-            by_id = False if reply.status == 404 else by_id
-        listed = self._list()
-        if isinstance(listed, NoAnswer):
-            return answers.gone(by_id, None)
-        return answers.gone(
-            by_id, any(str(one.get("id")) == lease.native and one.get("status") not in OVER for one in listed)
-        )
+        one = reply.fields.get("data") if isinstance(reply, Reply) and reply.is_ok else None
+        listed = answers.by_list(self._list(), lease.native, _pulse)
+        return answers.standing(answers.by_id(reply, one, _pulse), listed)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Terminate it. Raises: Defect, ProviderSays."""
@@ -224,3 +216,7 @@ def _trusting(public_key: str) -> str:
         f"#!/bin/sh\nmkdir -p {home} && echo '{public_key}' >> {home}/authorized_keys"
         f" && chown -R {USER}: {home} && chmod 700 {home} && chmod 600 {home}/authorized_keys\n"
     )
+
+
+def _pulse(one: Mapping[str, Any]) -> Pulse:
+    return Pulse.GONE if one.get("status") in OVER else Pulse.ALIVE

@@ -111,17 +111,10 @@ class Backend(Renting):
         return quiet or replace(lease, address=where)
 
     def look(self, lease: Lease) -> Pulse:
-        """Gone by its id, and not in the list. One that was stopped to keep its disk is gone when it is off."""
+        """Gone by its id, and not in the list."""
         reply = self._api.read(f"/machines/{lease.native}")
-        by_id = None
-        if isinstance(reply, Reply):
-            one = _machine(reply)
-            by_id = False if reply.status == 404 else None if one is None else self._bills(lease, one)
-        listed = self._list()
-        if isinstance(listed, (Reply, NoAnswer)):
-            return answers.gone(by_id, None)
-        one = next((one for one in listed if str(one.get("id")) == lease.native), None)
-        return answers.gone(by_id, one is not None and self._bills(lease, one))
+        listed = answers.by_list(self._list(), lease.native, _pulse)
+        return answers.standing(answers.by_id(reply, _machine(reply), _pulse), listed)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Delete it, or stop it where its disk is to stay. Raises: Defect, ProviderSays."""
@@ -138,6 +131,10 @@ class Backend(Renting):
             self._forget_script(lease)
         asked = f"paperspace was told to {lease.stop_verb} {lease.native}" + ("" if done else "; its answer was lost")
         return asked if lease.is_final else f"{asked}; its disk goes on billing"
+
+    def wake(self, lease: Lease) -> str:
+        """Start the machine. Raises: ProviderSays, ..."""
+        return self._woken(lease, self._api.write("PATCH", f"/machines/{lease.native}/start"))
 
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the key says of the account. Raises: NoKey, KeyRefused, ProviderSays, ..."""
@@ -173,9 +170,6 @@ class Backend(Renting):
         for one in scripts if isinstance(scripts, list) else ():
             if one.get("name") == lease.token:
                 self._api.write("DELETE", f"/startup-scripts/{one.get('id')}")
-
-    def _bills(self, lease: Lease, one: Mapping[str, Any]) -> bool:
-        return lease.is_final or one.get("state") != OFF
 
     def _setting(self, name: str) -> str:
         found = keys.text(self._site, name)
@@ -223,3 +217,7 @@ def _machine(reply: Reply | NoAnswer) -> Mapping[str, Any] | None:
         return None
     one = reply.fields.get("data", reply.fields)
     return one if isinstance(one, Mapping) and one.get("id") else None
+
+
+def _pulse(one: Mapping[str, Any]) -> Pulse:
+    return Pulse.STOPPED if one.get("state") == OFF else Pulse.ALIVE

@@ -105,19 +105,11 @@ class Backend(Renting):
         return quiet or replace(lease, address=where, facts={**lease.facts, **_told(pod)})
 
     def look(self, lease: Lease) -> Pulse:
-        """Gone by its id, and not in the list. One that was stopped to keep its disk is gone when it has exited."""
-        dead = (GONE,) if lease.is_final else (GONE, "EXITED")
+        """Gone by its id, and not in the list."""
         reply = self._api.read(f"/pods/{lease.native}")
-        by_id = None
-        if isinstance(reply, Reply):
-            by_id = reply.fields.get("status") not in dead if reply.is_ok and reply.fields else None
-            by_id = False if reply.status == 404 else by_id
-        listed = self._list()
-        if isinstance(listed, NoAnswer):
-            return answers.gone(by_id, None)
-        return answers.gone(
-            by_id, any(str(pod.get("id")) == lease.native and pod.get("status") not in dead for pod in listed)
-        )
+        pod = reply.fields if isinstance(reply, Reply) and reply.is_ok else None
+        listed = answers.by_list(self._list(), lease.native, _pulse)
+        return answers.standing(answers.by_id(reply, pod, _pulse), listed)
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Terminate the pod, or stop it where its disk is to stay. Raises: Defect, ProviderSays."""
@@ -135,6 +127,10 @@ class Backend(Renting):
         if done is None:
             return f"{asked}; its answer was lost"
         return asked if lease.is_final else f"{asked}; /workspace goes on billing, at twice its price"
+
+    def wake(self, lease: Lease) -> str:
+        """Start the pod; its host may have no free GPU then. Raises: ProviderSays, ..."""
+        return self._woken(lease, self._api.write("POST", f"/pods/{lease.native}/action", {"action": "start"}))
 
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the key says of the account. Raises: NoKey, KeyRefused, ProviderSays, ..."""
@@ -227,3 +223,8 @@ def _told(pod: Any) -> dict[str, Any]:
     disk_gb = ((pod.get("mounts") or {}).get("persistent") or {}).get("size")
     disk = {"disk_gib": disk_gb, "disk_micro_per_gib_month": DISK_MICRO_PER_GB_MONTH} if disk_gb else {}
     return {"region": pod.get("dataCenterId"), "gpu": gpu.get("id"), "gpus": gpu.get("count"), **disk}
+
+
+def _pulse(pod: Mapping[str, Any]) -> Pulse:
+    status = pod.get("status")
+    return Pulse.GONE if status == GONE else Pulse.STOPPED if status == "EXITED" else Pulse.ALIVE

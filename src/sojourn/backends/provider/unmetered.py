@@ -5,8 +5,8 @@ It is free where the user or the platform says so. Of any other (a plain `ssh:AL
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
 
 from sojourn.core import law
 from sojourn.core.inventory import Inventory
@@ -67,6 +67,14 @@ class Backend:
     def look(self, lease: Lease) -> Pulse:
         """Nobody is known to rent it out, so nobody can say that it is gone."""
         return Pulse.UNKNOWN
+
+    def check(self) -> Mapping[str, Any]:
+        """There is no account."""
+        return {}
+
+    def wake(self, lease: Lease) -> str:
+        """Only its user can start it."""
+        return f"start {lease.name} yourself"
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Nothing is stopped and nothing deleted. Raises: Defect for a clearance that is not for this lease."""

@@ -52,7 +52,8 @@ class Backend(Renting):
     def offers(self, need: Need) -> Sequence[Offer]:
         """Verified hosts with a port of their own for ssh, which last as long as `hours` says."""
         disk_gb = max(keys.number(self._site, "disk_gb", DISK_GB), math.ceil(need.disk_gib))
-        is_spot = keys.flag(self._site, "spot")
+        is_spot = need.is_interruptible or keys.flag(self._site, "spot")
+        lasts_s = max(keys.number(self._site, "hours", HOURS) * 3600, math.ceil(need.run_s))  # its end is fixed then
         found: dict[str, Offer] = {}
         for count in sorted({count for _, count in need.accelerators} or {1}):
             asked: dict[str, Any] = {
@@ -64,7 +65,7 @@ class Backend(Renting):
                 "rentable": {"eq": True},
                 "num_gpus": {"in": [count]},
                 "disk_space": {"gte": disk_gb},
-                "duration": {"gte": keys.number(self._site, "hours", HOURS) * 3600},
+                "duration": {"gte": lasts_s},
                 "direct_port_count": {"gte": 1},
                 "reliability": {"gte": self._fraction("reliability", RELIABILITY)},
                 "cpu_cores_effective": {"gte": need.cpus},
@@ -144,20 +145,13 @@ class Backend(Renting):
         return quiet or lease
 
     def look(self, lease: Lease) -> Pulse:
-        """Gone by its id (null), and not in the whole list. One that was stopped to keep its disk is gone when it has
-        stopped.
-        """
+        """Gone by its id (null), and not in the whole list."""
         reply = self._api.read(f"/v0/instances/{lease.native}/", {"owner": "me"})
-        by_id = None
-        if isinstance(reply, Reply) and reply.is_ok and "instances" in reply.fields:
-            by_id = self._bills(lease, reply.fields["instances"])
-        elif isinstance(reply, Reply) and reply.status == 404:
-            by_id = False
-        listed = self._list()
-        if isinstance(listed, NoAnswer):
-            return answers.gone(by_id, None)
-        one = next((one for one in listed if str(one.get("id")) == lease.native), None)
-        return answers.gone(by_id, self._bills(lease, one))
+        one = reply.fields.get("instances") if isinstance(reply, Reply) and reply.is_ok else None
+        by_id = answers.by_id(reply, one, _pulse)
+        if isinstance(reply, Reply) and reply.is_ok and "instances" in reply.fields and one is None:
+            by_id = Pulse.GONE
+        return answers.standing(by_id, answers.by_list(self._list(), lease.native, _pulse))
 
     def release(self, lease: Lease, clearance: Clearance) -> str:
         """Destroy it, or stop it where its disk is to stay. Raises: Defect, ProviderSays."""
@@ -174,12 +168,17 @@ class Backend(Renting):
         asked = f"vastai was told to {what} {lease.native}" + ("" if done else "; its answer was lost")
         return asked if lease.is_final else f"{asked}; its disk goes on billing"
 
+    def wake(self, lease: Lease) -> str:
+        """Start the instance, on the same host, when that has its GPUs free. Raises: ProviderSays, ..."""
+        return self._woken(lease, self._api.write("PUT", f"/v0/instances/{lease.native}/", {"state": "running"}))
+
     def check(self) -> Mapping[str, Any]:
         """What a reading call with the key says of the account. Raises: NoKey, KeyRefused, ProviderSays, ..."""
         user = self._account(self._api.read("/v0/users/current/"), "show the account").fields
         listed = self._list()
-        balance = answers.micro(user.get("balance"))
+        balance, funds = answers.micro(user.get("balance")), self.funds()
         return {
+            **({} if isinstance(funds, NoAnswer) else {"balance_micro": funds[0]}),
             "key": self._api.key().name,
             "machines": 0 if isinstance(listed, NoAnswer) else len(listed),
             "balance": "" if balance is None else f"{balance / 1e6:.2f} USD",
@@ -243,9 +242,6 @@ class Backend(Renting):
             raise Misuse(detail=f"[sites.{self._site.name}.vastai] {name}: write a number from 0 to 1, not {value!r}")
         return float(value)
 
-    def _bills(self, lease: Lease, one: Mapping[str, Any] | None) -> bool:
-        return one is not None and (lease.is_final or one.get("cur_state") != "stopped")
-
     def _account(self, reply: Reply | NoAnswer, what: str) -> Reply:
         """`_must` for what every account has: there 404 is the answer to an unknown key (docs.vast.ai, 2026-08)."""
         if isinstance(reply, Reply) and reply.status == 404:
@@ -307,3 +303,9 @@ def _ways(one: Mapping[str, Any]) -> list[tuple[str, int]]:
     if one.get("ssh_host") and isinstance(one.get("ssh_port"), int):
         ways.append((str(one["ssh_host"]), one["ssh_port"]))
     return ways
+
+
+def _pulse(one: Mapping[str, Any]) -> Pulse:
+    """One that was outbid shows as stopped or exited, while it is meant to run (docs.vast.ai, 2026-08)."""
+    is_off = one.get("cur_state") == "stopped" or one.get("actual_status") in ("exited", "stopped")
+    return Pulse.STOPPED if is_off else Pulse.ALIVE

@@ -50,6 +50,10 @@ class Backend:
     def __init__(self, place: Place | None = None) -> None:
         """The place is this machine."""
 
+    def attach(self, argv: Sequence[str], has_terminal: bool) -> list[str]:
+        """As in the port."""
+        return list(argv)
+
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20
     ) -> Ended | NoAnswer:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from sojourn.backends.bounds import QUIET_S, Keep
 from sojourn.backends.ssh import session as ssh_session
-from sojourn.backends.ssh.argv import COPY, POLL, address, reached
+from sojourn.backends.ssh.argv import COPY, POLL, address, attach, reached
 from sojourn.backends.transport import _copies as copies
 from sojourn.core.values import Ended, NoAnswer, Place
 
@@ -25,6 +25,10 @@ class Backend:
         """Raises: BadSshAddress."""
         address(place.address)
         self._site = reached(place)
+
+    def attach(self, argv: Sequence[str], has_terminal: bool) -> list[str]:
+        """As in the port: a connection of its own."""
+        return attach(self._site, argv, has_terminal)
 
     def call(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, limit_bytes: int = 16 << 20

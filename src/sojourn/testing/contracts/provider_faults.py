@@ -158,13 +158,16 @@ class ProviderFaults:
         assert provider.look(lease) in (Pulse.ALIVE, Pulse.UNKNOWN)
 
     def test_a_stopped_machine_is_there_and_not_ready(self, provider: Any, need: Need, stopped: Any) -> None:
-        """It may bill, so it is not gone; it has no address, and can be released."""
+        """It may bill, so it is not gone; it has no address, and can be woken, where that is possible, and released."""
         _there_is(stopped)
         lease = self.made_ready(provider, self.lease(provider, need))
         stopped(lease)
-        assert provider.look(lease) is not Pulse.GONE
+        assert provider.look(lease) is Pulse.STOPPED
         assert not isinstance(_said(lambda: provider.ready(lease, 0.2)), Lease)
         assert [one.native for one in provider.find("token-1", NOW_S)] == [lease.native]
+        if isinstance(woken := _said(lambda: provider.wake(lease)), str):
+            assert woken and provider.look(lease) is Pulse.ALIVE
+            assert self.made_ready(provider, lease).native == lease.native
         provider.release(lease, self.clearance(lease))
         assert provider.look(lease) is Pulse.GONE
 

@@ -102,7 +102,8 @@ def _account(ctx: Context, site: Site) -> Doctor:
     provider: Any = provider_of(site)
     ctx.say(f"asking {site.provider}")
     with patient_for(ACCOUNT_S):
-        told = provider.check() if hasattr(provider, "check") else {}
+        told = dict(provider.check()) if hasattr(provider, "check") else {}
+    told.pop("balance_micro", None)  # `balance` says it in words
     return Doctor(site.name, {"provider": site.provider, **told}, (), "sojourn plan", 0)
 
 

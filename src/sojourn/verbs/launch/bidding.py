@@ -72,7 +72,8 @@ def best_bid(ctx: Context, prepared: Prepared, site: str, wish: Wish, *, may_ren
     known = ctx.store.index.run(prepared.id)
     view = refresh_one(ctx, known) if known is not None and known.attempt and not _never_was(ctx, known) else None
     names = [site] if site else list(prepared.job.candidates) or [prepared.job.site or "local"]
-    wish = replace(wish, most=prepared.job.max_price, run_s=prepared.job.max_duration_s)
+    need = replace(wish.need, run_s=prepared.job.max_duration_s or 0.0)
+    wish = replace(wish, need=need, most=prepared.job.max_price, run_s=prepared.job.max_duration_s)
     excluded = {} if site else excluded_by_rule(ctx, prepared.job)
     if view is not None and not site and view.record.site_name in names and not view.record.has_vanished:
         _stays(ctx, prepared, view, excluded, names)

@@ -30,7 +30,7 @@ from sojourn.verbs.project.foresight import foresee
 from sojourn.verbs.rent.machine import rented_already
 from sojourn.verbs.rent.price import OverMaxPrice, Wish, beyond, cheapest, in_words, max_price
 from sojourn.wire import quote, units
-from sojourn.wire.errors import Unreachable
+from sojourn.wire.errors import Unreachable, WorldError
 
 if TYPE_CHECKING:
     from sojourn.wire.documents import Hello
@@ -67,6 +67,7 @@ def plan(ctx: Context, asked: RunRequest) -> Plan:
     return _plan(ctx, prepared, bid, reach, wish)
 
 
+ACCOUNT_S = 10.0  # for what its provider says of an account
 _COPY_MODES = {
     None: "a private copy for each attempt",
     False: "a private copy for each attempt",
@@ -106,7 +107,8 @@ def _plan(ctx: Context, prepared: Prepared, bid: Bid, reach: Reach, wish: Wish) 
     # Where a scheduler makes the machine for each run, its own remarks say what stays of it.
     judged = {} if box.scheduler and not box.batch else survival
     at_stake = stakes.findings(facts, site, job, before, judged, needs)
-    findings = (*bid.findings, *refused, *([_too_dear(too_dear)] if too_dear else []), *at_stake)
+    account = _account(box) if bid.is_to_rent else ()
+    findings = (*bid.findings, *refused, *([_too_dear(too_dear)] if too_dear else []), *account, *at_stake)
     metered = (lease.lease if lease else offer) if lease or offer else None
     traffic = metered.facts.get("egress_micro_per_gib") if metered else None
     differs = named(prepared, bid.view.record, decision) if bid.view and decision.differs else decision.differs
@@ -179,6 +181,28 @@ def _rents(site: Site, offer: Offer | None) -> dict[str, Any] | None:
         "rate": money_of(offer.rate_micro_per_h if offer.is_rate_known else None, offer.currency),
         "max_price": None if most is None else money_of(*most),
     }
+
+
+def _account(box: Box) -> tuple[Finding, ...]:
+    """What stands against renting anything with this account: its key, or that it has no money."""
+    if not hasattr(box.provider, "check"):  # an older plug
+        return ()
+    from sojourn.backends.client.https import patient_for
+
+    try:
+        with patient_for(ACCOUNT_S):
+            told = box.provider.check()
+    except WorldError as error:
+        return (_against(error.code, error.message, error.next, "its provider's answer"),)
+    left = told.get("balance_micro")
+    if not isinstance(left, int) or left > 0:
+        return ()
+    has = f"{box.site.provider} rents nothing: the account has {told.get('balance') or 'nothing'} left"
+    return (_against("no-balance", has, "add money in its console", "its provider's answer"),)
+
+
+def _against(id: str, what: str, fix: str, source: str) -> Finding:
+    return Finding(id, "confirmed", what, "blocker", what, fix, evidence=(Evidence("account", what, source),))
 
 
 def _too_dear(error: OverMaxPrice) -> Finding:

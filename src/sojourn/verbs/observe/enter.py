@@ -35,11 +35,12 @@ def enter(ctx: Context, run: str, words: Sequence[str] = (), *, has_terminal: bo
     """
     record = ctx.store.index.find(run)
     site = record.site
-    if site.transport not in ("local", "ssh"):
+    box = ctx.box(site, record.lease)
+    way = getattr(box.transport, "attach", None)
+    if way is None:
         raise NoShell(site=site.name, transport=site.transport, run=record.id)
     if not record.attempt:
         raise NoWorkingCopy(run=record.id)
-    box = ctx.box(site, record.lease)
     (hello,) = box.answer_all([{"op": "hello", "run": record.id}])
     base, python = str(hello.value["base"]), str(hello.value["argv"][0])
     root = record.run.root or posixpath.join(base, "runs", record.id)
@@ -52,8 +53,4 @@ def enter(ctx: Context, run: str, words: Sequence[str] = (), *, has_terminal: bo
             argv = beside(handle, argv, has_terminal=has_terminal)
         else:
             ctx.say(f"on the login node of {site.name}: its job does not run now")
-    if site.transport == "local":
-        return site.name, argv
-    from sojourn.backends.ssh.argv import attach, reached
-
-    return site.name, attach(reached(box.place), argv, has_terminal)
+    return site.name, list(way(argv, has_terminal))

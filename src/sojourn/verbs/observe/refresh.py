@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sojourn.core.fold import Status, fold, with_progress
-from sojourn.core.values import NoAnswer, State, build_frozen
+from sojourn.core.values import NoAnswer, Pulse, State, build_frozen
 from sojourn.store.records import OTHER, RunRecord
 from sojourn.verbs.answers import Reach
 from sojourn.verbs.context import Box, Context, NoSuchBackend
@@ -155,8 +155,12 @@ def taken_in(ctx: Context, asked: SiteQuestion, said: Said, timeout_s: float, me
     if mend and isinstance(said, NoAnswer):
         from sojourn.verbs.rent.vanished import settled_if_gone
 
-        if settled_if_gone(ctx, runs[0]):
+        pulse, name = settled_if_gone(ctx, runs[0]), runs[0].lease
+        if pulse is Pulse.GONE:
             return {r.id: as_known(ctx.store.index.find(r.id)) for r in runs}
+        if pulse is Pulse.STOPPED:
+            words = f"its machine {name} is stopped, and may bill"
+            said = replace(said, kind=words, detail="", next_step=f"sojourn up {name} (starts it again)")
     if not isinstance(said, dict):
         words = said.message if isinstance(said, SojournError) else f"{said.kind}: {said.detail}".removesuffix(": ")
         advice = said.next if isinstance(said, SojournError) else said.next_step

@@ -22,11 +22,12 @@ class NotGone(WorldError):
 
 
 def is_gone(ctx: Context, provider: Provider, lease: Lease) -> bool:
-    """Whether the provider says so twice, a while apart."""
+    """Whether the provider says so twice, a while apart. One that is stopped to keep its disk is as good as gone."""
+    goal = (Pulse.GONE,) if lease.is_final else (Pulse.GONE, Pulse.STOPPED)
     for look in range(LOOKS):
         if look:
             ctx.sleep(LOOK_S)
-        if provider.look(lease) is not Pulse.GONE:
+        if provider.look(lease) not in goal:
             return False
     return True
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from sojourn.core.inventory import token_of
 from sojourn.core.ports import Offer, Provider, Rejected
-from sojourn.core.values import Lease, NoAnswer, Site
+from sojourn.core.values import Lease, NoAnswer, Pulse, Site
 from sojourn.store.records import LeaseRecord
 from sojourn.verbs.context import CALL_S, Box, Context, provider_of
 from sojourn.verbs.rent.gone import release_unused
@@ -294,6 +294,19 @@ def _reached(ctx: Context, provider: Provider, site: Site, record: LeaseRecord, 
         now = ctx.store.index.lease(lease.name) or record
         line = release_unused(ctx, provider, now, named)
         raise NeverAnswered(lease=lease.name, why=why, line=line) from error
+
+
+def woken(ctx: Context, site: Site, record: LeaseRecord) -> None:
+    """Return once a machine that its provider calls stopped runs again and was reached; of any other, at once.
+
+    Raises: CannotWake, NotReady, MachineFailed, WorldError.
+    """
+    provider, lease = provider_of(site), record.lease
+    if not lease.address or provider.look(lease) is not Pulse.STOPPED:
+        return
+    with ctx.alone(f"lease {lease.name}"):
+        ctx.say(provider.wake(lease))
+        _reached(ctx, provider, site, record, "")
 
 
 def _greet(ctx: Context, site: Site, lease: Lease, give_up_s: float) -> None:

@@ -12,7 +12,7 @@ from sojourn.store import platforms
 from sojourn.store.settings import read_settings
 from sojourn.verbs.answers import document, money
 from sojourn.verbs.context import Context, provider_of
-from sojourn.verbs.rent.machine import rented
+from sojourn.verbs.rent.machine import rented, woken
 from sojourn.verbs.rent.market import market, with_spot
 from sojourn.verbs.rent.obtain import obtain
 from sojourn.verbs.rent.offers import survival
@@ -64,7 +64,7 @@ def up(
 ) -> Up:
     """Rent a machine called `name`, from the site of that name or else from the best offer, and wait until it answers.
 
-    The same again finds it.
+    The same again finds it, and wakes it where it is stopped.
     Raises: NotAMachine, what `obtain` raises, Misuse.
     """
     known = {one.name: one for one in ctx.store.index.leases()}
@@ -75,6 +75,7 @@ def up(
         site = ctx.site(there.lease.site)
         if not provider_of(site).rents:
             raise NotAMachine(name=name, why="that is a lease on a machine that sojourn did not rent")
+        woken(ctx, site, there)
         box = rented(ctx, site, wish)
     else:
         sites = _sites(name, provider)
