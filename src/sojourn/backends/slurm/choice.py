@@ -43,7 +43,7 @@ AWAY = r"""
 away() {
   now=$(date +%s) names= n=0
   for file in "$1"/avoid/*; do
-    { read -r until && [ "$until" -gt "$now" ]; } <"$file" 2>/dev/null || continue
+    { read -r until && [ "$until" -gt "$now" ]; } 2>/dev/null <"$file" || continue
     sinfo -h -N -n "${file##*/}" -o %N 2>/dev/null | grep -q . || continue
     names=$names${names:+,}${file##*/} n=$((n + 1))
   done
